@@ -1,0 +1,58 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one clock of a test point.
+
+Every time in a point's files is in seconds since the Unix epoch *on this clock*: the wall time of an
+anchor plus the monotonic time that has passed since. It never jumps, and the monotonic reading can be
+computed back from the anchor, which stands in the ``session`` line of each file.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+def boot_id() -> str:
+    """Identify this boot of this machine: monotonic readings compare only within one."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A monotonic clock that reads as wall time. Both anchors in seconds."""
+
+    wall: float
+    monotonic: float
+    boot: str = ""
+
+    @classmethod
+    def start(cls) -> Clock:
+        """Anchor a clock now."""
+        return cls(time.time(), time.monotonic(), boot_id())
+
+    @classmethod
+    def resume(cls, anchor: dict[str, Any]) -> Clock:
+        """Go on with the clock of an earlier session, or start anew after a reboot."""
+        if anchor.get("boot") and anchor["boot"] == boot_id():
+            return cls(float(anchor["wall"]), float(anchor["monotonic"]), anchor["boot"])
+        return cls.start()
+
+    def now(self) -> float:
+        """Return this moment, in seconds since the epoch."""
+        return self.wall + (time.monotonic() - self.monotonic)
+
+    def from_monotonic(self, reading: float) -> float:
+        """Convert a time.monotonic() reading to this clock."""
+        return self.wall + (reading - self.monotonic)
+
+    def anchor(self) -> dict[str, Any]:
+        """Return the anchor as it is written into files."""
+        return asdict(self)

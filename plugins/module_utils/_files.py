@@ -1,0 +1,158 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading and writing the files of a run directory.
+
+Documents (YAML, JSON) are replaced atomically: a reader sees the old one or the new one, never half.
+JSON-lines files are append-only; a torn last line (the writer was killed in mid-write) is not a record.
+With the environment variable ``SEATRIAL_VALIDATE`` set, as in all tests, whatever is written is first
+checked against its JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _schemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+
+VALIDATE = "SEATRIAL_VALIDATE"
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` rebuilt from plain dict, list, str, int, float, bool and None.
+
+    Ansible tags strings; a tagged string breaks yaml.safe_dump in the middle of a file.
+    """
+    return json.loads(json.dumps(value, default=str))
+
+
+def check(name: str, value: Any) -> None:
+    """Validate ``value`` against the schema called ``name`` when SEATRIAL_VALIDATE is set.
+
+    Raises DataError with the place inside the document.
+    """
+    if not os.environ.get(VALIDATE):
+        return
+    import jsonschema
+
+    try:
+        jsonschema.validate(plain(value), _schemas.schema(name))
+    except jsonschema.ValidationError as error:
+        place = "/".join(str(part) for part in error.absolute_path) or "(top)"
+        raise DataError(f"{name}: {place}: {error.message}") from error
+
+
+def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> None:
+    """Write ``text`` to ``path`` in one step: a temporary file beside it, flushed to disk, then renamed."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> None:
+    """Write ``value`` as indented JSON, checked against ``schema`` when a name is given."""
+    if schema:
+        check(schema, value)
+    replace_text(path, json.dumps(plain(value), indent=2, sort_keys=False) + "\n")
+
+
+def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head: str = "") -> None:
+    """Write ``value`` as YAML in its own order, ``head`` above it as comment lines."""
+    import yaml
+
+    if schema:
+        check(schema, value)
+    comment = "".join(f"# {line}\n" for line in head.splitlines())
+    body = yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True, width=120)
+    replace_text(path, f"---\n{comment}{body}")
+
+
+def read_yaml(path: str | os.PathLike[str]) -> Any:
+    """Read one YAML document. Raises DataError naming the file when it is missing or not YAML."""
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return yaml.load(stream, Loader=_loader(yaml))
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except yaml.YAMLError as error:
+        raise DataError(f"{path}: not readable as YAML: {error}") from error
+
+
+def _loader(yaml: Any) -> Any:
+    """A safe loader that also reads ``!unsafe`` (text with literal braces in a settings file)."""
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        pass
+
+    Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+    return Loader
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read one JSON document. Raises DataError naming the file when it is missing or torn."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not readable as JSON: {error}") from error
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Yield the records of a JSON-lines file; a torn last line is left out.
+
+    Raises DataError for a line in the middle that is no JSON object: that is damage, not a torn end.
+    """
+    with open(path, "rb") as stream:
+        for number, raw in enumerate(stream, start=1):
+            if not raw.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(raw)
+            except ValueError as error:
+                raise DataError(f"{path}:{number}: not a JSON record: {error}") from error
+            yield record
+
+
+def line(record: dict[str, Any], schema: str = "") -> bytes:
+    """Return ``record`` as one line of a JSON-lines file, newline included."""
+    if schema:
+        check(schema, record)
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]], schema: str = "") -> int:
+    """Replace ``path`` by ``records``, one a line; return how many were written."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    count = 0
+    try:
+        with open(temporary, "wb") as stream:
+            for record in records:
+                stream.write(line(record, schema))
+                count += 1
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return count

@@ -1,0 +1,24 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""JSON Schemas (draft 2020-12) of every file of a run directory.
+
+They are Python data so that a module carries them along; ``docs/schemas`` holds the same as published JSON.
+The name of a schema carries its version: a file with another version is migrated or refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point import POINT
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.results import RESULTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.run import RUN
+
+SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema called ``name``, such as ``run/1``. Raises KeyError for an unknown name."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **SCHEMAS[name]}

@@ -1,0 +1,119 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files at the top of a run directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.words import (
+    COUNT,
+    FREE,
+    POINT_ID,
+    RUN_ID,
+    STAMP,
+    STAMP_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TRUTH,
+    record,
+)
+
+PHASE = record(
+    {"status": {"enum": ["running", "passed", "failed", "interrupted"]}, "started": STAMP},
+    {"ended": STAMP_OR_NULL, "seconds": {"type": ["number", "null"], "minimum": 0}, "error": TEXT_OR_NULL},
+)
+
+#: What role cluster knows about one cluster; also the fact ``cluster_acquired.sutest``.
+CLUSTER = record(
+    {
+        "provider": TEXT,
+        "state": {"enum": ["acquiring", "acquired", "released"]},
+        "owned": TRUTH,
+        "simulated": TRUTH,
+        # Which writers of stages are played on this cluster, such as ["node"]; empty on a real one.
+        "simulated_writers": {"type": "array", "items": TEXT},
+    },
+    {
+        "name": TEXT,
+        "kubeconfig": TEXT,
+        "context": TEXT,
+        "api_host": TEXT,
+        "version": TEXT,
+        "openshift": TEXT_OR_NULL,
+        "nodes": COUNT,
+        "node_names": {"type": "array", "items": TEXT},
+        "gpus": COUNT,
+        "gpu_products": {"type": "object", "additionalProperties": COUNT},
+        "kind": TEXT_OR_NULL,
+        "owner": TEXT_OR_NULL,
+        "expires": STAMP_OR_NULL,
+        "data_dir": TEXT,
+        "played_logs": TEXT,
+        "audit_log": TEXT,
+    },
+)
+
+HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "where": TEXT})
+
+RUN: dict[str, dict[str, Any]] = {
+    "run/1": record(
+        {
+            "schema": {"const": "run/1"},
+            "id": RUN_ID,
+            "project": TEXT,
+            "presets": {"type": "array", "items": TEXT},
+            "status": {"enum": ["running", "passed", "failed", "interrupted"]},
+            "started": STAMP,
+            "command": TEXT,
+            "give_back": TEXT,
+            "git": record({"revision": TEXT_OR_NULL, "dirty": {"type": ["boolean", "null"]}}),
+            "versions": {"type": "object", "additionalProperties": TEXT},
+            "environment": FREE,
+            "phases": {"type": "object", "additionalProperties": PHASE},
+            "clusters": {"type": "object", "additionalProperties": CLUSTER},
+            "points": {"type": "array", "items": POINT_ID},
+            "held": {"type": "array", "items": HELD},
+        },
+        {
+            "ended": STAMP_OR_NULL,
+            "sessions": {
+                "type": "array",
+                "items": record({"started": STAMP, "command": TEXT, "tags": {"type": "array", "items": TEXT}}),
+            },
+            "split": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+        },
+    ),
+    "request/1": record(
+        {
+            "schema": {"const": "request/1"},
+            "project": TEXT,
+            "presets": {"type": "array", "items": TEXT},
+            # Layers in the order in which they apply; each value as it was written, not rendered.
+            "layers": {
+                "type": "array",
+                "items": record({"source": TEXT, "kind": TEXT, "values": FREE}, {"origins": FREE}),
+            },
+        }
+    ),
+    "provenance/1": record(
+        {
+            "schema": {"const": "provenance/1"},
+            "settings": {
+                "type": "object",
+                "additionalProperties": {
+                    "type": "array",
+                    "items": record({"source": TEXT, "value": {}}, {"where": TEXT_OR_NULL}),
+                },
+            },
+        }
+    ),
+    "settings/1": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
+    "cluster/1": record(
+        {"schema": {"const": "cluster/1"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
+    ),
+    # One line each time a fat module has done its part: what the run's split of time is summed from.
+    "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
+}
