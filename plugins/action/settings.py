@@ -1,0 +1,244 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resolve the settings of a run and open its directory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    catalogue as catalogues,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    effective as effectives,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    gather,
+    run_record,
+    secrets,
+    show,
+    yaml_text,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    run_dir as run_dirs,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Layer, Request
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import SettingsError, names_of
+
+ROOT = Path(__file__).parents[2]
+SETTINGS_HEAD = "---\n# The settings of this run. What ran is what stands here; who set it stands in provenance.yml.\n"
+
+
+class ActionModule(SeatrialAction):
+    """See the documentation of module settings."""
+
+    ARGUMENTS = {
+        "project": {"type": "str", "required": True},
+        "phases": {"type": "list", "elements": "str", "required": True},
+        "cluster": {"type": "dict"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Open a new run, go on with an earlier one, or apply the profiles of a cluster that is now known."""
+        self.project = arguments["project"]
+        self.phases = arguments["phases"]
+        self.variables = task_vars
+        self.extra = load_extra_vars(self._loader)
+        self.catalogue = catalogues.load(ROOT)
+        self.base = gather.defaults(self._loader, ROOT, self.catalogue)
+        self.render = gather.renderer(self._templar, {k: v for k, v in task_vars.items() if k not in self.base})
+        if arguments["cluster"]:
+            return self._profile(arguments["cluster"])
+        self.catalogue.check_names(self.extra, self.project, "-e")
+        chosen = gather.chosen(self.phases, *self._tags())
+        if "run_dir" in self.extra and not self.extra["run_dir"]:
+            raise InputError("-e run_dir= is empty; give the directory of an earlier run, or leave it out")
+        if task_vars.get("run_dir"):
+            return self._continue(str(self._templar.template(task_vars["run_dir"])), chosen)
+        return self._open(chosen)
+
+    def _tags(self) -> tuple[list[str], list[str]]:
+        return list(self.variables.get("ansible_run_tags") or []), list(self.variables.get("ansible_skip_tags") or [])
+
+    def _open(self, chosen: list[str]) -> dict[str, Any]:
+        request, written = gather.request(self.project, self.variables, self.extra, self.base, self.catalogue)
+        found = self._effective(request, written)
+        self._need_secrets(found, chosen)
+        self._show(found, request)
+        if chosen == ["settings"]:
+            return self._result(None, found, request, only_settings=True)
+        run_id = run_dirs.new_id()
+        name = run_dirs.name_of(self.project, list(request.presets), run_id)
+        parent = Path(os.path.abspath(os.path.expanduser(str(found.settings["run_artifacts_dir"]))))
+        command = self._command()
+
+        def fill(directory: Path) -> None:
+            points = [point.name for point in found.points]
+            self._write(directory, found, request)
+            record = run_record.new(run_id, self.project, list(request.presets), points, ROOT, command)
+            record["give_back"] = command.give_back(parent / name, self.project, self._give_back_tags())
+            record["sessions"].append(self._session(record["started"], command))
+            run_record.write(directory, record)
+            _files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
+
+        return self._result(run_dirs.create(parent, name, fill), found, request)
+
+    def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
+        directory = run_dirs.existing(path)
+        where = directory / "request.yml"
+        request = self._read(where)
+        if request.project != self.project:
+            raise InputError(
+                f"-e run_dir={path}: that is a run of {request.project}, this playbook runs {self.project}"
+            )
+        asked = names_of(self.variables.get("preset"))
+        if asked and asked != list(request.presets):
+            had = ", ".join(request.presets) or "no preset"
+            raise InputError(f"-e preset={','.join(asked)}: {directory.name} ran with {had}; a run keeps its presets")
+        words = {word: gather.raw(self.extra[word]) for word in ("matrix", "pre_cleanup") if word in self.extra}
+        more = gather.extra_layer(self.extra, self.catalogue, words)
+        if more.values:
+            earlier = next((one.values for one in request.of("extra")), {})
+            request = request.with_layers(Layer("extra", "-e", {**earlier, **more.values}, more.origins))
+        found = self._effective(request, {})
+        self._need_secrets(found, chosen)
+        if chosen == ["settings"]:
+            self._show(found, request)
+            return self._result(directory, found, request, only_settings=True)
+        command = self._command()
+        self._write(directory, found, request)
+
+        def edit(record: dict[str, Any]) -> None:
+            for phase in record["phases"].values():
+                if phase["status"] == "running":
+                    phase["status"] = "interrupted"
+            record["status"] = "running"
+            record["sessions"] = [*record.get("sessions", []), self._session(run_record.stamp(), command)]
+
+        run_record.change(directory, edit)
+        (directory / "FINISHED").unlink(missing_ok=True)
+        return self._result(directory, found, request)
+
+    def _profile(self, cluster: dict[str, Any]) -> dict[str, Any]:
+        """Apply the cluster profiles that fit this cluster: by API host, node name or kind."""
+        directory = Path(str(self._templar.template(self.variables["run_dir"])))
+        request = self._read(directory / "request.yml")
+        profiles = self._templar.template(self.variables.get("cluster_profiles") or {})
+        names = {cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])}
+        fitting = {key: names_of(value) for key, value in profiles.items() if key in names}
+        if not fitting:
+            return self._result(directory, self._effective(request, {}), request)
+        known = gather.presets(self.variables, self.project, self.catalogue)
+        layers = [Layer("profile", key, {"presets": presets}) for key, presets in fitting.items()]
+        wanted = [name for presets in fitting.values() for name in presets]
+        changed = request.with_layers(*gather.preset_layers(wanted, known), *layers)
+        found = self._effective(changed, known)
+        self._write(directory, found, changed)
+        self._say([f"Cluster profile {', '.join(fitting)}: presets {', '.join(wanted)}"])
+        self._show(found, changed)
+        return {**self._result(directory, found, changed), "changed": changed != request}
+
+    def _read(self, path: Path) -> Request:
+        document = self._loader.load_from_file(str(path), trusted_as_template=True, cache="none")
+        return Request.read(gather.raw(document), str(path))
+
+    def _effective(self, request: Request, written: Any) -> effectives.Effective:
+        try:
+            return effectives.effective(request, self.catalogue, self.base, self.render)
+        except SettingsError as error:
+            raise self._placed(error, request, written) from error
+
+    def _placed(self, error: SettingsError, request: Request, written: Any) -> SettingsError:
+        """Say where the offending key was written: by Ansible's own object when we have it, else from the request."""
+        for values in written.values() if written else ():
+            for key in values:
+                if error.at is not None and key == error.at:
+                    return SettingsError(str(error), key)
+        where = next((one.origins[str(error.at)] for one in request.layers if str(error.at) in one.origins), "")
+        return SettingsError(f"{error} (written in {where})" if where and "-e" not in where else str(error))
+
+    def _need_secrets(self, found: effectives.Effective, chosen: list[str]) -> None:
+        """Refuse to begin without a secret that a chosen phase needs; keep the values for masking."""
+        self.secret_values = {}
+        for name in self.catalogue.secrets:
+            value = secrets.read(
+                name,
+                {**self.variables, f"{name}_file": found.settings.get(f"{name}_file")},
+                os.environ,
+                self._templar.template,
+            )
+            self.secret_values[name] = value
+            need = self.catalogue.needs.get(name) or {}
+            phases = [phase for phase in need.get("phases", []) if phase in chosen]
+            if value or not phases:
+                continue
+            condition = "{{ (" + str(need.get("when", True)) + ") | bool }}"
+            if self.render(condition, found.settings)[0] is True:
+                raise secrets.missing(name, f"by phase {phases[0]}")
+
+    def _command(self) -> run_record.CommandLine:
+        return run_record.CommandLine(sys.argv, context.CLIARGS, self.secret_values.values())
+
+    def _give_back_tags(self) -> list[str]:
+        return [phase for phase in ("cleanup", "release") if phase in self.phases]
+
+    def _session(self, started: str, command: run_record.CommandLine) -> dict[str, Any]:
+        return {"started": started, "command": command.text(), "tags": self._tags()[0]}
+
+    def _write(self, directory: Path, found: effectives.Effective, request: Request) -> None:
+        document = request.document()
+        _files.check("request/1", document)
+        _files.check("settings/1", found.settings)
+        _files.replace_text(directory / "request.yml", "---\n" + yaml_text.dump(document))
+        public = self._public(found.settings)
+        _files.replace_text(directory / "settings.yml", SETTINGS_HEAD + yaml_text.dump(public))
+        _files.write_yaml(
+            directory / "provenance.yml", show.provenance(found, request, self._secrets_given()), "provenance/1"
+        )
+        for point in found.points:
+            place = directory / "points" / point.name
+            place.mkdir(parents=True, exist_ok=True)
+            _files.replace_text(place / "settings.yml", SETTINGS_HEAD + yaml_text.dump(self._public(point.settings)))
+            if not (place / "point.yml").exists():
+                record = {"schema": "point/1", "point": point.name, "uuid": str(uuid.uuid4()), "status": "planned"}
+                _files.write_yaml(place / "point.yml", {**record, "settings": point.values}, "point/1")
+
+    def _public(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name not in self.catalogue.secrets}
+
+    def _secrets_given(self) -> list[str]:
+        return [name for name, value in getattr(self, "secret_values", {}).items() if value]
+
+    def _show(self, found: effectives.Effective, request: Request) -> None:
+        document = show.provenance(found, request, self._secrets_given())
+        base = {name: self.render(value, self.base)[0] for name, value in self.base.items()}
+        self._say(show.table(show.rows(document, base), list(request.presets), len(found.points)))
+
+    def _say(self, lines: list[str]) -> None:
+        for line in lines:
+            Display().display(line)
+
+    def _result(
+        self, directory: Path | None, found: effectives.Effective, request: Request, only_settings: bool = False
+    ) -> dict[str, Any]:
+        return {
+            "only_settings": only_settings,
+            "run_dir": str(directory) if directory else None,
+            "run_id": run_record.read(directory)["id"] if directory else None,
+            "points": [point.name for point in found.points],
+            "presets": list(request.presets),
+            "late": list(found.late),
+            "pre_cleanup": found.pre_cleanup,
+        }

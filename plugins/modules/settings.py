@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: settings
+short_description: Resolve the settings of a run and open its directory
+version_added: 0.1.0
+description:
+  - Applies the layers of settings in their order (role defaults, inventory, presets, cluster profiles,
+    C(overrides), C(-e)), coerces every value to its declared type, computes the points of the matrix, and writes what
+    ran and who set it into a new run directory.
+  - Checks everything before anything is made. An unknown preset, setting or tag, a preset cycle, a value of the wrong
+    type and a secret that is missing are one error each, with the place and the nearest known name.
+  - With the tag C(settings) alone it prints the settings that differ from their defaults and makes nothing.
+  - With the variable C(run_dir) it goes on with that run and its settings.
+  - It runs on the controller, as an action.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details: Each call without C(run_dir) opens a new run.
+options:
+  project:
+    description: Name of the project.
+    type: str
+    required: true
+  phases:
+    description: Phases of the playbook, which are its tags.
+    type: list
+    elements: str
+    required: true
+  cluster:
+    description:
+      - A cluster that is now known (C(api_host), C(node_names), C(kind)). The settings of the run are then resolved
+        again with the presets that C(cluster_profiles) names for it.
+    type: dict
+"""
+
+EXAMPLES = r"""
+- name: Resolve the settings
+  perfscale.seatrial.settings:
+    project: fine_tuning
+    phases: [settings, cluster, prepare, test, report, cleanup, release]
+  register: opened
+
+- name: Load the settings
+  ansible.builtin.include_vars:
+    file: "{{ opened.run_dir }}/settings.yml"
+"""
+
+RETURN = r"""
+only_settings:
+  description: Whether the settings were only shown.
+  returned: success
+  type: bool
+run_dir:
+  description: The run directory; null when the settings were only shown.
+  returned: success
+  type: str
+run_id:
+  description: Id of the run.
+  returned: success
+  type: str
+  sample: t1121-k3f9xa
+points:
+  description: Names of the test points.
+  returned: success
+  type: list
+  elements: str
+  sample: ["001", "002"]
+presets:
+  description: Presets that were asked for.
+  returned: success
+  type: list
+  elements: str
+late:
+  description: Settings that hold a name which only the run defines; they are rendered when a role uses them.
+  returned: success
+  type: list
+  elements: str
+pre_cleanup:
+  description: Whether to clean up before preparing.
+  returned: success
+  type: bool
+"""

@@ -1,0 +1,124 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which settings there are: the options of all roles of this collection, read from their argument_specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+
+#: Names that a user may give and that are no settings (design: settings and presets).
+WORDS = ("preset", "overrides", "matrix", "run_dir", "pre_cleanup", "cluster_profiles")
+
+#: Words that a preset may hold beside settings; in the tree they stand like settings.
+TREE_WORDS: dict[str, Any] = {"matrix": {}, "pre_cleanup": False}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One option of a role. ``spec`` is its argument spec as Ansible's validator takes it."""
+
+    name: str
+    role: str
+    spec: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def type(self) -> str:
+        """The declared type, ``str`` when none is declared."""
+        return self.spec.get("type", "str")
+
+    @property
+    def secret(self) -> bool:
+        """True when the value must never reach a file or a screen."""
+        return bool(self.spec.get("no_log"))
+
+    @property
+    def default(self) -> Any:
+        """The default as declared; may be a Jinja expression."""
+        return self.spec.get("default")
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All settings by name, all role names, the parameters that callers of a role must pass, secrets' conditions."""
+
+    settings: dict[str, Setting]
+    roles: tuple[str, ...]
+    parameters: frozenset[str] = frozenset()
+    #: secret -> {"phases": [...], "when": Jinja expression}
+    needs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def secrets(self) -> list[str]:
+        """Names of the secret settings."""
+        return [name for name, setting in self.settings.items() if setting.secret]
+
+    def role_of(self, name: str) -> str:
+        """Return the role that a variable belongs to by its longest matching prefix, or an empty string."""
+        return max((role for role in self.roles if name.startswith(f"{role}_")), key=len, default="")
+
+    def is_presets(self, name: str, project: str) -> bool:
+        """True for the names of variables that hold presets of this project."""
+        return any(name == root or name.startswith(f"{root}_") for root in (f"{project}_presets", "common_presets"))
+
+    def check_names(self, names: Iterable[str], project: str, where: str) -> None:
+        """Refuse a name that looks like a setting of ours and is none. Raises InputError naming the nearest one."""
+        known = [*self.settings, *WORDS]
+        for name in names:
+            if name in self.settings or name in WORDS or self.is_presets(name, project) or name.startswith("ansible_"):
+                continue
+            role = self.role_of(name)
+            if name in self.parameters:
+                raise InputError(f"{where}: '{name}' is set by the playbook itself and is no setting")
+            like = nearest(name, known)
+            if "." in name or "[" in name:
+                raise InputError(
+                    f"{where}: '{name}' reaches into a setting; write it as "
+                    f'-e \'{{"overrides": {{"{name}": <value>}}}}\''
+                )
+            if role:
+                raise InputError(f"{where}: '{name}' is no setting of role {role}{like}")
+            if like and _very_near(name, known):
+                raise InputError(f"{where}: '{name}' is no setting{like}")
+
+
+def _very_near(name: str, known: Iterable[str]) -> bool:
+    """True for what can only be a slip: one or two letters off. Others' variables are none of our business."""
+    import difflib
+
+    return bool(difflib.get_close_matches(name, list(known), n=1, cutoff=0.85))
+
+
+def load(root: Path) -> Catalogue:
+    """Read the catalogue of the collection at ``root``.
+
+    An option with ``required: true`` is a parameter of that entry point, every other one a setting. The file of a
+    secret (``<name>_file``) is a setting that every secret has without declaring it.
+    """
+    from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+
+    settings: dict[str, Setting] = {}
+    parameters: set[str] = set()
+    needs: dict[str, dict[str, Any]] = {}
+    roles = sorted(path.name for path in (root / "roles").iterdir() if path.is_dir())
+    for role in roles:
+        meta = root / "roles" / role / "meta"
+        specs = _files.read_yaml(meta / "argument_specs.yml") if (meta / "argument_specs.yml").exists() else {}
+        for entry in (specs.get("argument_specs") or {}).values():
+            for name, spec in (entry.get("options") or {}).items():
+                if spec.get("required"):
+                    parameters.add(name)
+                else:
+                    settings[name] = Setting(name, role, spec)
+        if (meta / "secrets.yml").exists():
+            needs.update(_files.read_yaml(meta / "secrets.yml") or {})
+    for name in [name for name, setting in settings.items() if setting.secret]:
+        text = f"File that holds the value of {name}."
+        settings[f"{name}_file"] = Setting(f"{name}_file", settings[name].role, {"type": "path", "description": text})
+    return Catalogue(settings, tuple(roles), frozenset(parameters) - set(settings), needs)

@@ -1,0 +1,65 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""YAML that Ansible will read again: which texts are templates and which only look like one.
+
+``include_vars`` takes every text as a template. A text with literal braces is therefore written as ``!unsafe``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Literal(str):
+    """Text that must not be taken for a template."""
+
+
+_BRACES = ("{{", "{%", "{#")
+
+
+def looks_like_template(value: Any) -> bool:
+    """True for text that a Jinja environment would act on."""
+    return isinstance(value, str) and any(mark in value for mark in _BRACES)
+
+
+def has_template(value: Any) -> bool:
+    """True when a text anywhere in ``value`` looks like a template."""
+    if isinstance(value, dict):
+        return any(has_template(one) for one in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(has_template(one) for one in value)
+    return looks_like_template(value) and not isinstance(value, Literal)
+
+
+def mark(value: Any, trusted: Any) -> Any:
+    """Return ``value`` as plain data in which texts with braces that ``trusted(text)`` denies are Literal."""
+    if isinstance(value, dict):
+        return {str(key): mark(one, trusted) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mark(one, trusted) for one in value]
+    if isinstance(value, str):
+        text = "".join(value)  # drops Ansible's tags
+        return Literal(text) if looks_like_template(text) and not trusted(value) else text
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, (int, float)):
+        return int(value) if isinstance(value, int) else float(value)  # drops the tags here too
+    return str(value)
+
+
+def dump(value: Any) -> str:
+    """Return ``value`` as YAML in its own order, Literal text as ``!unsafe``."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """A dumper of its own, so that nobody else's learns about Literal."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    # Ansible's tagged texts are subclasses of str.
+    Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str("".join(text)))
+    Dumper.add_representer(Literal, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
