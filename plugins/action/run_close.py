@@ -1,0 +1,63 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Close a run: failures, what is still held, where the time went, the summary that the user reads last."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_dir as run_dirs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, summary
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phases import close_running
+
+
+class ActionModule(SeatrialAction):
+    """See the documentation of module run_close."""
+
+    ARGUMENTS = {
+        "failures": {"type": "list", "elements": "str", "default": []},
+        "fail_on_verdict": {"type": "bool", "default": True},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Write FAILURES, FINISHED and the last state of run.yml, print the summary, fail when something failed."""
+        directory = Path(self._templar.template(task_vars["run_dir"]))
+        verdict = run_dirs.read_optional(directory / "verdict.json")
+        failures = list(arguments["failures"])
+        judged = summary.verdict_failure(verdict) if arguments["fail_on_verdict"] else None
+        if judged and not failures:
+            failures.append(judged)
+        began = run_record.started_of_process(os.getppid())
+        split = summary.split(time.time() - began, run_dirs.timings(directory, began))
+        clusters = run_dirs.read_optional(directory / "cluster.yml").get("clusters") or {}
+
+        def edit(record: dict[str, Any]) -> None:
+            close_running(record["phases"], "passed")
+            record["clusters"] = clusters
+            record["held"] = summary.held(record)
+            record["split"] = split
+            record["ended"] = stamp()
+            record["status"] = "failed" if failures else "passed"
+
+        record = run_record.change(directory, edit)
+        earlier = directory / "FAILURES"
+        if failures:
+            _files.replace_text(earlier, "\n".join(failures) + "\n")
+        else:
+            earlier.unlink(missing_ok=True)
+        _files.replace_text(directory / "FINISHED", summary.finished(record) + "\n")
+        for line in summary.lines(record, directory, verdict):
+            Display().display(line)
+        result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
+        if failures:
+            result.update(failed=True, msg=summary.last_words(failures, directory))
+        return result

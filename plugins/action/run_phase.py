@@ -1,0 +1,43 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mark in run.yml that a phase begins, or that the current one failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phases import close, close_running
+
+
+class ActionModule(SeatrialAction):
+    """See the documentation of module run_phase."""
+
+    ARGUMENTS = {
+        "name": {"type": "str"},
+        "state": {"type": "str", "choices": ["started", "passed", "failed"], "default": "started"},
+        "error": {"type": "str"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Close what was running, then note the new state."""
+        directory = Path(self._templar.template(task_vars["run_dir"]))
+        name, state = arguments["name"], arguments["state"]
+
+        def edit(record: dict[str, Any]) -> None:
+            phases = record["phases"]
+            if state == "started":
+                close_running(phases, "passed")
+                phases.pop(name, None)  # phases stand in the order in which they last ran
+                phases[name] = {"status": "running", "started": stamp(), "ended": None, "seconds": None, "error": None}
+            elif name is None:
+                close_running(phases, state, arguments["error"])
+            elif phases.get(name, {}).get("status") == "running":
+                close(phases[name], state, arguments["error"])
+
+        return {"changed": True, "phases": run_record.change(directory, edit)["phases"]}

@@ -1,0 +1,44 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mark in point.yml that a test point begins or ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+
+
+class ActionModule(SeatrialAction):
+    """See the documentation of module run_point."""
+
+    ARGUMENTS = {
+        "point": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["running", "passed", "failed"], "required": True},
+        "error": {"type": "str"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Change point.yml and return where the point's files are."""
+        top = Path(self._templar.template(task_vars["run_dir"]))
+        directory = top / "points" / arguments["point"]
+        if not (directory / "point.yml").exists():
+            raise InputError(f"{top.name} has no point {arguments['point']}")
+        record = _files.read_yaml(directory / "point.yml")
+        if arguments["state"] == "running":
+            record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None)
+            given = ", ".join(f"{key}={value}" for key, value in record["settings"].items())
+            if given:
+                Display().display(f"Point {arguments['point']}: {given}")
+        else:
+            code = 0 if arguments["state"] == "passed" else 1
+            record.update(status=arguments["state"], ended=stamp(), exit_code=code, error=arguments["error"])
+        _files.write_yaml(directory / "point.yml", record, "point/1")
+        return {"changed": True, "path": str(directory), "settings_file": str(directory / "settings.yml")}

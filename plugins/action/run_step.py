@@ -1,0 +1,30 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make the numbered directory of a role call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_dir
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+
+
+class ActionModule(SeatrialAction):
+    """Return the path of a new NNN__role__entry below the fact run_dir."""
+
+    ARGUMENTS = {"role": {"type": "str", "required": True}, "entry": {"type": "str", "required": True}}
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Make the directory and write the first line of its log."""
+        top = task_vars.get("run_dir")
+        if not top:
+            raise InputError(f"role {arguments['role']} has no run directory: call entry point open of role run first")
+        path = run_dir.next_step(Path(self._templar.template(top)), arguments["role"], arguments["entry"])
+        Step(str(path)).log(f"{arguments['role']} {arguments['entry']}")
+        return {"path": str(path)}

@@ -1,0 +1,53 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: run_phase
+short_description: Record that a phase of a run begins or ends
+version_added: 0.1.0
+description:
+  - Notes the phase in C(run.yml) of the run directory. A phase that begins ends the one before it as passed.
+  - It runs on the controller, as an action.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details: Each call records a moment.
+options:
+  name:
+    description: Name of the phase. Without it, O(state=passed) and O(state=failed) end whatever is running.
+    type: str
+  state:
+    description: What happens to the phase.
+    type: str
+    choices: [started, passed, failed]
+    default: started
+  error:
+    description: Why it failed.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Begin phase prepare
+  perfscale.seatrial.run_phase:
+    name: prepare
+"""
+
+RETURN = r"""
+phases:
+  description: The phases so far, as they stand in C(run.yml).
+  returned: success
+  type: dict
+"""

@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: run_point
+short_description: Record that a test point begins or ends
+version_added: 0.1.0
+description:
+  - Notes it in C(points/<nnn>/point.yml) of the run directory.
+  - It runs on the controller, as an action.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details: Each call records a moment.
+options:
+  point:
+    description: Name of the point.
+    type: str
+    required: true
+  state:
+    description: What happens to the point.
+    type: str
+    choices: [running, passed, failed]
+    required: true
+  error:
+    description: Why it failed.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Begin the point
+  perfscale.seatrial.run_point:
+    point: "001"
+    state: running
+  register: point
+"""
+
+RETURN = r"""
+path:
+  description: Directory of the point.
+  returned: success
+  type: str
+settings_file:
+  description: File with the settings of the point.
+  returned: success
+  type: str
+"""

@@ -1,0 +1,65 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: run_step
+short_description: Make the numbered directory of a role call
+version_added: 0.1.0
+description:
+  - Makes the next C(NNN__role__entry) in the run directory, in which the modules of that role call leave their log,
+    their timings and the manifests that they apply.
+  - The number is given out once, also when two plays write to one run directory.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: full
+    details: The directory is made in check mode too, since it is where a dry run leaves its log.
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details: Each call makes a directory.
+options:
+  role:
+    description: Short name of the role that is called.
+    type: str
+    required: true
+  entry:
+    description: Entry point of the role.
+    type: str
+    required: true
+seealso:
+  - name: How perfscale.seatrial is built
+    description: What a run directory holds.
+    link: https://github.com/perfscale/seatrial/blob/main/docs/architecture.md
+"""
+
+EXAMPLES = r"""
+- name: Open the step
+  perfscale.seatrial.run_step:
+    role: cleanup
+    entry: main
+  register: __cleanup_step
+
+- name: Delete what this run created
+  perfscale.seatrial.cleanup_run:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    run_id: "{{ run_id }}"
+    step_dir: "{{ __cleanup_step.path }}"
+"""
+
+RETURN = r"""
+path:
+  description: The new directory.
+  returned: success
+  type: str
+  sample: artifacts/fine_tuning-light-t1121-k3f9xa/004__cleanup__main
+"""

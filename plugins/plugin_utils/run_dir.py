@@ -1,0 +1,100 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The run directory: its name, the numbered directories of role calls, what is read back from it."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+
+_STEP = re.compile(r"^(\d{3,})__")
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that are mistaken for each other
+
+
+def new_id() -> str:
+    """Return a run id: month and day, then six random characters; a letter first, as names of Services need."""
+    tail = "".join(secrets.choice(_LETTERS) for _ in range(6))
+    return f"t{datetime.now(timezone.utc):%m%d}-{tail}"
+
+
+def name_of(project: str, presets: list[str], run_id: str) -> str:
+    """Return ``<project>-<preset>-<id>``; several presets are joined by ``+``, a long list is cut."""
+    preset = "+".join(presets)[:60] or "default"
+    return f"{project}-{preset}-{run_id}"
+
+
+def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
+    """Make the run directory with everything that ``fill`` writes, in one step.
+
+    It is filled under a temporary name and then renamed: a run directory that exists always knows its request.
+    Raises InputError when the directory can't be made.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+    except OSError as error:
+        raise InputError(f"can't make a run directory in {parent}: {error.strerror or error}") from error
+    try:
+        fill(half)
+        half.chmod(0o755)
+        target = parent / name
+        os.rename(half, target)
+    except BaseException:
+        shutil.rmtree(half, ignore_errors=True)
+        raise
+    return target
+
+
+def existing(path: str) -> Path:
+    """Return the directory of an earlier run. Raises InputError when there is none at ``path``."""
+    found = Path(path).expanduser()
+    found = found if found.is_absolute() else Path.cwd() / found
+    if not (found / "request.yml").exists():
+        what = "is no run directory: it holds no request.yml" if found.is_dir() else "does not exist"
+        raise InputError(f"-e run_dir={path}: {found} {what}")
+    return found
+
+
+def next_step(run_dir: Path, role: str, entry: str) -> Path:
+    """Make and return the next ``NNN__<role>__<entry>``; two callers at once never get the same number."""
+    number = 0
+    while True:
+        taken = [int(found[1]) for path in run_dir.iterdir() if (found := _STEP.match(path.name))]
+        number = max(number, *taken, 0) + 1
+        try:
+            # The claim stays: a number is given out once, whatever happens to who got it.
+            os.close(os.open(run_dir / f".step-{number:03d}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            continue
+        path = run_dir / f"{number:03d}__{role}__{entry}"
+        path.mkdir()
+        return path
+
+
+def timings(run_dir: Path, since: float) -> dict[str, float]:
+    """Sum the seconds that modules recorded, by category, over the role calls begun after ``since`` (epoch seconds)."""
+    total: dict[str, float] = {}
+    for path in sorted(run_dir.glob("[0-9]*__*/timing.json")):
+        if path.parent.stat().st_mtime >= since:
+            for record in _files.read_lines(path):
+                total[record["category"]] = total.get(record["category"], 0.0) + record["seconds"]
+    return total
+
+
+def read_optional(path: Path) -> dict[str, Any]:
+    """Read a YAML or JSON document that may not be there (yet): then an empty dictionary."""
+    if not path.exists():
+        return {}
+    return _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path) or {}

@@ -1,0 +1,183 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""run.yml: the record of a run. Every function reads it, changes it and replaces it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secrets import MASK, mask
+
+HEAD = "The record of this run. give_back is the command that returns whatever it still holds."
+
+
+def read(run_dir: Path) -> dict[str, Any]:
+    """Return the record. Raises DataError when there is none."""
+    return _files.read_yaml(run_dir / "run.yml")
+
+
+def write(run_dir: Path, record: Mapping[str, Any]) -> None:
+    """Replace the record."""
+    _files.write_yaml(run_dir / "run.yml", record, "run/1", HEAD)
+
+
+def change(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Apply ``edit`` to the record and return it."""
+    record = read(run_dir)
+    edit(record)
+    write(run_dir, record)
+    return record
+
+
+def new(
+    run_id: str, project: str, presets: list[str], points: list[str], root: Path, arguments: CommandLine
+) -> dict[str, Any]:
+    """Return the record of a run that begins now. ``give_back`` is filled in when the directory has its name."""
+    return {
+        "schema": "run/1",
+        "id": run_id,
+        "project": project,
+        "presets": presets,
+        "status": "running",
+        "started": stamp(),
+        "ended": None,
+        "command": arguments.text(),
+        "give_back": "",
+        "git": git(root),
+        "versions": versions(root),
+        "environment": environment(),
+        "phases": {},
+        "clusters": {},
+        "points": points,
+        "held": [],
+        "sessions": [],
+    }
+
+
+class CommandLine:
+    """The ansible-playbook command of this process, from ``context.CLIARGS`` and sys.argv."""
+
+    def __init__(self, argv: list[str], cli: Mapping[str, Any], secret_values: Iterable[str | None]) -> None:
+        self.argv = list(argv)
+        self.cli = cli
+        self.secret_values = [value for value in secret_values if value]
+
+    def text(self) -> str:
+        """Return the command as typed, without secrets."""
+        return mask(shlex.join([Path(self.argv[0]).name, *self.argv[1:]]), self.secret_values)
+
+    def program(self) -> str:
+        """Return ansible-playbook as it can be called again: by name when that finds the same program, else by path."""
+        name = Path(self.argv[0]).name
+        found = shutil.which(name)
+        here = Path(self.argv[0]).resolve() if "/" in self.argv[0] else None
+        if here is None or (found and Path(found).resolve() == here):
+            return name
+        return str(here if here.exists() else self.argv[0])
+
+    def give_back(self, run_dir: Path, project: str, tags: list[str]) -> str:
+        """Return the command that gives back what the run holds, from any working directory."""
+        playbook = next(iter(self.cli.get("args") or ()), f"perfscale.seatrial.{project}")
+        playbook = str(Path(playbook).resolve()) if Path(playbook).exists() else playbook
+        words = [self.program(), playbook]
+        for source in self.cli.get("inventory") or ():
+            if isinstance(source, str):
+                words += ["-i", str(Path(source).resolve()) if Path(source).exists() else source]
+        for vault in self.cli.get("vault_password_files") or ():
+            words += ["--vault-password-file", str(Path(vault).resolve())]
+        words += ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}"]
+        settings = {
+            name: os.environ[name] for name in ("ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ
+        }
+        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in settings.items()), shlex.join(words)])
+
+
+def started_of_process(pid: int) -> float:
+    """Return when process ``pid`` began, in seconds since the epoch; now, where the system does not say."""
+    import time
+
+    try:
+        ticks = int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def git(root: Path) -> dict[str, Any]:
+    """Return revision and whether files differ from it, of the checkout at ``root``; nulls outside a checkout."""
+    try:
+        top = _git(root, "rev-parse", "HEAD")
+        return {"revision": top.strip() or None, "dirty": bool(_git(root, "status", "--porcelain").strip())}
+    except (OSError, subprocess.SubprocessError):
+        return {"revision": None, "dirty": None}
+
+
+def _git(root: Path, *words: str) -> str:
+    if not (root.resolve() / ".git").exists():
+        raise OSError("not a checkout")
+    done = subprocess.run(
+        ["git", "-C", str(root.resolve()), *words], capture_output=True, text=True, timeout=10, check=True
+    )
+    return done.stdout
+
+
+def versions(root: Path) -> dict[str, str]:
+    """Return the versions of everything that a result may depend on."""
+    from importlib import metadata
+
+    from ansible.release import __version__ as core
+
+    found = {"python": platform.python_version(), "ansible-core": core, "perfscale.seatrial": _collection(root)}
+    for name in ("kubernetes", "Jinja2", "jmespath", "numpy", "matplotlib", "cryptography", "PyYAML"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    found["kubernetes.core"] = _other_collection("kubernetes", "core")
+    return found
+
+
+def _collection(root: Path) -> str:
+    if (root / "galaxy.yml").exists():
+        return str(_files.read_yaml(root / "galaxy.yml")["version"])
+    manifest = root / "MANIFEST.json"
+    return str(_files.read_json(manifest)["collection_info"]["version"]) if manifest.exists() else "unknown"
+
+
+def _other_collection(namespace: str, name: str) -> str:
+    import importlib
+
+    try:
+        package = importlib.import_module(f"ansible_collections.{namespace}.{name}")
+    except ImportError:
+        return "not installed"
+    return _collection(Path(next(iter(package.__path__))))
+
+
+def environment() -> dict[str, Any]:
+    """Return what the machine is; no names of hosts or users, which do not belong into a report."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpus": os.cpu_count() or 0,
+        "memory_gib": round(memory / 2**30, 1),
+        "ci": bool(os.environ.get("CI")),
+        "interpreter": sys.executable,
+    }
+
+
+__all__ = ["MASK", "CommandLine", "change", "new", "read", "started_of_process", "write"]

@@ -1,0 +1,133 @@
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words at the end of a run: what ran, where, the headline figures, what is still held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+#: Categories of time that a run would spend with any tool; the rest is Ansible's own.
+CATEGORIES = {
+    "cluster": "cluster",
+    "load": "load",
+    "wait": "waiting for workloads",
+    "logs": "logs",
+    "results": "results",
+    "cleanup": "cleanup",
+    "other": "other",
+}
+
+
+def split(total: float, timings: Mapping[str, float]) -> dict[str, float]:
+    """Return seconds by category, ``ansible`` for what is left of ``total``, and ``total``."""
+    known = {name: round(timings[name], 1) for name in CATEGORIES if timings.get(name)}
+    return {**known, "ansible": round(max(total - sum(timings.values()), 0.0), 1), "total": round(total, 1)}
+
+
+def split_line(parts: Mapping[str, float]) -> str:
+    """Return the split as one line."""
+    named = [f"{text} {parts[name]:.1f}" for name, text in CATEGORIES.items() if name in parts]
+    return f"{parts['total']:.1f} s = " + " + ".join([*named, f"Ansible itself {parts['ansible']:.1f}"])
+
+
+def held(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the run still holds: clusters that it owns, objects that were not cleaned up."""
+    found: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for cluster in record["clusters"].values():
+        name = str(cluster.get("name") or cluster.get("api_host") or cluster["provider"])
+        if name in seen:
+            continue
+        seen.add(name)
+        owned = cluster["owned"] and cluster["state"] != "released"
+        if owned:
+            until = cluster.get("expires")
+            found.append({"what": f"{cluster['provider']} cluster {name}", "since": record["started"], "until": until})
+        elif _objects_left(record) and cluster["state"] == "acquired":
+            found.append({"what": f"objects on cluster {name}", "since": record["started"], "until": None})
+    return found
+
+
+def _objects_left(record: Mapping[str, Any]) -> bool:
+    phases = list(record["phases"])
+    made = max((phases.index(name) for name in ("prepare", "test") if name in phases), default=-1)
+    cleaned = phases.index("cleanup") if record["phases"].get("cleanup", {}).get("status") == "passed" else -1
+    return made > cleaned
+
+
+def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
+    """Return why the verdict fails the run, None when it does not."""
+    if verdict.get("verdict") not in ("fail", "invalid"):
+        return None
+    bad = [check for check in verdict["checks"] if check["result"] in ("fail", "invalid")]
+    return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
+
+
+def finished(record: Mapping[str, Any]) -> str:
+    """Return the line of FINISHED."""
+    seconds = (
+        datetime.fromisoformat(record["ended"]).timestamp() - datetime.fromisoformat(record["started"]).timestamp()
+    )
+    return f"{record['ended']} {record['project']} {record['id']} {record['status']} after {seconds:.0f} s"
+
+
+def lines(record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any]) -> list[str]:
+    """Return the summary."""
+    presets = "+".join(record["presets"]) or "no preset"
+    text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
+    for host, cluster in record["clusters"].items():
+        if host == "sutest" or cluster != record["clusters"].get("sutest"):
+            text.append(f"  where     {_where(host, cluster)}")
+    ran = [f"{name} {phase['status']}" for name, phase in record["phases"].items()]
+    text.append(f"  phases    {', '.join(ran) or 'none'}")
+    for figure in verdict.get("headline") or []:
+        text.append(f"  {figure_line(figure)}")
+    if verdict:
+        text.append(f"  verdict   {verdict['verdict'].upper()} ({_baseline(verdict)})")
+    text.append(f"  time      {split_line(record['split'])}")
+    report = directory / "report" / "index.html"
+    if report.exists():
+        text.append(f"  report    {report}")
+    text.append(f"  run       {directory}")
+    for one in record["held"]:
+        until = f"until {one['until']}" if one.get("until") else "until you give it back"
+        text.append(f"  held      {one['what']}, {until}")
+    if record["held"]:
+        text.append(f"  give back {record['give_back']}")
+    return text
+
+
+def _where(host: str, cluster: Mapping[str, Any]) -> str:
+    kind = "simulated nodes" if cluster["simulated"] else cluster.get("kind") or "real nodes"
+    parts = [f"{cluster['provider']} cluster at {cluster.get('api_host', 'an unknown host')}", kind]
+    if cluster.get("version"):
+        parts.insert(1, f"Kubernetes {str(cluster['version']).lstrip('v')}")
+    if cluster.get("nodes") is not None:
+        parts.append(f"{cluster['nodes']} nodes, {cluster.get('gpus', 0)} GPUs")
+    return f"{host}: " + ", ".join(parts)
+
+
+def _baseline(verdict: Mapping[str, Any]) -> str:
+    return f"against {verdict['baseline']}" if verdict.get("baseline") else "no baseline for the KPIs"
+
+
+def figure_line(figure: Mapping[str, Any]) -> str:
+    """Return one headline figure: value, unit, n of N, and that it is simulated where it is."""
+    value = figure.get("value")
+    shown = "not known" if value is None else f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+    unit = f" {figure['unit']}" if figure.get("unit") else ""
+    played = ", simulated" if figure.get("simulated") else ""
+    point = f"point {figure['point']} " if figure.get("point") else ""
+    rest = f" ({figure['n']} of {figure['of']}{played})" if "n" in figure else played
+    return f"{'figure':<9} {point}{figure.get('name', '')} {shown}{unit}{rest}"
+
+
+def last_words(failures: list[str], directory: Path) -> str:
+    """Return the message that a failed run ends with: the first failure first."""
+    more = f"\n{len(failures) - 1} more in {directory / 'FAILURES'}" if len(failures) > 1 else ""
+    return failures[0] + more

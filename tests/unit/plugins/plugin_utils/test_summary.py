@@ -1,0 +1,107 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the user reads at the end of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import phases, summary
+
+CLUSTER = {
+    "provider": "rehearsal",
+    "name": "t1-abcdef",
+    "state": "acquired",
+    "owned": True,
+    "simulated": True,
+    "simulated_writers": ["node"],
+    "api_host": "127.0.0.1:6443",
+    "version": "v1.36.3",
+    "nodes": 4,
+    "gpus": 32,
+}
+
+
+def record(**more: Any) -> dict[str, Any]:
+    return {
+        "id": "t1-abcdef",
+        "project": "fine_tuning",
+        "presets": ["light"],
+        "status": "passed",
+        "give_back": "GIVE BACK",
+        "started": "2026-11-21T05:00:00.000Z",
+        "ended": "2026-11-21T05:01:30.000Z",
+        "phases": {},
+        "held": [],
+        "clusters": {"sutest": CLUSTER, "driver": CLUSTER},
+        "split": summary.split(90.0, {"cluster": 14.2, "load": 5.0}),
+    } | more
+
+
+def done(*names: str) -> dict[str, dict[str, Any]]:
+    return {name: {"status": "passed"} for name in names}
+
+
+def test_the_split_sums_to_the_total() -> None:
+    parts = summary.split(90.0, {"cluster": 14.2, "load": 5.0, "wait": 40.0})
+    assert parts == {"cluster": 14.2, "load": 5.0, "wait": 40.0, "ansible": 30.8, "total": 90.0}
+    assert (
+        summary.split_line(parts)
+        == "90.0 s = cluster 14.2 + load 5.0 + waiting for workloads 40.0 + Ansible itself 30.8"
+    )
+
+
+def test_an_owned_cluster_is_held_once_until_it_is_released() -> None:
+    assert [one["what"] for one in summary.held(record())] == ["rehearsal cluster t1-abcdef"]
+    assert summary.held(record(clusters={"sutest": {**CLUSTER, "state": "released"}})) == []
+    acquiring = {"sutest": {**CLUSTER, "state": "acquiring"}}
+    assert len(summary.held(record(clusters=acquiring))) == 1
+
+
+@pytest.mark.parametrize(
+    ("ran", "held"),
+    [(("prepare", "test"), 1), (("prepare", "test", "cleanup"), 0), (("cleanup", "prepare"), 1), (("cluster",), 0)],
+)
+def test_objects_on_a_cluster_of_others_are_held_until_cleanup_passed(ran: tuple[str, ...], held: int) -> None:
+    foreign = {"sutest": {**CLUSTER, "owned": False, "provider": "existing"}}
+    assert len(summary.held(record(clusters=foreign, phases=done(*ran)))) == held
+
+
+def test_what_is_held_is_printed_with_the_command_that_gives_it_back(tmp_path: Path) -> None:
+    held = [{"what": "rehearsal cluster x", "since": "2026-11-21T05:00:00.000Z", "until": None}]
+    text = "\n".join(summary.lines(record(held=held), tmp_path, {}))
+    assert "held      rehearsal cluster x, until you give it back" in text
+    assert text.endswith("give back GIVE BACK")
+    assert "GIVE BACK" not in "\n".join(summary.lines(record(), tmp_path, {}))
+
+
+def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: Path) -> None:
+    figure = {"name": "makespan", "value": 12.3456, "unit": "s", "n": 9, "of": 12, "simulated": True}
+    verdict = {"verdict": "pass", "headline": [figure], "checks": [], "baseline": None}
+    text = "\n".join(summary.lines(record(), tmp_path, verdict))
+    assert "makespan 12.35 s (9 of 12, simulated)" in text
+    assert "PASS (no baseline for the KPIs)" in text
+
+
+def test_only_a_failing_verdict_fails_the_run() -> None:
+    check = {"check": "every object ended", "result": "fail", "detail": "11 of 12"}
+    assert (
+        summary.verdict_failure({"verdict": "fail", "checks": [check]}) == "verdict fail: every object ended: 11 of 12"
+    )
+    assert summary.verdict_failure({"verdict": "pass", "checks": [{**check, "result": "pass"}]}) is None
+    assert summary.verdict_failure({}) is None
+
+
+def test_the_first_failure_comes_first_in_the_last_message(tmp_path: Path) -> None:
+    text = summary.last_words(["first", "second", "third"], tmp_path)
+    assert text.startswith("first\n2 more in ")
+
+
+def test_ending_a_phase_gives_its_seconds() -> None:
+    found = {"test": {"status": "running", "started": "2026-11-21T05:00:00.000Z"}, "old": {"status": "passed"}}
+    assert phases.close_running(found, "failed", "why") == ["test"]
+    assert found["test"]["status"] == "failed"
+    assert found["test"]["seconds"] > 0
+    assert found["old"] == {"status": "passed"}

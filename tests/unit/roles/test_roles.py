@@ -1,0 +1,62 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every role says the same in defaults/main.yml and in its argument_specs, and has tasks for each entry point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROLES = sorted(path for path in (Path(__file__).parents[3] / "roles").iterdir() if path.is_dir())
+
+
+def load(path: Path) -> dict:
+    return (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
+
+
+@pytest.fixture(params=ROLES, ids=lambda path: path.name)
+def role(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def entries(role: Path) -> dict[str, dict]:
+    return load(role / "meta" / "argument_specs.yml").get("argument_specs") or {}
+
+
+def test_defaults_equal_argument_specs(role: Path) -> None:
+    defaults = load(role / "defaults" / "main.yml")
+    declared = {
+        name: spec.get("default")
+        for entry in entries(role).values()
+        for name, spec in (entry.get("options") or {}).items()
+        if not spec.get("required")
+    }
+    assert defaults == declared
+
+
+def test_an_option_means_the_same_at_every_entry_point(role: Path) -> None:
+    seen: dict[str, dict] = {}
+    for entry in entries(role).values():
+        for name, spec in (entry.get("options") or {}).items():
+            assert seen.setdefault(name, spec) == spec, name
+
+
+def test_options_carry_the_prefix_of_their_role_and_a_description(role: Path) -> None:
+    for entry in entries(role).values():
+        for name, spec in (entry.get("options") or {}).items():
+            assert name.startswith(f"{role.name}_"), name
+            assert spec.get("description"), name
+            assert spec.get("required") or "default" in spec, f"{name} is a setting and has no default"
+
+
+def test_every_entry_point_has_its_tasks_and_a_description(role: Path) -> None:
+    assert entries(role), "no argument_specs"
+    for name, entry in entries(role).items():
+        assert (role / "tasks" / f"{name}.yml").exists(), name
+        assert entry.get("short_description"), name
+
+
+def test_the_role_has_a_readme(role: Path) -> None:
+    assert (role / "README.md").exists()
