@@ -1,0 +1,22 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: options of modules that speak to a cluster."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Which API server."""
+
+    DOCUMENTATION = r"""
+options:
+  kubeconfig:
+    description: Kubeconfig of the cluster. There is no default, so that no cluster is used by accident.
+    type: path
+    required: true
+  context:
+    description: Context of the kubeconfig; its current one when empty.
+    type: str
+    default: ''
+"""

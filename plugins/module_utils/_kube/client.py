@@ -1,0 +1,316 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A client of one API server, for use by many threads: each request takes an idle connection or opens one."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
+    ApiError,
+    InputError,
+    nearest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    JSON,
+    METADATA,
+    METADATA_LIST,
+    Broken,
+    Connection,
+    Reply,
+    request_bytes,
+    request_head,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access, load
+
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+#: How often a request that the server asks to repeat (429, 503) is sent, and the longest pause between, seconds.
+_TRIES = 5
+_LONGEST_PAUSE = 5.0
+
+
+class Client:
+    """Requests to the API server of one kubeconfig, and to no other host."""
+
+    def __init__(self, access: Access, timeout: float = 60.0) -> None:
+        self.access = access
+        self.timeout = timeout
+        self._idle: list[Connection] = []
+        self._kinds: dict[str, list[Kind]] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_kubeconfig(cls, path: str | Path, context: str = "", timeout: float = 60.0) -> Client:
+        """Read a kubeconfig; nothing is sent yet. Raises InputError."""
+        return cls(load(path, context), timeout)
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for one in idle:
+            one.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # One request
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = JSON,
+        accept: str = JSON,
+        query: dict[str, Any] | None = None,
+    ) -> Reply:
+        """Send one request and return its answer whatever its status.
+
+        A GET whose connection broke is sent once more, anything else is not: whether it was done is not known.
+        Credentials that were refused (401) are read anew once. Raises Broken, AccessError.
+        """
+        head = request_head(self.access, method, with_query(path, query), accept)
+        connection = self._take()
+        try:
+            reply = self._once(connection, head, body, content_type, method == "GET")
+            if reply.status == 401 and self.access.refresh():
+                reply = self._once(connection, head, body, content_type, method == "GET")
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            self._idle.append(connection)
+        return reply
+
+    def _take(self) -> Connection:
+        with self._lock:
+            return self._idle.pop() if self._idle else Connection(self.access, self.timeout)
+
+    def _once(self, connection: Connection, head: bytes, body: bytes, content_type: str, again: bool) -> Reply:
+        request = request_bytes(self.access, head, body, content_type)
+        try:
+            return connection.exchange(request)
+        except Broken as error:
+            if not error.sent or not again:
+                raise
+            return connection.exchange(request)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: dict[str, Any] | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> Any:
+        """Send one request and return the answer's JSON (None if it has no body).
+
+        ``body``: bytes as they are, anything else as JSON. 429 and 503 with Retry-After are repeated a few times.
+        Raises ApiError for a status of 400 and above, AccessError when credentials are refused.
+        """
+        data = (
+            body
+            if isinstance(body, bytes)
+            else b""
+            if body is None
+            else json.dumps(body, separators=(",", ":")).encode()
+        )
+        for attempt in range(1, _TRIES + 1):
+            reply = self.raw(method, path, data, content_type, accept, query)
+            wait = reply.header("retry-after") if reply.status in (429, 503) else None
+            if wait is None or attempt == _TRIES:
+                break
+            time.sleep(min(float(wait) if wait.isdigit() else 1.0, _LONGEST_PAUSE))
+        return self.parsed(reply, f"{method} {path}")
+
+    def parsed(self, reply: Reply, what: str) -> Any:
+        """Return the JSON of ``reply``, or raise what its status means for ``what``."""
+        if reply.status >= 400:
+            raise api_error(reply, what, self.access)
+        if not reply.body:
+            return None
+        try:
+            return json.loads(reply.body)
+        except ValueError as error:
+            raise ApiError(
+                f"{what}: {self.access.server} answered {reply.status} with something that is no JSON", reply.status
+            ) from error
+
+    def text(self, path: str, query: dict[str, Any] | None = None) -> str:
+        """GET something that is no JSON, such as a pod's log or /readyz."""
+        reply = self.raw("GET", path, accept="*/*", query=query)
+        if reply.status >= 400:
+            raise api_error(reply, f"GET {path}", self.access)
+        return reply.body.decode("utf-8", "replace")
+
+    # Kinds
+
+    def kind(self, api_version: str, kind: str) -> Kind:
+        """Return where objects of this kind are kept; asked of the server once per API version.
+
+        A kind that is not known is looked up anew each time: its definition may just have been made.
+        Raises InputError naming the nearest kind when there is none.
+        """
+        for known in (self._kinds.get(api_version), None):
+            kinds = known if known is not None else self._discover(api_version)
+            found = next((one for one in kinds if one.kind == kind), None)
+            if found is not None:
+                return found
+        names = [one.kind for one in kinds]
+        raise InputError(f"{self.access.server} has no kind {kind} in {api_version}{nearest(kind, names)}")
+
+    def kind_of(self, manifest: dict[str, Any]) -> Kind:
+        """Return the kind of an object."""
+        return self.kind(str(manifest.get("apiVersion", "")), str(manifest.get("kind", "")))
+
+    def _discover(self, api_version: str) -> list[Kind]:
+        base = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        try:
+            kinds = discovery.kinds_of(api_version, self.request("GET", base)["resources"])
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise InputError(
+                f"{self.access.server} has no API version '{api_version}'; is its operator installed?"
+            ) from error
+        self._kinds[api_version] = kinds
+        return kinds
+
+    def kinds(self) -> list[Kind]:
+        """Return every kind that the server has, each in its group's preferred version."""
+        found: list[Kind] = []
+        for base in ("/api", "/apis"):
+            document = self.request("GET", base, accept=discovery.AGGREGATED)
+            if document.get("kind") == "APIGroupDiscoveryList":
+                found += discovery.kinds_of_aggregated(document)
+                continue
+            versions = document.get("versions") or [
+                one["preferredVersion"]["groupVersion"] for one in document.get("groups") or []
+            ]
+            for one in versions:
+                found += self._discover(one)
+        return found
+
+    # Objects
+
+    def create(self, manifest: dict[str, Any], query: dict[str, Any] | None = None) -> dict[str, Any]:
+        """POST an object; it goes to its own namespace, else to the kubeconfig's."""
+        return self.request("POST", self.kind_of(manifest).path_of(manifest, self.access.namespace), manifest, query)
+
+    def apply(self, manifest: dict[str, Any], manager: str = "perfscale-seatrial") -> dict[str, Any]:
+        """Server-side apply an object, taking over fields that others hold."""
+        path = f"{self.kind_of(manifest).path_of(manifest, self.access.namespace)}/{manifest['metadata']['name']}"
+        return self.request("PATCH", path, manifest, {"fieldManager": manager, "force": "true"}, APPLY_PATCH)
+
+    def get(self, kind: Kind, name: str, namespace: str = "", metadata_only: bool = False) -> dict[str, Any] | None:
+        """Return an object, or None when there is none of that name."""
+        try:
+            return self.request("GET", kind.path(namespace, name), accept=METADATA if metadata_only else JSON)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def delete(self, kind: Kind, name: str, namespace: str = "", options: dict[str, Any] | None = None) -> bool:
+        """Delete an object; return False when there is none. ``options``: a DeleteOptions' fields."""
+        try:
+            self.request("DELETE", kind.path(namespace, name), options)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def pages(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        metadata_only: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a list page by page, each as the server sends it (``metadata.resourceVersion``, ``items``).
+
+        Raises ApiError 410 when the list grew too old between two pages.
+        """
+        query: dict[str, Any] = {"limit": limit, "labelSelector": label_selector, "fieldSelector": field_selector}
+        while True:
+            page = self.request(
+                "GET", kind.path(namespace), query=query, accept=METADATA_LIST if metadata_only else JSON
+            )
+            page["items"] = page.get("items") or []
+            yield page
+            query["continue"] = page["metadata"].get("continue")
+            if not query["continue"]:
+                return
+
+    def list(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        metadata_only: bool = False,
+    ) -> tuple[list[dict[str, Any]], str]:
+        """Return all objects (of all namespaces without ``namespace``) and the list's resourceVersion."""
+        for attempt in range(3):
+            items: list[dict[str, Any]] = []
+            version = ""
+            try:
+                for page in self.pages(kind, namespace, label_selector, field_selector, limit, metadata_only):
+                    for one in page["items"]:
+                        # A list's items leave out what the list itself says.
+                        one.setdefault("apiVersion", kind.api_version)
+                        one.setdefault("kind", kind.kind)
+                    items += page["items"]
+                    version = page["metadata"].get("resourceVersion") or version
+                return items, version
+            except ApiError as error:
+                # The first page's state was compacted away while we read the others: begin again.
+                if error.status != 410 or attempt == 2:
+                    raise
+        raise AssertionError  # not reached
+
+
+def with_query(path: str, query: dict[str, Any] | None) -> str:
+    """Return ``path`` with the query's entries that hold something."""
+    given = {key: value for key, value in (query or {}).items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def status_of(reply: Reply) -> tuple[str, str]:
+    """Return reason and message of an answer that is a Status object (or any other body)."""
+    try:
+        status = json.loads(reply.body)
+        return str(status.get("reason") or ""), str(status.get("message") or "")
+    except (ValueError, AttributeError):
+        return "", reply.body[:300].decode("utf-8", "replace").strip()
+
+
+def api_error(reply: Reply, what: str, access: Access) -> ApiError | AccessError:
+    """Return the error that an answer of 400 and above means."""
+    reason, message = status_of(reply)
+    if reply.status == 401:
+        return AccessError(f"{access.server} refuses our credentials (401) from {access.source}")
+    return ApiError(f"{what}: {reply.status} {reason}: {message}".rstrip(": "), reply.status, reason)

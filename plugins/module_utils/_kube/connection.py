@@ -1,0 +1,339 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One keep-alive HTTP/1.1 connection to the API server: plain sockets, TLS, nothing in between.
+
+Hand-written because it is the cheapest way to send a prepared request and to know when: measured against
+http.client it halves the client's CPU time per request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
+
+JSON = "application/json"
+#: Ask for the metadata of objects only.
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+_BLOCK = 1 << 17
+#: A connection that was idle for longer (seconds) is looked at before it is used again.
+_STALE = 1.0
+
+
+class Broken(AccessError):
+    """A connection failed. ``sent`` is False when the server certainly did not get the request."""
+
+    def __init__(self, message: str, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class Reply:
+    """Status, header block and body of one answer. Times are readings of time.monotonic().
+
+    ``sent`` was taken just before the request's first byte went out, ``answered`` just after the answer's
+    first bytes came in.
+    """
+
+    __slots__ = ("status", "head", "body", "sent", "answered")
+
+    def __init__(self, status: int, head: bytes, body: bytes, sent: float, answered: float) -> None:
+        self.status = status
+        self.head = head
+        self.body = body
+        self.sent = sent
+        self.answered = answered
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header, or None."""
+        return _header(self.head, name.lower().encode())
+
+
+def _header(head: bytes, name: bytes) -> str | None:
+    start = head.lower().find(b"\r\n" + name + b":")
+    if start < 0:
+        return None
+    start += len(name) + 3
+    end = head.find(b"\r\n", start)
+    return head[start : end if end >= 0 else len(head)].strip().decode("latin-1")
+
+
+def request_head(access: Access, method: str, path: str, accept: str = JSON) -> bytes:
+    """Return a request's first lines, up to where Authorization, Content-Type and Content-Length follow."""
+    host = f"[{access.host}]" if ":" in access.host else access.host
+    return (
+        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {host}:{access.port}\r\n"
+        f"User-Agent: perfscale.seatrial\r\nAccept: {accept}\r\n"
+    ).encode("ascii")
+
+
+def request_bytes(access: Access, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
+    """Return the whole request: ``head`` as of request_head(), our credentials, ``body``."""
+    authorization = f"Authorization: {access.authorization}\r\n" if access.authorization else ""
+    if not body:
+        return b"%b%b\r\n" % (head, authorization.encode("latin-1"))
+    tail = f"{authorization}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode("latin-1")
+    return b"%b%b%b" % (head, tail, body)
+
+
+class Connection:
+    """Opens itself when it is first used, and again after it broke. Not for use by two threads at once."""
+
+    def __init__(self, access: Access, timeout: float = 60.0) -> None:
+        self.access = access
+        self.timeout = timeout
+        self._socket: socket.socket | None = None
+        self._used = 0.0
+
+    def exchange(self, request: bytes) -> Reply:
+        """Send a request and return its answer. Raises Broken; the connection is closed then."""
+        held = self._ready()
+        sent = time.monotonic()
+        try:
+            held.sendall(request)
+            reply = self._read(held, sent, request.startswith(b"HEAD "))
+        except (OSError, ValueError) as error:
+            self.close()
+            raise Broken(f"{self.access.server}: no answer: {_why(error, self.timeout)}", sent=True) from error
+        self._used = reply.answered
+        return reply
+
+    def stream(self, request: bytes, read_timeout: float) -> tuple[Reply, Iterator[tuple[float, bytes]]]:
+        """Send a request whose answer comes in lines over time (a watch).
+
+        Returns the answer's head, and an iterator over (time.monotonic() of arrival, line without its end).
+        The iterator ends when the server ends the answer and raises Broken when the connection fails or
+        nothing at all came for ``read_timeout`` seconds. An error status has its body in the Reply.
+        """
+        held = self._ready()
+        sent = time.monotonic()
+        try:
+            held.settimeout(read_timeout)
+            held.sendall(request)
+            head, rest, answered = self._read_head(held)
+            status = _status(head)
+            if status != 200:
+                reply = Reply(status, head, self._read_body(held, head, rest, False), sent, answered)
+                held.settimeout(self.timeout)
+                return reply, iter(())
+        except (OSError, ValueError) as error:
+            self.close()
+            raise Broken(f"{self.access.server}: no answer: {_why(error, read_timeout)}", sent=True) from error
+        chunked = (_header(head, b"transfer-encoding") or "").lower() == "chunked"
+        return Reply(status, head, b"", sent, answered), self._lines(held, rest, answered, chunked, read_timeout)
+
+    def close(self) -> None:
+        """Close the socket; harmless when there is none."""
+        held, self._socket = self._socket, None
+        if held is not None:
+            with contextlib.suppress(OSError):
+                held.close()
+
+    def interrupt(self) -> None:
+        """Make a read that another thread is blocked in end at once."""
+        held = self._socket
+        if held is not None:
+            # The plain socket's shutdown: the TLS one would take the session from under the reader.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(held, socket.SHUT_RDWR)
+
+    def _ready(self) -> socket.socket:
+        held = self._socket
+        if held is not None and time.monotonic() - self._used > _STALE and not self._alive(held):
+            self.close()
+            held = None
+        return held if held is not None else self._open()
+
+    def _alive(self, held: socket.socket) -> bool:
+        """Tell whether an idle connection is still open: nothing to read is good, an end or data is not."""
+        try:
+            held.setblocking(False)
+            held.recv(1)
+            return False
+        except (ssl.SSLWantReadError, BlockingIOError):
+            held.settimeout(self.timeout)
+            return True
+        except OSError:
+            return False
+
+    def _open(self) -> socket.socket:
+        access = self.access
+        plain: socket.socket | None = None
+        try:
+            plain = socket.create_connection(access.proxy or (access.host, access.port), self.timeout)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if access.proxy:
+                _tunnel(plain, access)
+            if access.context is not None:
+                plain = access.context.wrap_socket(plain, server_hostname=access.server_name or access.host)
+        except ssl.SSLCertVerificationError as error:
+            _shut(plain)
+            raise AccessError(
+                f"{access.server}: its certificate is not trusted ({error.verify_message}); "
+                f"check certificate-authority and tls-server-name in {access.source}"
+            ) from error
+        except OSError as error:
+            _shut(plain)
+            why = _why(error, self.timeout)
+            raise Broken(f"{access.server} ({access.source}) can't be reached: {why}", sent=False) from error
+        self._socket = plain
+        self._used = time.monotonic()
+        return plain
+
+    def _read(self, held: socket.socket, sent: float, no_body: bool) -> Reply:
+        head, rest, answered = self._read_head(held)
+        body = self._read_body(held, head, rest, no_body)
+        if (_header(head, b"connection") or "").lower() == "close":
+            self.close()
+        return Reply(_status(head), head, body, sent, answered)
+
+    def _read_head(self, held: socket.socket) -> tuple[bytes, bytes, float]:
+        data = held.recv(_BLOCK)
+        answered = time.monotonic()
+        while (end := data.find(b"\r\n\r\n")) < 0:
+            more = held.recv(_BLOCK) if data else b""
+            if not more:
+                raise ConnectionResetError("the server closed the connection")
+            data += more
+        return data[:end], data[end + 4 :], answered
+
+    def _read_body(self, held: socket.socket, head: bytes, rest: bytes, no_body: bool) -> bytes:
+        length = _header(head, b"content-length")
+        if no_body or _status(head) in (204, 304):
+            return b""
+        if length is not None:
+            missing = int(length) - len(rest)
+            if missing <= 0:
+                return rest
+            parts = [rest]
+            while missing > 0:
+                more = held.recv(_BLOCK)
+                if not more:
+                    raise ConnectionResetError("the server closed the connection in mid-answer")
+                parts.append(more)
+                missing -= len(more)
+            return b"".join(parts)
+        chunks = Chunks((_header(head, b"transfer-encoding") or "").lower() == "chunked")
+        parts = [chunks.feed(rest)]
+        while not chunks.ended:
+            more = held.recv(_BLOCK)
+            if not more:
+                if chunks.chunked:
+                    raise ConnectionResetError("the server closed the connection in mid-answer")
+                self.close()
+                break
+            parts.append(chunks.feed(more))
+        return b"".join(parts)
+
+    def _lines(
+        self, held: socket.socket, rest: bytes, at: float, chunked: bool, read_timeout: float
+    ) -> Iterator[tuple[float, bytes]]:
+        chunks = Chunks(chunked)
+        pending = b""
+        data = rest
+        while True:
+            if data:
+                pending += chunks.feed(data)
+                if b"\n" in pending:
+                    *whole, pending = pending.split(b"\n")
+                    for one in whole:
+                        yield at, one
+            if chunks.ended:
+                self._used = at
+                held.settimeout(self.timeout)
+                return
+            try:
+                data = held.recv(_BLOCK)
+            except (OSError, ValueError) as error:
+                self.close()
+                raise Broken(
+                    f"{self.access.server}: the watch broke: {_why(error, read_timeout)}", sent=True
+                ) from error
+            at = time.monotonic()
+            if not data:
+                self.close()
+                if chunked:
+                    raise Broken(f"{self.access.server}: the watch broke: the server closed the connection", sent=True)
+                return
+
+
+class Chunks:
+    """Takes the chunked transfer coding (RFC 9112, 7.1) off a body that comes in pieces of any size."""
+
+    def __init__(self, chunked: bool) -> None:
+        self.chunked = chunked
+        self.ended = False
+        self._held = b""
+        self._left = 0  # bytes of the present chunk that are still to come, its line end included
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what ``data`` adds to the body. Raises ValueError when it is no chunked coding."""
+        if not self.chunked:
+            return data
+        data = self._held + data if self._held else data
+        self._held = b""
+        parts: list[bytes] = []
+        at = 0
+        while at < len(data) and not self.ended:
+            if self._left:
+                piece = data[at : at + self._left]
+                at += len(piece)
+                # The last two bytes of a chunk are its line end and no part of the body.
+                keep = len(piece) - max(0, 2 - (self._left - len(piece)))
+                parts.append(piece[: max(keep, 0)])
+                self._left -= len(piece)
+                continue
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                self._held = data[at:]
+                break
+            size = int(data[at:end].split(b";")[0], 16)
+            if size == 0:
+                # Trailers end with an empty line; API servers send none.
+                if data.find(b"\r\n\r\n", end) < 0 and not data.startswith(b"\r\n", end + 2):
+                    self._held = data[at:]
+                    break
+                self.ended = True
+            at = end + 2
+            self._left = size + 2
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _status(head: bytes) -> int:
+    if not head.startswith(b"HTTP/1."):
+        raise ValueError("the answer is not HTTP/1.x")
+    return int(head[9:12])
+
+
+def _tunnel(plain: socket.socket, access: Access) -> None:
+    """Ask the proxy for a way to the API server (RFC 9110, CONNECT)."""
+    target = f"[{access.host}]:{access.port}" if ":" in access.host else f"{access.host}:{access.port}"
+    plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode("ascii"))
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        more = plain.recv(1)  # not a byte more than the answer: what follows is TLS
+        if not more:
+            raise ConnectionResetError("the proxy closed the connection")
+        answer += more
+    if answer.split(b" ", 2)[1:2] != [b"200"]:
+        raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
+
+
+def _shut(held: socket.socket | None) -> None:
+    if held is not None:
+        held.close()
+
+
+def _why(error: Exception, timeout: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"nothing came for {timeout:g} s"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the API server keeps the objects of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+#: One request for all groups (Kubernetes 1.27 and later); older servers answer with a plain APIGroupList.
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind as one API server serves it."""
+
+    api_version: str
+    kind: str
+    resource: str  # plural, as in paths
+    namespaced: bool
+    verbs: frozenset[str] = frozenset()
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the path of a collection (no ``name``), of all namespaces (no ``namespace``), or of one object."""
+        base = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
+        parts = [base]
+        if self.namespaced and namespace:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(self.resource)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def path_of(self, manifest: dict[str, Any], default_namespace: str = "default") -> str:
+        """Return the path of the collection that ``manifest`` belongs to."""
+        return self.path((manifest.get("metadata") or {}).get("namespace") or default_namespace)
+
+
+def kinds_of(api_version: str, resources: Iterable[dict[str, Any]]) -> list[Kind]:
+    """Return the kinds of an APIResourceList, subresources left out."""
+    return [
+        Kind(api_version, one["kind"], one["name"], bool(one.get("namespaced")), frozenset(one.get("verbs") or ()))
+        for one in resources
+        if "/" not in one["name"]
+    ]
+
+
+def kinds_of_aggregated(document: dict[str, Any]) -> list[Kind]:
+    """Return the kinds of an APIGroupDiscoveryList, each in its group's preferred version that has it."""
+    found: dict[tuple[str, str], Kind] = {}
+    for group in document.get("items") or []:
+        name = (group.get("metadata") or {}).get("name") or ""
+        for version in group.get("versions") or []:
+            api_version = f"{name}/{version['version']}" if name else version["version"]
+            for one in version.get("resources") or []:
+                kind = (one.get("responseKind") or {}).get("kind") or ""
+                found.setdefault(
+                    (name, one["resource"]),
+                    Kind(
+                        api_version,
+                        kind,
+                        one["resource"],
+                        one.get("scope") == "Namespaced",
+                        frozenset(one.get("verbs") or ()),
+                    ),
+                )
+    return list(found.values())

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A watch: the changes of one kind of object from a resourceVersion on, as they come in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error, with_query
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    JSON,
+    METADATA,
+    Connection,
+    request_bytes,
+    request_head,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+#: How long (seconds) a server lets one watch live, and how much longer we wait for a sign of life.
+#: Bookmarks come about once a minute, so a watch that is silent for longer is dead.
+LIFE = 300
+SILENCE = 150.0
+
+
+class Watch:
+    """One watch on a connection of its own. Made by one thread, read by it, closed by any."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        life: int = LIFE,
+        silence: float = SILENCE,
+    ) -> None:
+        """Open the watch: it is established when this returns.
+
+        Raises ApiError (410: the resourceVersion is too old, list again), Broken, AccessError.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": life,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        path = kind.path(namespace)
+        head = request_head(client.access, "GET", with_query(path, query), METADATA if metadata_only else JSON)
+        self._connection = Connection(client.access, client.timeout)
+        reply, self._lines = self._connection.stream(request_bytes(client.access, head), silence)
+        if reply.status == 401 and client.access.refresh():
+            reply, self._lines = self._connection.stream(request_bytes(client.access, head), silence)
+        if reply.status != 200:
+            self._connection.close()
+            raise api_error(reply, f"watch {path}", client.access)
+
+    def lines(self) -> Iterator[tuple[float, bytes]]:
+        """Yield (time.monotonic() of arrival, the event as JSON), bookmarks included.
+
+        Ends when the server ends the watch or close() is called; raises Broken when the connection fails.
+        """
+        return self._lines
+
+    def close(self) -> None:
+        """End the watch; a thread that reads its lines sees Broken or the end at once."""
+        self._connection.interrupt()
+
+
+def events(watch: Watch) -> Iterator[dict[str, Any]]:
+    """Yield a watch's events as dictionaries ``{type, object}``, bookmarks included.
+
+    Raises ApiError for an ERROR event (status 410: list again), Broken.
+    """
+    for _at, line in watch.lines():
+        event = json.loads(line)
+        if event.get("type") == "ERROR":
+            raise error_of(event)
+        yield event
+
+
+def error_of(event: dict[str, Any]) -> ApiError:
+    """Return the error that an ERROR event carries."""
+    status = event.get("object") or {}
+    return ApiError(f"watch: {status.get('message')}", int(status.get("code") or 0), str(status.get("reason") or ""))

@@ -1,0 +1,138 @@
+"""The client against answers that a real server gives rarely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind, kinds_of_aggregated
+from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
+
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", True)
+
+
+def client_of(server: ScriptedServer, folder: Path, user: dict[str, Any] | None = None) -> Client:
+    return Client.from_kubeconfig(server.kubeconfig(folder / "kubeconfig", user), timeout=5)
+
+
+def test_paths_are_quoted_and_leave_out_what_is_not_given() -> None:
+    assert CONFIG_MAP.path() == "/api/v1/configmaps"
+    assert CONFIG_MAP.path("a b", "x/y", "status") == "/api/v1/namespaces/a%20b/configmaps/x%2Fy/status"
+    assert Kind("batch/v1", "Job", "jobs", True).path("n") == "/apis/batch/v1/namespaces/n/jobs"
+    assert Kind("v1", "Node", "nodes", False).path("ignored", "n1") == "/api/v1/nodes/n1"
+
+
+def test_too_many_requests_is_repeated_after_the_time_that_the_server_names(tmp_path: Path) -> None:
+    refused = (429, status_object(429, "TooManyRequests", "x"))
+    with (
+        ScriptedServer(lambda asked: refused) as server,
+        client_of(server, tmp_path) as client,
+        pytest.raises(ApiError) as caught,
+    ):
+        client.request("GET", "/x")
+    assert (caught.value.status, caught.value.reason) == (429, "TooManyRequests")
+    assert len(server.asked) == 1, "it was repeated without a Retry-After"
+
+    def later(asked: Asked) -> Any:
+        return reply(429, b"{}", Retry_After="0") if len(server.asked) == 1 else (200, {"ok": 1})
+
+    with ScriptedServer(later) as server, client_of(server, tmp_path) as client:
+        assert client.request("GET", "/x") == {"ok": 1}
+    assert len(server.asked) == 2
+
+
+def test_refused_credentials_are_read_anew_once(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    def answer(asked: Asked) -> Any:
+        token.write_text("new")
+        return (200, {"ok": 1}) if asked.headers["authorization"] == "Bearer new" else (401, b"")
+
+    with ScriptedServer(answer) as server, client_of(server, tmp_path, {"tokenFile": "token"}) as client:
+        assert client.request("GET", "/x") == {"ok": 1}
+    assert [one.headers["authorization"] for one in server.asked] == ["Bearer old", "Bearer new"]
+    with (
+        ScriptedServer(lambda asked: (401, b"")) as server,
+        client_of(server, tmp_path, {"token": "secret-canary"}) as client,
+        pytest.raises(AccessError, match=r"refuses our credentials \(401\) from kubeconfig") as caught,
+    ):
+        client.request("GET", "/x")
+    assert "secret-canary" not in str(caught.value) and len(server.asked) == 1
+
+
+def test_only_reading_is_repeated_when_the_connection_breaks(tmp_path: Path) -> None:
+    with ScriptedServer(lambda asked: RESET if len(server.asked) == 1 else (200, {"ok": 1})) as server:
+        assert client_of(server, tmp_path).request("GET", "/x") == {"ok": 1}
+    with ScriptedServer(lambda asked: RESET) as server, pytest.raises(Broken):
+        client_of(server, tmp_path).request("POST", "/x", {})
+    assert len(server.asked) == 1
+
+
+def test_a_list_is_read_page_by_page_and_begun_again_when_it_grew_too_old(tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Any:
+        if len(server.asked) == 2:
+            return 410, status_object(410, "Expired", "too old")
+        if "continue=" in asked.path:
+            return 200, {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]}
+        return 200, {"metadata": {"resourceVersion": "9", "continue": "c/1"}, "items": [{"metadata": {"name": "a"}}]}
+
+    with ScriptedServer(answer) as server, client_of(server, tmp_path) as client:
+        items, version = client.list(CONFIG_MAP, "ns", "a=b", limit=1)
+    assert ([one["metadata"]["name"] for one in items], version) == (["a", "b"], "9")
+    assert items[0]["kind"] == "ConfigMap"
+    assert [("continue=c%2F1" in one.path, "labelSelector=a%3Db" in one.path) for one in server.asked] == [
+        (False, True),
+        (True, True),
+    ] * 2
+
+
+def test_a_kind_is_looked_up_once_and_an_unknown_one_each_time(tmp_path: Path) -> None:
+    resources = [
+        {"name": "jobs", "kind": "Job", "namespaced": True, "verbs": ["get"]},
+        {"name": "jobs/status", "kind": "Job", "namespaced": True, "verbs": ["get"]},
+    ]
+    with ScriptedServer(lambda asked: (200, {"resources": resources})) as server, client_of(server, tmp_path) as client:
+        assert [client.kind("batch/v1", "Job").resource for _ in range(2)] == ["jobs"] * 2
+        assert len(server.asked) == 1
+        with pytest.raises(InputError, match=r"has no kind Jib in batch/v1 \(did you mean 'Job'\?\)"):
+            client.kind("batch/v1", "Jib")
+        assert len(server.asked) == 2
+    with (
+        ScriptedServer(lambda asked: (404, b"not found")) as server,
+        client_of(server, tmp_path) as client,
+        pytest.raises(InputError, match="no API version 'x.example.com/v1'; is its operator installed?"),
+    ):
+        client.kind("x.example.com/v1", "X")
+
+
+def test_aggregated_discovery_takes_each_kind_in_its_preferred_version() -> None:
+    def version(name: str, *kinds: str) -> dict[str, Any]:
+        resources = [
+            {"resource": f"{kind.lower()}s", "responseKind": {"kind": kind}, "scope": "Namespaced", "verbs": ["list"]}
+            for kind in kinds
+        ]
+        return {"version": name, "resources": resources}
+
+    found = kinds_of_aggregated(
+        {"items": [{"metadata": {"name": "g"}, "versions": [version("v2", "A"), version("v1", "A", "B")]}]}
+    )
+    assert [(one.api_version, one.kind) for one in found] == [("g/v2", "A"), ("g/v1", "B")]
+
+
+def test_work_in_a_pool_keeps_its_order_and_its_errors_apart() -> None:
+    def half(number: int) -> int:
+        if number == 3:
+            raise ValueError("three")
+        return number // 2
+
+    outcomes = pool.each(range(10), half, workers=4)
+    assert [one.item for one in outcomes] == list(range(10))
+    assert [one.value for one in outcomes if one.error is None] == [0, 0, 1, 2, 2, 3, 3, 4, 4]
+    assert str(pool.first_error(outcomes)) == "three"
+    assert pool.each([], half) == []

@@ -1,0 +1,187 @@
+"""Forms of a kubeconfig, and that no credential comes out of it but to its server."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+CANARY = "canary-5c1e0b7d"
+
+
+@pytest.fixture(scope="module")
+def pem() -> dict[str, bytes]:
+    """A self-signed certificate with its key, and a key that is no pair with it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+
+    def text(one: ec.EllipticCurvePrivateKey) -> bytes:
+        form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        return one.private_bytes(serialization.Encoding.PEM, form, plain)
+
+    return {
+        "certificate": certificate.public_bytes(serialization.Encoding.PEM),
+        "key": text(key),
+        "other": text(ec.generate_private_key(ec.SECP256R1())),
+    }
+
+
+def write(folder: Path, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **top: Any) -> Path:
+    document = {
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": "https://api.lab.example.com:6443", **(cluster or {})}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "mine"}}],
+        **top,
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+def data(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def test_a_client_certificate_is_taken_from_data_and_from_files_beside_the_kubeconfig(
+    tmp_path: Path, pem: dict[str, bytes]
+) -> None:
+    (tmp_path / "c.pem").write_bytes(pem["certificate"])
+    (tmp_path / "k.pem").write_bytes(pem["key"])
+    authority = {"certificate-authority-data": data(pem["certificate"])}
+    inline = {"client-certificate-data": data(pem["certificate"]), "client-key-data": data(pem["key"])}
+    files = {"client-certificate": "c.pem", "client-key": "k.pem"}
+    for user in (inline, files):
+        access = load(write(tmp_path, authority, user))
+        assert (access.host, access.port, access.namespace, access.authorization) == (
+            "api.lab.example.com",
+            6443,
+            "mine",
+            "",
+        )
+        assert access.context is not None and access.context.verify_mode == ssl.CERT_REQUIRED
+        assert access.context.cert_store_stats()["x509"] == 1
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "words"),
+    [
+        ({}, {"client-certificate-data": "CERT", "client-key-data": "OTHER"}, "no pair"),
+        ({}, {"client-certificate-data": "CERT"}, "it has client-certificate but no client-key"),
+        ({}, {"client-key-data": "KEY"}, "it has client-key but no client-certificate"),
+        ({}, {"client-certificate": "missing.pem"}, "missing.pem can't be read: No such file"),
+        ({"certificate-authority-data": "aGVsbG8="}, {}, "certificate-authority is no PEM certificate"),
+        ({"certificate-authority-data": "%"}, {}, "certificate-authority-data is not base64"),
+        ({"server": "api.lab.example.com"}, {}, "'api.lab.example.com' is no http(s) address"),
+        ({"proxy-url": "socks5://p:1"}, {}, "proxy-url has scheme 'socks5'"),
+    ],
+)
+def test_what_is_wrong_in_a_kubeconfig_is_named(
+    tmp_path: Path, pem: dict[str, bytes], cluster: dict[str, Any], user: dict[str, Any], words: str
+) -> None:
+    stands_for = {"CERT": data(pem["certificate"]), "KEY": data(pem["key"]), "OTHER": data(pem["other"])}
+    user = {key: stands_for.get(value, value) for key, value in user.items()}
+    with pytest.raises(InputError) as caught:
+        load(write(tmp_path, cluster, user))
+    assert words in str(caught.value) and str(tmp_path) in str(caught.value)
+
+
+def test_unknown_names_come_with_the_nearest_known_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no context 'her' in contexts \(did you mean 'here'\?\)"):
+        load(write(tmp_path), "her")
+    contexts = [{"name": "here", "context": {"cluster": "d", "user": "u"}}]
+    with pytest.raises(InputError, match="no cluster 'd' in clusters"):
+        load(write(tmp_path, contexts=contexts))
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "", "clusters: {}"])
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=str(path)):
+        load(path)
+    with pytest.raises(InputError, match="no such file"):
+        load(tmp_path / "none")
+
+
+def test_a_token_wins_over_a_token_file_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first\n")
+    both = load(write(tmp_path, user={"token": "given", "tokenFile": "token"}))
+    assert both.authorization == "Bearer given" and both.refresh() is False
+    access = load(write(tmp_path, user={"tokenFile": "token"}))
+    assert access.authorization == "Bearer first" and access.refresh() is False
+    (tmp_path / "token").write_text("second\n")
+    assert access.refresh() is True and access.authorization == "Bearer second"
+    (tmp_path / "token").unlink()
+    with pytest.raises(AccessError, match="token can't be read"):
+        access.refresh()
+
+
+def test_user_name_and_password_make_a_basic_header(tmp_path: Path) -> None:
+    access = load(write(tmp_path, user={"username": "me", "password": "pass:word"}))
+    assert access.authorization == "Basic " + data(b"me:pass:word")
+
+
+def test_an_exec_plugin_is_run_and_run_again(tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\necho x >> $(dirname $0)/calls\n"
+        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",\'\n'
+        'echo "\\"status\\":{\\"token\\":\\"t$(wc -l < $(dirname $0)/calls | tr -d " ")\\"}}"\n'
+    )
+    plugin.chmod(0o755)
+    version = "client.authentication.k8s.io/v1"
+    user = {"exec": {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}}
+    access = load(write(tmp_path, {"insecure-skip-tls-verify": True}, user))
+    assert access.authorization == "Bearer t1"
+    assert access.refresh() is True and access.authorization == "Bearer t2"
+
+
+def test_an_exec_plugin_that_fails_is_told_without_what_it_printed(tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(f"#!/bin/sh\necho {CANARY}; echo {CANARY} >&2; exit 3\n")
+    plugin.chmod(0o755)
+    version = "client.authentication.k8s.io/v1"
+    user = {"exec": {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}}
+    with pytest.raises(AccessError, match="'exec' gave") as caught:
+        load(write(tmp_path, {}, user))
+    assert CANARY not in str(caught.value)
+
+
+def test_insecure_asks_for_no_certificate_and_a_server_name_is_kept(tmp_path: Path) -> None:
+    access = load(write(tmp_path, {"insecure-skip-tls-verify": True, "tls-server-name": "api"}))
+    assert access.context is not None and access.context.verify_mode == ssl.CERT_NONE
+    assert (access.insecure, access.server_name) == (True, "api")
+
+
+def test_no_credential_shows_in_repr_or_errors(tmp_path: Path, pem: dict[str, bytes]) -> None:
+    access = load(write(tmp_path, user={"token": CANARY}))
+    assert CANARY not in repr(access) and CANARY in access.authorization
+    user = {"client-certificate-data": data(pem["certificate"]), "client-key-data": data(CANARY.encode())}
+    with pytest.raises(InputError) as caught:
+        load(write(tmp_path, {}, user))
+    assert CANARY not in str(caught.value) and data(CANARY.encode()) not in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        load(write(tmp_path, {"proxy-url": f"http://me:{CANARY}@proxy:1"}))
+    assert CANARY not in str(caught.value)
