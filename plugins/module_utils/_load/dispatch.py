@@ -1,0 +1,147 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sending a plan on time: one thread that sleeps until the next workload is due, others that send.
+
+The schedule is absolute. A slow API server keeps sending threads busy, never the dispatcher; only when all of them
+are busy (the in-flight limit) does a workload leave late, and then its lateness says so.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import REFUSED, Past
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import Planned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import Halted, Sender, Settings
+
+#: Between start() and the time of the first workload, seconds: threads are awake by then.
+LEAD = 0.05
+
+
+class Dispatch:
+    """Sends what of ``todo`` is missing. Counters may be read by any thread while it runs."""
+
+    def __init__(
+        self, settings: Settings, templates: dict[str, Rendered], todo: Sequence[Planned], past: Past, in_flight: int
+    ) -> None:
+        self.halt = threading.Event()
+        self.error: Exception | None = None
+        self.submitted = 0  # workloads that a connection has taken on
+        self.outcomes: dict[str, int] = {}  # of workloads: final outcome -> how many
+        self.blocked = 0  # workloads that were not sent since a related object was refused
+        self.lateness: list[float] = []
+        self.first_answered = 0.0
+        self.last_answered = 0.0
+        self._settings = settings
+        self._templates = templates
+        self._todo = todo
+        self._past = past
+        self._queue: queue.SimpleQueue[tuple[Planned, float | None] | None] = queue.SimpleQueue()
+        self._count = threading.Lock()
+        self._senders = [Sender(settings, number, self.halt) for number in range(max(1, min(in_flight, len(todo))))]
+        self._threads: list[threading.Thread] = []
+        self._left = len(self._senders)
+        self.done = threading.Event()
+
+    @property
+    def retries(self) -> int:
+        """Attempts that had to be repeated."""
+        return sum(one.retries for one in self._senders)
+
+    def open(self) -> None:
+        """Open all connections, several at a time. Raises AccessError when the first can't be opened."""
+        self._senders[0].warm()
+        threads = [threading.Thread(target=self._warm, args=(one,), daemon=True) for one in self._senders[1:]]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+
+    def start(self) -> float:
+        """Start to send; return the moment (time.monotonic()) that the schedule's offsets count from.
+
+        After an interruption the schedule goes on where it stood: the first missing workload is due now.
+        """
+        first = self._todo[0].offset if self._todo else None
+        start = time.monotonic() + LEAD - (first or 0.0)
+        self._threads = [threading.Thread(target=self._serve, args=(one,), daemon=True) for one in self._senders]
+        self._threads.append(threading.Thread(target=self._dispatch, args=(start,), daemon=True))
+        for one in self._threads:
+            one.start()
+        return start
+
+    def stop(self, patience: float) -> None:
+        """Send nothing more; give what is under way ``patience`` seconds to be answered."""
+        self.halt.set()
+        deadline = time.monotonic() + patience
+        for one in self._threads:
+            one.join(max(0.0, deadline - time.monotonic()))
+        for one in self._senders:
+            one.connection.interrupt()
+
+    def _warm(self, sender: Sender) -> None:
+        try:
+            sender.warm()
+        except Exception:  # it will be opened, or the error told, when there is something to send
+            sender.connection.close()
+
+    def _dispatch(self, start: float) -> None:
+        for planned in self._todo:
+            due = None
+            if planned.offset is not None:
+                due = start + planned.offset
+                wait = due - time.monotonic()
+                if wait > 0 and self.halt.wait(wait):
+                    break
+            if self.halt.is_set():
+                break
+            self._queue.put((planned, due))
+        for _sender in self._senders:
+            self._queue.put(None)
+
+    def _serve(self, sender: Sender) -> None:
+        try:
+            while (job := self._queue.get()) is not None and not self.halt.is_set():
+                self._send(sender, *job)
+        except Halted:
+            pass
+        except Exception as error:
+            if not self.halt.is_set():
+                self.error = self.error or error
+                self.halt.set()
+        finally:
+            with self._count:
+                self._left -= 1
+                if not self._left:
+                    self.done.set()
+
+    def _send(self, sender: Sender, planned: Planned, due: float | None) -> None:
+        """Create a workload's related objects, then the workload itself."""
+        with self._count:
+            self.submitted += 1
+        rendered = self._templates[planned.template]
+        first = True
+        for document in rendered.documents:
+            outcome = self._past.outcomes.get((document.kind, document.name(planned.index)))
+            if outcome is None:
+                outcome, sent = sender.create(document, planned.index, due)
+                if first and due is not None:
+                    self.lateness.append(sent - due)
+                first = False
+            if document is rendered.workload:
+                self._note_outcome(outcome)
+            elif outcome == REFUSED:
+                with self._count:
+                    self.blocked += 1
+                return
+
+    def _note_outcome(self, outcome: str) -> None:
+        with self._count:
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+            self.last_answered = time.monotonic()
+            self.first_answered = self.first_answered or self.last_answered

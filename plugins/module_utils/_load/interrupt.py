@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ctrl-C, a kill, a closed terminal: noted, so that a load can end in order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(SeatrialError):
+    """The call was ended from outside; what it had done is written down."""
+
+
+class Interrupt:
+    """Holds the name of the first signal that came, or an empty string."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.event = threading.Event()
+
+    def note(self, number: int, _frame: Any) -> None:
+        """Be a signal handler."""
+        self.name = self.name or signal.Signals(number).name
+        self.event.set()
+
+    def check(self) -> None:
+        """Raise Interrupted if a signal came."""
+        if self.name:
+            raise Interrupted(f"interrupted by {self.name}")
+
+
+@contextmanager
+def noticed() -> Iterator[Interrupt]:
+    """Note SIGINT, SIGTERM and SIGHUP while the body runs. For the main thread."""
+    interrupt = Interrupt()
+    before = {number: signal.signal(number, interrupt.note) for number in SIGNALS}
+    try:
+        yield interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

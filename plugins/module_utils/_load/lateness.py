@@ -1,0 +1,32 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How late the generator was: sent minus intended, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+
+def quantile(ordered: Sequence[float], q: float) -> float:
+    """Return the ``q`` quantile of sorted values, linear between neighbours (type 7 of Hyndman and Fan, 1996)."""
+    place = q * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def summary(values: Sequence[float]) -> dict[str, float] | None:
+    """Return P50, P95, P99 and max in seconds, rounded to the microsecond; None when nothing had a time to keep."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    found = {name: round(quantile(ordered, q), 6) for name, q in QUANTILES.items()}
+    return {**found, "max": round(ordered[-1], 6)}
+
+
+def on_time(found: dict[str, float] | None, most: float) -> bool:
+    """Tell whether the P99 of a summary() is within ``most`` seconds; a closed loop is never late."""
+    return found is None or found["p99"] <= most

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of the workload modules, and the checks that both make of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+
+SAMPLE: dict[str, Any] = {
+    "kubeconfig": {"type": "path", "required": True},
+    "context": {"type": "str", "default": ""},
+    "run_id": {"type": "str", "required": True},
+    "point": {"type": "str", "default": "001"},
+    "point_dir": {"type": "path", "required": True},
+    "namespace": {"type": "str", "default": ""},
+    "stages": {"type": "list", "elements": "raw", "default": []},
+    "simulated_writers": {"type": "list", "elements": "str", "default": []},
+    "canary_rate": {"type": "float", "default": 20},
+    "timeout": {"type": "float", "default": 600},
+    "settle": {"type": "float", "default": 1},
+}
+SUBMIT: dict[str, Any] = {
+    **SAMPLE,
+    "count": {"type": "int", "required": True},
+    "arrival": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "type": {"type": "str", "choices": ["constant", "closed"], "default": "constant"},
+            "rate": {"type": "float", "default": 10},
+        },
+    },
+    "in_flight": {"type": "int", "default": 16},
+    "seed": {"type": "int"},
+    "templates": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "name": {"type": "str", "default": "workload"},
+            "src": {"type": "str"},
+            "content": {"type": "str"},
+            "weight": {"type": "int", "default": 1},
+            "parameters": {"type": "dict", "default": {}},
+        },
+    },
+    "wait": {"type": "bool", "default": True},
+    "request_timeout": {"type": "float", "default": 60},
+    "retry_time": {"type": "float", "default": 120},
+    "max_lateness": {"type": "float", "default": 0.1},
+}
+
+_RUN = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
+_POINT = re.compile(r"[0-9]{3,}")
+#: Numbers that must not be below these.
+_LEAST: dict[str, float] = {
+    "count": 0,
+    "in_flight": 1,
+    "canary_rate": 0,
+    "timeout": 0,
+    "settle": 0,
+    "request_timeout": 0.1,
+    "retry_time": 0,
+    "max_lateness": 0,
+}
+
+
+def common(given: dict[str, Any]) -> dict[str, Any]:
+    """Check the parameters of a workload module and return those that both modules have, by their internal names.
+
+    Raises InputError naming the option and its value.
+    """
+    if not _RUN.fullmatch(given["run_id"]):
+        raise InputError(f"run_id '{given['run_id']}' is no run id: 6 to 20 of a-z, 0-9 and -, not beginning with -")
+    if not _POINT.fullmatch(given["point"]):
+        raise InputError(f"point '{given['point']}' is no point: three digits or more, such as 001")
+    for name, least in _LEAST.items():
+        if name in given and given[name] < least:
+            raise InputError(f"{name} is {given[name]:g}, it must be {least:g} or more")
+    for one in given["stages"]:
+        if not isinstance(one, dict):
+            raise InputError(f"stages: '{one}' is no definition")
+    return {
+        "kubeconfig": given["kubeconfig"],
+        "context": given["context"],
+        "run": given["run_id"],
+        "point": given["point"],
+        "point_dir": Path(given["point_dir"]),
+        "namespace": given["namespace"],
+        "stages": tuple(given["stages"]),
+        "simulated_writers": tuple(given["simulated_writers"]),
+        "canary_rate": given["canary_rate"],
+        "timeout": given["timeout"],
+        "settle": given["settle"],
+    }

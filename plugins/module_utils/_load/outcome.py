@@ -1,0 +1,176 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a load stands while it runs, and what it came to."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lateness, ledger, plan, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
+
+if TYPE_CHECKING:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
+
+#: How many names a message gives of those that something is still waited for.
+_NAMED = 5
+
+
+class Story:
+    """Counts of a load, from what sends it, what watches it, and what earlier sessions did."""
+
+    def __init__(
+        self, request: Request, planned: plan.Plan, past: ledger.Past, dispatch: Dispatch, child: Child
+    ) -> None:
+        self.request = request
+        self.planned = planned
+        self.started = 0.0
+        self.timed_out = False
+        self._dispatch = dispatch
+        self._child = child
+        self._sessions = past.sessions + 1
+        kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
+        found = [past.outcomes.get((kinds[one.template], one.name)) for one in planned.workloads]
+        self.todo = found.count(None)
+        self._before = Counter(one for one in found if one)
+
+    def count(self, outcome: str) -> int:
+        """Return how many workloads have this final outcome, of all sessions."""
+        return self._before[outcome] + self._dispatch.outcomes.get(outcome, 0)
+
+    @property
+    def there(self) -> int:
+        """Workloads that were created, now or before."""
+        return self.count(ledger.CREATED) + self.count(ledger.ALREADY_MINE)
+
+    def unfinished(self) -> int:
+        """Return how many of those that were created have not been seen to end."""
+        state = self._child.state
+        return self.there - sum(state.get(name, 0) for name in ("succeeded", "failed", "deleted"))
+
+    def rate(self) -> float:
+        """Return workloads created a second in this session, between the answers to the first and the last."""
+        dispatch = self._dispatch
+        created = dispatch.outcomes.get(ledger.CREATED, 0)
+        seconds = dispatch.last_answered - dispatch.first_answered
+        # Between the first and the last lie one less than there are.
+        return (created - 1) / seconds if created > 1 and seconds > 0 else 0.0
+
+    def state(self) -> str:
+        """Return a text that changes when something happened."""
+        return f"{self._dispatch.submitted} {self.there} {sorted(self._counts().items())} {self._dispatch.retries}"
+
+    def _counts(self) -> dict[str, int]:
+        return {name: self._child.state.get(name, 0) for name in ("running", "succeeded", "failed", "deleted")}
+
+    def line(self) -> str:
+        """Return where the load stands, for people."""
+        of = self.request.count
+        counts = self._counts()
+        submitted = of - self.todo + self._dispatch.submitted
+        parts = [
+            f"{submitted}/{of} submitted",
+            f"{self.there} created",
+            f"{counts['running']} running",
+            f"{counts['succeeded']} done",
+            f"{counts['failed']} failed",
+        ]
+        for name, number in (
+            ("deleted", counts["deleted"]),
+            ("refused", self.count(ledger.REFUSED) + self._dispatch.blocked),
+            ("retries", self._dispatch.retries),
+        ):
+            if number:
+                parts.append(f"{number} {name}")
+        if self._dispatch.submitted:
+            parts.append(f"{self.rate():.1f}/s")
+        if self.started:
+            parts.append(f"{max(0.0, time.monotonic() - self.started):.0f} s")
+        return f"workload {self.request.point}: {', '.join(parts)}"
+
+    def result(self, seconds: float) -> dict[str, Any]:
+        """Return what the module returns. For after the sampler has ended: counts are final then."""
+        late = lateness.summary(self._dispatch.lateness)
+        counts = self._counts()
+        refused, blocked = self.count(ledger.REFUSED), self._dispatch.blocked
+        there = self.there
+        waiting = max(0, self.unfinished())
+        # Not at the top: "failed" and "changed" are Ansible's own words there.
+        tallied = {
+            "planned": self.request.count,
+            "created": self.count(ledger.CREATED),
+            "already_mine": self.count(ledger.ALREADY_MINE),
+            "refused": refused,
+            "blocked": blocked,
+            "unsent": self.request.count - there - refused - blocked,
+            "retries": self._dispatch.retries,
+            "succeeded": counts["succeeded"],
+            "failed": counts["failed"],
+            "deleted": counts["deleted"],
+            "unfinished": waiting,
+        }
+        found: dict[str, Any] = {
+            "changed": self._dispatch.outcomes.get(ledger.CREATED, 0) > 0,
+            "counts": tallied,
+            "timed_out": self.timed_out,
+            "waiting_for": self._waiting_for() if self.timed_out else [],
+            "refusals": self._refusals() if refused or blocked else [],
+            "lateness": late,
+            "max_lateness": self.request.max_lateness,
+            "on_time": lateness.on_time(late, self.request.max_lateness),
+            "rate": round(self.rate(), 3),
+            "sessions": self._sessions,
+            "events": self._child.state.get("events", 0),
+            "gaps": self._child.state.get("gaps", 0),
+            "notes": self._child.state.get("notes", []),
+            "seconds": round(seconds, 3),
+        }
+        return {**found, "msg": self._message(found)}
+
+    def _waiting_for(self) -> list[str]:
+        indices = self._child.state.get("waiting") or []
+        return [render.workload_name(self.request.run, self.request.point, index) for index in indices]
+
+    def _refusals(self) -> list[dict[str, Any]]:
+        """Return what the server refused and why, the most frequent first."""
+        reasons: Counter[tuple[str, int, str]] = Counter()
+        examples: dict[tuple[str, int, str], str] = {}
+        for record in _files.read_lines(self.request.point_dir / "ledger.jsonl"):
+            if record["type"] == "attempt" and record["outcome"] == ledger.REFUSED:
+                key = (record["kind"], record["status"], record.get("reason") or "")
+                reasons[key] += 1
+                examples.setdefault(key, record.get("message") or "")
+        return [
+            {"kind": key[0], "status": key[1], "reason": key[2], "count": number, "message": examples[key]}
+            for key, number in reasons.most_common(10)
+        ]
+
+    def _message(self, found: dict[str, Any]) -> str:
+        """Return the whole result in one line."""
+        counts = found["counts"]
+        parts = [f"{counts['created'] + counts['already_mine']} of {counts['planned']} created"]
+        if found["rate"]:
+            parts[0] += f" at {found['rate']:.1f}/s"
+        if self.request.wait:
+            parts.append(f"{counts['succeeded']} succeeded")
+        for name in ("failed", "deleted", "refused", "blocked", "unsent", "retries"):
+            if counts[name]:
+                parts.append(f"{counts[name]} {name}")
+        late = found["lateness"]
+        if late is not None:
+            parts.append(f"sent P99 {late['p99'] * 1000:.1f} ms late")
+            if not found["on_time"]:
+                parts.append(
+                    f"which is more than the {found['max_lateness'] * 1000:g} ms allowed: the generator was not on time"
+                )
+        told = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
+        if not found["timed_out"]:
+            return told
+        names = ", ".join(found["waiting_for"][:_NAMED])
+        more = ", …" if counts["unfinished"] > _NAMED else ""
+        return f"{told}. After {self.request.timeout:g} s {counts['unfinished']} had not ended: {names}{more}"

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is to be sent and when, decided before the first request and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import workload_name
+
+SCHEMA = "plan/1"
+#: Fields of the header that must be the same when a killed run is taken up again.
+_BINDING = ("run", "point", "count", "seed", "arrival", "templates")
+CONSTANT, CLOSED = "constant", "closed"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One workload. ``offset``: seconds after the start of the load, None in a closed loop."""
+
+    index: int
+    name: str
+    offset: float | None
+    template: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A header (schema plan/1) and one row a workload, by index."""
+
+    header: dict[str, Any]
+    workloads: list[Planned]
+
+
+def arrival_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrivals as the plan records them: constant (with rate, in workloads a second) or closed.
+
+    Raises InputError for a type or rate that can't be used.
+    """
+    kind = given.get("type") or CONSTANT
+    if kind == CLOSED:
+        return {"type": CLOSED}
+    if kind != CONSTANT:
+        raise InputError(
+            f"arrival type '{kind}' is not known{nearest(kind, (CONSTANT, CLOSED))}; there are {CONSTANT} and {CLOSED}"
+        )
+    rate = given.get("rate")
+    if not rate or float(rate) <= 0:
+        raise InputError(
+            f"arrival rate {rate} is no number above 0 (workloads a second); for as fast as possible use type {CLOSED}"
+        )
+    return {"type": CONSTANT, "rate": float(rate)}
+
+
+def offsets(arrival: dict[str, Any], count: int) -> Iterator[float | None]:
+    """Yield the intended offset of each workload in seconds; None where there is no schedule."""
+    if arrival["type"] == CLOSED:
+        yield from (None for _index in range(count))
+        return
+    rate = arrival["rate"]
+    # By division, not by adding up: the thousandth is where it belongs to the last bit.
+    yield from (index / rate for index in range(count))
+
+
+def shares(weights: Sequence[int], count: int) -> list[int]:
+    """Return for each of ``count`` workloads which template it is made from, in proportion to ``weights``.
+
+    Each time the template that is furthest behind its share is taken (the divisor method of Sainte-Lague: the largest
+    of weight / (2 taken + 1), of equals the first), so that any stretch of the load has the proportions.
+    """
+    taken = [0] * len(weights)
+    chosen = []
+    for _index in range(count):
+        best = max(range(len(weights)), key=lambda i: (weights[i] / (2 * taken[i] + 1), -i))
+        taken[best] += 1
+        chosen.append(best)
+    return chosen
+
+
+def make(
+    run: str,
+    point: str,
+    count: int,
+    arrival: dict[str, Any],
+    in_flight: int,
+    seed: int | None,
+    templates: list[dict[str, Any]],
+) -> Plan:
+    """Plan ``count`` workloads. ``templates``: their headers, as Rendered.header() gives them."""
+    header = {
+        "type": "header",
+        "schema": SCHEMA,
+        "run": run,
+        "point": point,
+        "count": count,
+        "seed": seed,
+        "arrival": arrival,
+        "in_flight": in_flight,
+        "templates": templates,
+    }
+    chosen = shares([one["weight"] for one in templates], count)
+    workloads = [
+        Planned(index, workload_name(run, point, index), offset, templates[chosen[index]]["name"])
+        for index, offset in enumerate(offsets(arrival, count))
+    ]
+    return Plan(header, workloads)
+
+
+def write(path: Path, plan: Plan) -> None:
+    """Write the whole plan in one step, flushed to disk: it is there before the first request, or not at all."""
+
+    def records() -> Iterator[dict[str, Any]]:
+        yield plan.header
+        for one in plan.workloads:
+            yield {
+                "type": "workload",
+                "index": one.index,
+                "name": one.name,
+                "offset": one.offset,
+                "template": one.template,
+                "parameters": one.parameters,
+            }
+
+    _files.write_lines(path, records(), SCHEMA)
+
+
+def read(path: Path) -> Plan:
+    """Read a plan. Raises DataError when it is missing, of another version, or not whole."""
+    try:
+        rows = list(_files.read_lines(path))
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    if not rows or rows[0].get("schema") != SCHEMA:
+        raise DataError(f"{path}: not a plan of schema {SCHEMA}")
+    header = rows[0]
+    workloads = [
+        Planned(row["index"], row["name"], row["offset"], row["template"], row["parameters"]) for row in rows[1:]
+    ]
+    if len(workloads) != header["count"]:
+        raise DataError(f"{path}: it says {header['count']} workloads and holds {len(workloads)}")
+    return Plan(header, workloads)
+
+
+def settle(path: Path, plan: Plan) -> bool:
+    """Write ``plan``, or see that what stands at ``path`` is the same; return whether it was there already.
+
+    Raises InputError naming what differs: a point directory holds one load, not two.
+    """
+    if not path.exists():
+        write(path, plan)
+        return False
+    held = read(path).header
+    for name in _BINDING:
+        if held[name] != plan.header[name]:
+            raise InputError(
+                f"{path} was made for another load: its {name} is {_short(held[name])}, now it would be "
+                f"{_short(plan.header[name])}. Take up the same load, or use a new point directory"
+            )
+    return True
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,294 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One call that puts a load on a cluster and sees it through: plan, sampler, sending, waiting, figures."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
+    interrupt,
+    ledger,
+    options,
+    outcome,
+    plan,
+    render,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, Settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Task, definitions_for
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, compile_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+#: Seconds between two looks at where the load stands.
+_LOOK = 0.2
+#: Seconds that requests under way are given when the call is interrupted.
+_PATIENCE = 2.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What workload_submit was asked for. Times in seconds."""
+
+    kubeconfig: str
+    context: str
+    run: str
+    point: str
+    point_dir: Path
+    namespace: str
+    count: int
+    arrival: dict[str, Any]
+    in_flight: int
+    seed: int | None
+    templates: tuple[render.Template, ...]
+    stages: tuple[dict[str, Any], ...]
+    simulated_writers: tuple[str, ...]
+    canary_rate: float
+    wait: bool
+    timeout: float
+    settle: float
+    request_timeout: float
+    retry_time: float
+    max_lateness: float
+
+
+def request_of(given: dict[str, Any]) -> Request:
+    """Return what the module's parameters ask for."""
+    return Request(
+        **options.common(given),
+        count=given["count"],
+        arrival=given["arrival"],
+        in_flight=given["in_flight"],
+        seed=given["seed"],
+        templates=tuple(
+            render.Template(one["name"], one["content"] or "", one["weight"], one["parameters"])
+            for one in given["templates"]
+        ),
+        wait=given["wait"],
+        request_timeout=given["request_timeout"],
+        retry_time=given["retry_time"],
+        max_lateness=given["max_lateness"],
+    )
+
+
+class Load:
+    """A load from its plan to its figures. ``run`` is the whole of it."""
+
+    def __init__(self, request: Request, step: Step, progress: Progress) -> None:
+        self.request = request
+        self.step = step
+        self.progress = progress
+        self.began = time.monotonic()
+
+    def run(self) -> dict[str, Any]:
+        """Submit what is missing, wait, and return the module's result.
+
+        Raises InputError before anything is created; AccessError, ApiError, Interrupted with the counts so far.
+        """
+        request = self.request
+        client, kinds, rendered, planned = self._prepared()
+        namespace = request.namespace or client.access.namespace
+        own = sorted({one.workload.kind for one in rendered})
+        request.point_dir.mkdir(parents=True, exist_ok=True)
+        book, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
+        try:
+            plan.settle(request.point_dir / "plan.jsonl", planned)
+            self.step.manifest("workload", [one.manifest(0) for one in render.documents(rendered)])
+            clock = Clock.resume(past.anchor or {})
+            last = {one.template.name: one.workload.kind for one in rendered}
+            todo = [one for one in planned.workloads if (last[one.template], one.name) not in past.outcomes]
+            if todo:
+                dry_run(client, rendered)
+            namespaces = {one.namespace or namespace for one in render.documents(rendered)}
+            task = Task(
+                run=request.run,
+                point=request.point,
+                path=request.point_dir / "observations.jsonl",
+                namespace=namespaces.pop() if len(namespaces) == 1 else "",
+                canary_namespace=namespace,
+                kinds=tuple(kinds),
+                own=frozenset(own),
+                simulated_writers=request.simulated_writers,
+                canary_rate=request.canary_rate,
+            )
+            client.close()
+            return self._with_sampler(client, task, clock, book, past, planned, todo, rendered)
+        finally:
+            book.close()
+
+    def check(self) -> dict[str, Any]:
+        """Do what run() does before it writes or creates anything; return what it would do."""
+        client, _kinds, rendered, planned = self._prepared()
+        past = ledger.read(self.request.point_dir / "ledger.jsonl")
+        kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
+        missing = sum((kinds[one.template], one.name) not in past.outcomes for one in planned.workloads)
+        dry_run(client, rendered)
+        return {
+            "changed": missing > 0,
+            "counts": {"planned": self.request.count},
+            "msg": f"{missing} workloads would be created",
+        }
+
+    def _prepared(self) -> tuple[Client, list[Kind], list[render.Rendered], plan.Plan]:
+        """Read, check and render everything that the load needs; nothing is written or created."""
+        request = self.request
+        arrival = plan.arrival_of(request.arrival)
+        kinds = compile_kinds(request.stages)
+        client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
+        namespace = request.namespace or client.access.namespace
+        rendered = _rendered(request, namespace)
+        if request.wait:
+            definitions_for(sorted({one.workload.kind for one in rendered}), kinds)
+        render.resolve(client, rendered, namespace)
+        headers = [one.header() for one in rendered]
+        planned = plan.make(
+            request.run, request.point, request.count, arrival, request.in_flight, request.seed, headers
+        )
+        return client, kinds, rendered, planned
+
+    def _with_sampler(
+        self,
+        client: Client,
+        task: Task,
+        clock: Clock,
+        book: ledger.Appender,
+        past: ledger.Past,
+        planned: plan.Plan,
+        todo: list[plan.Planned],
+        rendered: list[render.Rendered],
+    ) -> dict[str, Any]:
+        request = self.request
+        with interrupt.noticed() as stop:
+            child = Child(client.access, task, clock, book.close)
+            try:
+                settings = Settings(
+                    client.access,
+                    clock,
+                    book.write,
+                    request.request_timeout,
+                    request.retry_time,
+                    request.run,
+                    request.point,
+                )
+                templates = {one.template.name: one for one in rendered}
+                dispatch = Dispatch(settings, templates, todo, past, request.in_flight)
+                story = outcome.Story(request, planned, past, dispatch, child)
+                reason = "failed"
+                book.write(ledger.session(ledger.SCHEMA, request.run, request.point, clock))
+                try:
+                    self._watch_begins(child, stop)
+                    self._send(dispatch, child, stop, story, book, clock)
+                    if request.wait:
+                        self._wait(child, stop, story)
+                    reason = "timed out" if story.timed_out else "done"
+                except interrupt.Interrupted as error:
+                    reason = str(error)
+                    raise interrupt.Interrupted(f"{error}: {story.line()}") from error
+                finally:
+                    dispatch.stop(_PATIENCE)
+                    book.write({"type": "end", "at": round(clock.now(), 6), "reason": reason})
+                    book.sync()
+            finally:
+                child.finish()
+        result = story.result(time.monotonic() - self.began)
+        self.progress.say(result["msg"])
+        return result
+
+    def _watch_begins(self, child: Child, stop: interrupt.Interrupt) -> None:
+        """Wait until every watch is established: nothing is sent before."""
+        while not child.watching:
+            stop.check()
+            child.poll(_LOOK)
+
+    def _send(
+        self,
+        dispatch: Dispatch,
+        child: Child,
+        stop: interrupt.Interrupt,
+        story: outcome.Story,
+        book: ledger.Appender,
+        clock: Clock,
+    ) -> None:
+        if not story.todo:
+            return
+        dispatch.open()
+        started = dispatch.start()
+        story.started = started
+        book.write({"type": "start", "at": round(clock.from_monotonic(started), 6)})
+        next_sync = time.monotonic() + 1.0
+        while not dispatch.done.is_set():
+            stop.check()
+            child.poll(_LOOK)
+            self._tell(story)
+            if time.monotonic() >= next_sync:
+                book.sync()
+                next_sync = time.monotonic() + 1.0
+        if dispatch.error is not None:
+            raise type(dispatch.error)(*_explained(dispatch.error, story)) from dispatch.error
+        self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
+
+    def _wait(self, child: Child, stop: interrupt.Interrupt, story: outcome.Story) -> None:
+        """Wait until every created workload has ended, then a little longer for what its children still say."""
+        began = time.monotonic()
+        deadline = began + self.request.timeout
+        while story.unfinished() > 0:
+            if time.monotonic() >= deadline:
+                story.timed_out = True
+                break
+            stop.check()
+            child.poll(_LOOK)
+            self._tell(story)
+        else:
+            settled = time.monotonic() + self.request.settle
+            while (left := settled - time.monotonic()) > 0:
+                stop.check()
+                child.poll(min(_LOOK, left))
+        self.step.timing("wait", time.monotonic() - began, f"point {self.request.point}")
+
+    def _tell(self, story: outcome.Story) -> None:
+        self.progress.update(story.state(), story.line())
+
+
+def _rendered(request: Request, namespace: str) -> list[render.Rendered]:
+    if not request.templates:
+        raise InputError("there are no templates: nothing could be submitted")
+    names = [one.name for one in request.templates]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise InputError(f"two templates are called '{twice}'")
+    if any(one.weight < 1 for one in request.templates):
+        raise InputError("a template's weight must be 1 or more")
+    return [render.render(one, request.run, request.point, namespace, request.count) for one in request.templates]
+
+
+def dry_run(client: Client, rendered: list[render.Rendered]) -> None:
+    """Have the API server check the first object of each template, with its related ones, without keeping it.
+
+    Raises InputError with the server's words: a mistake in a template shows here and not a thousand times.
+    """
+    query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
+    for one in rendered:
+        for document in one.documents:
+            try:
+                client.request("POST", document.path, document.body(0), query)
+            except ApiError as error:
+                if error.status == 409 and error.reason == "AlreadyExists":
+                    continue
+                raise InputError(
+                    f"template '{one.template.name}': the API server refuses its first {document.kind}: {error}"
+                ) from error
+
+
+def _explained(error: Exception, story: outcome.Story) -> tuple[Any, ...]:
+    """Return the arguments of an error of the same type that also says how far the load got."""
+    text = f"{error}. So far: {story.line()}"
+    return (text, error.status, error.reason) if isinstance(error, ApiError) else (text,)

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The canary: one small object of our own, written at a steady pace while a load is watched.
+
+The moments of its writes are known exactly on our clock, and the resourceVersions that they got order them among
+all other writes: a ruler by which a transition that a watch shows can be dated (see the results' timeline).
+It is a Lease, which is made for being written often and which nobody else looks at.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client, status_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    METADATA,
+    Broken,
+    Connection,
+    request_bytes,
+    request_head,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
+
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+#: Seconds to wait for the answer to one write.
+_TIMEOUT = 10.0
+
+
+class Canary(threading.Thread):
+    """Writes its object ``rate`` times a second until close(); each answered write goes to ``tell``.
+
+    ``tell(sent, answered, resource_version)``: both times are readings of time.monotonic().
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        run: str,
+        point: str,
+        namespace: str,
+        rate: float,
+        tell: Callable[[float, float, str], None],
+    ) -> None:
+        super().__init__(name="canary", daemon=True)
+        self.object_name = f"{run}-{point}-canary"
+        self.labels = {labels.RUN: run, labels.POINT: point, labels.ROLE: "canary"}
+        self.namespace = namespace or client.access.namespace
+        self.failure = ""
+        self._client = client
+        self._rate = rate
+        self._tell = tell
+        self._over = threading.Event()
+        self._answers: dict[str, float] = {}
+        self._early: dict[str, float] = {}
+        self._lags: deque[float] = deque(maxlen=100_000)
+        self._lock = threading.Lock()
+
+    @property
+    def selector(self) -> str:
+        """The label selector of the canary alone."""
+        return ",".join(f"{key}={value}" for key, value in self.labels.items())
+
+    def make(self) -> None:
+        """Create the object, or find it there: an earlier session may have left it."""
+        manifest = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self.object_name, "namespace": self.namespace, "labels": self.labels},
+            "spec": {"leaseTransitions": 0},
+        }
+        try:
+            self._client.request("POST", LEASE.path(self.namespace), manifest, {"fieldManager": "perfscale-seatrial"})
+        except ApiError as error:
+            if error.status != 409:
+                raise
+
+    def run(self) -> None:
+        """Write at the times of an absolute schedule; a write that is late is not made up for by two."""
+        access = self._client.access
+        path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
+        head = request_head(access, "PATCH", path, METADATA)
+        connection = Connection(access, _TIMEOUT)
+        period = 1.0 / self._rate
+        due = time.monotonic()
+        beat = 0
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            beat = beat % 2_000_000_000 + 1
+            body = b'{"spec":{"leaseTransitions":%d}}' % beat
+            try:
+                reply = connection.exchange(request_bytes(access, head, body, MERGE_PATCH))
+            except (Broken, AccessError) as error:
+                self.failure = str(error)
+                self._over.wait(0.5)
+                reply = None
+            if reply is not None and reply.status == 200:
+                found = _VERSION.search(reply.body)
+                if found:
+                    version = found.group(1).decode()
+                    self._tell(reply.sent, reply.answered, version)
+                    self._answered(version, reply.answered)
+            elif reply is not None:
+                self.failure = f"{reply.status} {' '.join(status_of(reply))}"
+                if reply.status in (401, 403, 404):
+                    break
+            due = max(due + period, time.monotonic())
+        connection.close()
+
+    def received(self, at: float, line: bytes) -> None:
+        """A watch showed a write of ours at ``at`` (time.monotonic())."""
+        found = _VERSION.search(line)
+        if found is None:
+            return
+        version = found.group(1).decode()
+        with self._lock:
+            answered = self._answers.pop(version, None)
+            if answered is None:
+                self._early[version] = at  # the event can be here before the answer is
+            else:
+                self._lags.append(at - answered)
+
+    def _answered(self, version: str, at: float) -> None:
+        with self._lock:
+            seen = self._early.pop(version, None)
+            if seen is None:
+                self._answers[version] = at
+            else:
+                self._lags.append(seen - at)
+
+    def lag(self) -> dict[str, Any]:
+        """Return how long after its answer a write of ours was received by a watch, seconds; empty if none was."""
+        with self._lock:
+            found = summary(list(self._lags))
+            return {**found, "n": len(self._lags)} if found else {}
+
+    def close(self, patience: float) -> None:
+        """Stop writing and remove the object; it carries the run's label, so a cleanup finds it if that fails."""
+        self._over.set()
+        self.join(patience)
+        try:
+            self._client.delete(LEASE, self.object_name, self.namespace)
+        except (AccessError, ApiError) as error:
+            self.failure = str(error)

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what a watch shows to the rows of observations.jsonl, and to what is running and what has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, Value, gpus, why
+
+
+@dataclass
+class Tally:
+    """Where the workloads stand, by index."""
+
+    seen: set[int] = field(default_factory=set)
+    running: set[int] = field(default_factory=set)
+    ended: dict[int, str] = field(default_factory=dict)  # succeeded, failed or deleted
+
+    def counts(self) -> dict[str, int]:
+        """Return seen, running (and not ended), succeeded, failed, deleted."""
+        outcomes = list(self.ended.values())
+        found = {name: outcomes.count(name) for name in ("succeeded", "failed", "deleted")}
+        return {"seen": len(self.seen), "running": len(self.running - self.ended.keys()), **found}
+
+    def waiting(self, most: int) -> list[int]:
+        """Return the first ``most`` of those that were seen and have not ended."""
+        return sorted(self.seen - self.ended.keys())[:most]
+
+
+class Observer:
+    """Turns events of one kind into rows; a row is written only when it says something new.
+
+    ``own``: objects of this kind are the workloads. Moments are seconds on the point's clock.
+    """
+
+    def __init__(self, kind: Kind, own: bool, tally: Tally, write: Callable[[dict[str, Any]], None]) -> None:
+        self.kind = kind
+        self.own = own
+        self.tally = tally
+        self.events = 0
+        self._write = write
+        self._held: dict[str, tuple[Value, ...]] = {}  # uid -> values as last seen
+        self._where: dict[str, tuple[str, str, int | None]] = {}  # uid -> namespace, name, index
+        self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
+        self._pods = kind.kind == "Pod"
+
+    def recall(self, record: dict[str, Any]) -> None:
+        """Take over an event row that an earlier session wrote, so that it is not written again."""
+        uid = record["uid"]
+        before = self._held.get(uid, self._nothing)
+        values = tuple(record["values"].get(name, held) for name, held in zip(self.kind.names, before, strict=True))
+        self._count(record["index"], values)
+        if record["event"] == "DELETED":
+            self._forget(uid, record["index"])
+            return
+        self._held[uid] = values
+        self._where[uid] = (record["namespace"], record["name"], record["index"])
+
+    def take(self, received: float, how: str, event: str, thing: dict[str, Any]) -> None:
+        """Take one event. ``how``: watch, list or relist."""
+        self.events += 1
+        metadata = thing["metadata"]
+        uid = metadata["uid"]
+        held = self._held.get(uid)
+        values = tuple(self.kind.values(thing))
+        known = held is not None
+        if event != "DELETED" and known and values == held:
+            return
+        before = held if held is not None else self._nothing
+        changed = {
+            name: value for name, value, old in zip(self.kind.names, values, before, strict=True) if value != old
+        }
+        index = _index(metadata)
+        record: dict[str, Any] = {
+            "type": "event",
+            "received": round(received, 6),
+            "how": how,
+            "event": event,
+            "kind": self.kind.kind,
+            "namespace": metadata.get("namespace") or "",
+            "name": metadata["name"],
+            "uid": uid,
+            "owners": [one["uid"] for one in metadata.get("ownerReferences") or ()],
+            "index": index,
+            "resource_version": metadata["resourceVersion"],
+            "values": changed,
+        }
+        if not known:
+            self._introduce(record, thing)
+        reason = self._reason(thing, changed)
+        if reason:
+            record["reason"] = reason
+        self._write(record)
+        self._count(index, values)
+        if event == "DELETED":
+            self._forget(uid, index)
+        else:
+            self._held[uid] = values
+            if not known:
+                self._where[uid] = (record["namespace"], record["name"], index)
+
+    def relisted(self, received: float, version: str, present: Iterable[str], how: str) -> None:
+        """After a list: what we knew and the list does not hold is gone."""
+        for uid in self._held.keys() - set(present):
+            namespace, name, index = self._where[uid]
+            self._write(
+                {
+                    "type": "event",
+                    "received": round(received, 6),
+                    "how": how,
+                    "event": "DELETED",
+                    "kind": self.kind.kind,
+                    "namespace": namespace,
+                    "name": name,
+                    "uid": uid,
+                    "owners": [],
+                    "index": index,
+                    "resource_version": version,
+                    "values": {},
+                }
+            )
+            self._forget(uid, index)
+
+    def _introduce(self, record: dict[str, Any], thing: dict[str, Any]) -> None:
+        """Add what is told once an object."""
+        if self._pods:
+            asked = gpus(thing)
+            if asked:
+                record["gpus"] = asked
+        if (thing["metadata"].get("labels") or {}).get(labels.SIMULATED) == "true":
+            record["simulated"] = True
+
+    def _reason(self, thing: dict[str, Any], changed: dict[str, Value]) -> str | None:
+        for number, outcome in self.kind.ends.items():
+            if outcome == "failed" and changed.get(self.kind.names[number]):
+                source = self.kind.definition["stages"][number].get("condition") or ""
+                return (why(thing, source) or "")[:1000] or None
+        return None
+
+    def _count(self, index: int | None, values: tuple[Value, ...]) -> None:
+        if index is None:
+            return
+        if self.own:
+            self.tally.seen.add(index)
+            for number, outcome in self.kind.ends.items():
+                if values[number]:
+                    self.tally.ended.setdefault(index, outcome)
+        for number in self.kind.running:
+            if values[number]:
+                self.tally.running.add(index)
+
+    def _forget(self, uid: str, index: int | None) -> None:
+        self._held.pop(uid, None)
+        self._where.pop(uid, None)
+        if self.own and index is not None:
+            self.tally.ended.setdefault(index, "deleted")
+
+
+def _index(metadata: dict[str, Any]) -> int | None:
+    text = (metadata.get("labels") or {}).get(labels.INDEX)
+    return int(text) if text is not None and text.isdigit() else None

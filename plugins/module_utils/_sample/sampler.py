@@ -1,0 +1,263 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sampler: follows every kind, keeps the canary going, writes observations.jsonl, tells where the load stands."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    OwnershipError,
+    SeatrialError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Appender, session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import LEASE, Canary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind
+
+SCHEMA = "observations/1"
+#: How long (seconds) a killed sampler of the same directory is given to end before we begin.
+_PREDECESSOR = 10.0
+#: How long (seconds) all watches may take to be established.
+_ESTABLISH = 60.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to sample. ``own``: kinds of the workloads themselves. ``canary_rate``: writes a second, 0 for none."""
+
+    run: str
+    point: str
+    path: Path  # observations.jsonl
+    namespace: str  # empty: all
+    canary_namespace: str
+    kinds: tuple[Kind, ...]
+    own: frozenset[str]
+    simulated_writers: tuple[str, ...]
+    canary_rate: float
+
+
+class Sampler:
+    """Follows a load from watching() to close(), called by one thread."""
+
+    def __init__(self, client: Client, task: Task, clock: Clock) -> None:
+        self.task = task
+        self.clock = clock
+        self.tally = Tally()
+        self.gaps = 0
+        self._client = client
+        self._file = _open(task.path)
+        self._queue: queue.SimpleQueue[follow.Item] = queue.SimpleQueue()
+        self._resumed_at = self._recall()
+        self._followers: list[follow.Follower] = []
+        self._beat: follow.Follower | None = None
+        self._canary: Canary | None = None
+        self._waiting: set[int] = set()
+        self._listed: dict[int, set[str]] = {}
+        self._finished = False
+
+    # Beginning
+
+    def _recall(self) -> float | None:
+        """Take over what earlier sessions wrote; return the last moment that they saw, None if there were none."""
+        self.observers = [Observer(one, one.kind in self.task.own, self.tally, self._write) for one in self.task.kinds]
+        of_kind = {one.kind.kind: one for one in self.observers}
+        last: float | None = None
+        for record in _files.read_lines(self.task.path):
+            last = record.get("received") or record.get("at") or record.get("answered") or last
+            if record["type"] == "event" and record["kind"] in of_kind:
+                of_kind[record["kind"]].recall(record)
+        return last
+
+    def start(self) -> None:
+        """Write the head of this session, find the kinds, start the canary and the watches.
+
+        Raises InputError for a kind that the server does not have, ApiError and AccessError.
+        """
+        task = self.task
+        kinds = [self._client.kind(one.api_version, one.kind) for one in task.kinds]
+        self._write(session(SCHEMA, task.run, task.point, self.clock))
+        definitions = {one.kind: one.definition for one in task.kinds}
+        self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(task.simulated_writers)})
+        if task.canary_rate > 0:
+            self._canary = Canary(
+                self._client, task.run, task.point, task.canary_namespace, task.canary_rate, self._tell_canary
+            )
+            self._canary.make()
+            self._follow_canary(self._canary)
+        selector = labels.selector(task.run, task.point)
+        for number, kind in enumerate(kinds):
+            self._waiting.add(number)
+            follower = follow.Follower(number, self._client, kind, task.namespace, selector, self._queue)
+            self._followers.append(follower)
+            follower.start()
+        if self._canary is not None:
+            self._canary.start()
+
+    def _follow_canary(self, canary: Canary) -> None:
+        """Watch the canary too: how long its writes take to come back is the sampler's own lag."""
+        beats: queue.SimpleQueue[follow.Item] = queue.SimpleQueue()
+        self._beat = follow.Follower(0, self._client, LEASE, canary.namespace, canary.selector, beats)
+        self._beat.start()
+
+        def read() -> None:
+            while (item := beats.get())[1] != follow.FAILED:
+                if item[1] == follow.WATCH:
+                    canary.received(item[2], item[3])
+
+        threading.Thread(target=read, name="lag", daemon=True).start()
+
+    def watching(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Wait until every watch is established: what happens from now on is seen. Raises WaitTimeout."""
+        deadline = time.monotonic() + _ESTABLISH
+        while self._waiting and not stopped():
+            if time.monotonic() > deadline:
+                names = ", ".join(self._followers[number].kind.kind for number in sorted(self._waiting))
+                raise WaitTimeout(
+                    f"{self._client.access.server}: after {_ESTABLISH:g} s there is still no watch on {names}"
+                )
+            self.step(0.1)
+        if self._resumed_at is not None:
+            gap = {"from": self._resumed_at, "to": self.clock.now(), "kind": "*"}
+            self._write({"type": "gap", **_rounded(gap), "reason": "no sampler was running: an earlier one had ended"})
+            self.gaps += 1
+
+    # In between
+
+    def step(self, timeout: float) -> bool:
+        """Take what has come; wait up to ``timeout`` seconds when nothing has. Return whether there was something.
+
+        Raises the error that ended a follower.
+        """
+        try:
+            item = self._queue.get(timeout=timeout)
+        except queue.Empty:
+            return False
+        self._take(item)
+        return True
+
+    def _take(self, item: follow.Item) -> None:
+        number, what, at, payload = item
+        observer = self.observers[number]
+        moment = self.clock.from_monotonic(at)
+        if what == follow.WATCH:
+            event = json.loads(payload)
+            observer.take(moment, follow.WATCH, event["type"], event["object"])
+        elif what in (follow.LIST, follow.RELIST):
+            present = self._listed.setdefault(number, set())
+            for thing in payload:
+                present.add(thing["metadata"]["uid"])
+                observer.take(moment, what, "ADDED", thing)
+        elif what == follow.LISTED:
+            observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
+        elif what == follow.WATCHING:
+            self._waiting.discard(number)
+            row = {"at": round(moment, 6), "kind": observer.kind.kind, "resource_version": payload}
+            self._write({"type": "watching", **row})
+        elif what == follow.GAP:
+            gap = {"from": self.clock.from_monotonic(payload[0]), "to": moment, "kind": observer.kind.kind}
+            self._write({"type": "gap", **_rounded(gap), "reason": payload[1]})
+            self.gaps += 1
+        elif what == follow.FAILED:
+            raise payload
+
+    def _tell_canary(self, sent: float, answered: float, version: str) -> None:
+        row = {"sent": self.clock.from_monotonic(sent), "answered": self.clock.from_monotonic(answered)}
+        self._write({"type": "canary", **_rounded(row), "resource_version": version})
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._file.write(record)
+
+    @property
+    def events(self) -> int:
+        """Events taken so far."""
+        return sum(one.events for one in self.observers)
+
+    def notes(self) -> list[str]:
+        """Return what a user should know of the sampling itself."""
+        if self._canary is not None and self._canary.failure:
+            return [f"the canary could not always write: {self._canary.failure}"]
+        return []
+
+    # Ending
+
+    def close(self, reason: str, patience: float = 5.0) -> None:
+        """Stop watching, take what has been received, write the last line, remove the canary. Safe to call twice."""
+        if self._finished:
+            return
+        self._finished = True
+        try:
+            for one in self._followers:
+                one.close()
+            deadline = time.monotonic() + patience
+            for one in self._followers:
+                one.join(max(0.0, deadline - time.monotonic()))
+            while self._drain():
+                pass
+            lag = {}
+            if self._beat is not None:
+                self._beat.close()
+            if self._canary is not None:
+                self._canary.close(max(0.1, deadline - time.monotonic()))
+                lag = self._canary.lag()
+            end: dict[str, Any] = {
+                "type": "end",
+                "at": round(self.clock.now(), 6),
+                "reason": reason,
+                "events": self.events,
+            }
+            self._write({**end, "lag": lag} if lag else end)
+            self._file.sync()
+        finally:
+            self._file.close()
+
+    def _drain(self) -> bool:
+        try:
+            return self.step(0)
+        except SeatrialError:
+            return True  # an error at the very end; the first one has been told
+
+
+def _open(path: Path) -> Appender:
+    """Lock the observations; a predecessor that was killed a moment ago is given time to notice."""
+    deadline = time.monotonic() + _PREDECESSOR
+    while True:
+        try:
+            return Appender(path, SCHEMA, "sampler")
+        except OwnershipError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: round(value, 6) if isinstance(value, float) else value for key, value in row.items()}
+
+
+def definitions_for(own: Sequence[str], kinds: Sequence[Kind]) -> None:
+    """Check that each kind of workload has a definition with a stage that ends it. Raises InputError."""
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+
+    known = {one.kind: one for one in kinds}
+    for kind in own:
+        if kind not in known:
+            raise InputError(
+                f"there is no stage definition of {kind}{nearest(kind, known)}: without one it can't be told when a "
+                f"workload has ended. Give one, or don't wait"
+            )
+        if not known[kind].ends:
+            raise InputError(f"stage definition of {kind}: none of its stages has 'ends', so waiting would never end")

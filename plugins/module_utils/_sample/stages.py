@@ -1,0 +1,193 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stage definitions, and the functions made from them that read the stages off an object.
+
+A definition is data (roles/workload/files/stages/<kind>.yml)::
+
+    api_version: batch/v1
+    kind: Job
+    stages:
+      - {name: created, field: metadata.creationTimestamp, writer: api-server}
+      - {name: succeeded, condition: Complete, writer: controller, depends_on: [node], ends: succeeded}
+
+A stage has one source: ``condition`` (its lastTransitionTime while its status is "True"), ``field`` (a dotted path;
+with ``equals`` true when the value is that one, or one of those) or ``jmespath`` (a time as text, or a truth).
+Only an expression of the last form needs the package jmespath.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+
+WRITERS = ("client", "api-server", "controller", "scheduler", "node")
+ENDS = ("succeeded", "failed")
+_SOURCES = ("condition", "field", "jmespath")
+_KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
+
+#: A time that the object states (text), True, or None when the stage is not there.
+#: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
+Value: TypeAlias = "str | bool | None"
+Getter = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Value]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The stages of one kind. ``values(object)`` gives one Value a name of ``names``."""
+
+    api_version: str
+    kind: str
+    names: tuple[str, ...]
+    values: Callable[[dict[str, Any]], list[Value]]
+    ends: dict[int, str]  # number of a stage -> outcome
+    running: frozenset[int]  # numbers of the stages in which something of the workload runs
+    definition: dict[str, Any]
+
+
+def compile_kind(definition: dict[str, Any]) -> Kind:
+    """Check a definition and make it into functions. Raises InputError naming the kind, the stage and the key."""
+    kind = str(definition.get("kind") or "")
+    if not kind or not definition.get("api_version"):
+        raise InputError(f"stage definition '{kind or definition}': it needs api_version and kind")
+    stages = definition.get("stages") or []
+    if not stages:
+        raise InputError(f"stage definition of {kind}: it has no stages")
+    names: list[str] = []
+    for one in stages:
+        _check(kind, one, names)
+        names.append(one["name"])
+    return Kind(
+        api_version=str(definition["api_version"]),
+        kind=kind,
+        names=tuple(names),
+        values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
+        ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
+        running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
+        definition=definition,
+    )
+
+
+def compile_kinds(definitions: Sequence[dict[str, Any]]) -> list[Kind]:
+    """Compile several definitions. Raises InputError for a kind that stands there twice."""
+    kinds = [compile_kind(one) for one in definitions]
+    seen: set[str] = set()
+    for one in kinds:
+        if one.kind in seen:
+            raise InputError(f"stage definition of {one.kind}: it is given twice")
+        seen.add(one.kind)
+    return kinds
+
+
+def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
+    name = str(one.get("name") or "")
+    where = f"stage '{name or one}' of {kind}"
+    unknown = next((key for key in one if key not in _KEYS), None)
+    if unknown:
+        raise InputError(f"{where}: unknown key '{unknown}'{nearest(unknown, _KEYS)}")
+    if not name:
+        raise InputError(f"{where}: it has no name")
+    if name in names:
+        raise InputError(f"{where}: the name is used twice")
+    sources = [key for key in _SOURCES if key in one]
+    if len(sources) != 1:
+        raise InputError(
+            f"{where}: it needs exactly one of {', '.join(_SOURCES)}, it has {', '.join(sources) or 'none'}"
+        )
+    if "equals" in one and "field" not in one:
+        raise InputError(f"{where}: equals goes with field only")
+    writer = str(one.get("writer") or "")
+    if writer not in WRITERS:
+        raise InputError(f"{where}: writer '{writer}' is none of {', '.join(WRITERS)}{nearest(writer, WRITERS)}")
+    if one.get("ends") not in (None, *ENDS):
+        raise InputError(f"{where}: ends '{one['ends']}' is none of {', '.join(ENDS)}")
+
+
+def _getter(kind: str, one: dict[str, Any]) -> Getter:
+    if "condition" in one:
+        return _condition(str(one["condition"]))
+    if "field" in one:
+        return _field(str(one["field"]).split("."), one.get("equals"))
+    return _expression(f"stage '{one['name']}' of {kind}", str(one["jmespath"]))
+
+
+def _reader(getters: list[Getter], conditions: bool) -> Callable[[dict[str, Any]], list[Value]]:
+    none: dict[str, dict[str, Any]] = {}
+
+    def read(thing: dict[str, Any]) -> list[Value]:
+        held = none
+        if conditions:
+            status = thing.get("status")
+            found = status.get("conditions") if status else None
+            if found:
+                held = {one["type"]: one for one in found}
+        return [getter(thing, held) for getter in getters]
+
+    return read
+
+
+def _condition(kind: str) -> Getter:
+    def get(_thing: dict[str, Any], conditions: dict[str, dict[str, Any]]) -> Value:
+        one = conditions.get(kind)
+        if one is None or one.get("status") != "True":
+            return None
+        return one.get("lastTransitionTime") or True
+
+    return get
+
+
+def _field(path: list[str], equals: Any) -> Getter:
+    wanted = None if equals is None else frozenset(equals if isinstance(equals, list) else [equals])
+
+    def get(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+        value: Any = thing
+        for key in path:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(key)
+            if value is None:
+                return None
+        if wanted is not None:
+            return True if value in wanted else None
+        return value if isinstance(value, str) else bool(value) or None
+
+    return get
+
+
+def _expression(where: str, text: str) -> Getter:
+    try:
+        import jmespath
+    except ImportError as error:
+        raise InputError(f"{where}: its jmespath needs the Python package jmespath") from error
+    try:
+        compiled = jmespath.compile(text)
+    except jmespath.exceptions.JMESPathError as error:
+        raise InputError(f"{where}: jmespath '{text}' can't be read: {error}") from error
+
+    def get(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+        value = compiled.search(thing)
+        return value if isinstance(value, str) and value else bool(value) or None
+
+    return get
+
+
+def gpus(thing: dict[str, Any]) -> float:
+    """Return how many GPUs a pod asks for: what its containers' limits say of a resource named .../gpu."""
+    count = 0.0
+    for container in (thing.get("spec") or {}).get("containers") or ():
+        for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
+            if name.endswith("/gpu"):
+                count += float(amount)
+    return count
+
+
+def why(thing: dict[str, Any], source: str) -> str | None:
+    """Return what an object says about its end: the message of the condition ``source``, else of its status."""
+    status = thing.get("status") or {}
+    for one in status.get("conditions") or ():
+        if one.get("type") == source:
+            return one.get("message") or one.get("reason")
+    return status.get("message") or status.get("reason")

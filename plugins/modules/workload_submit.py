@@ -1,0 +1,280 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: workload_submit
+short_description: Put a measured load on a cluster
+version_added: 0.1.0
+description:
+  - Creates any number of workloads of any kind on a schedule, watches what becomes of them, and waits until all have
+    ended; one call does all of it.
+  - Before the first request the plan is written to C(plan.jsonl), the first object of each template has passed a dry
+    run of the API server, and the watches of the sampler are established. Each attempt is appended to
+    C(ledger.jsonl), each change of a stage to C(observations.jsonl).
+  - Names are planned (C(<run_id>-<point>-<index>)) and objects are created, never updated. A call that was killed is
+    taken up again by the same call on the same O(point_dir), which creates what is missing and nothing else.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._sample
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+    details: Templates are rendered and pass the API server's dry run. No file is written.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+    details: A load that is finished is found finished.
+options:
+  count:
+    description: How many workloads to create.
+    type: int
+    required: true
+  arrival:
+    description: When they are to be created.
+    type: dict
+    default: {}
+    suboptions:
+      type:
+        description:
+          - V(constant) is one every 1/O(arrival.rate) seconds, whatever the API server does.
+          - V(closed) is the next one as soon as one of O(in_flight) connections is free.
+        type: str
+        choices: [constant, closed]
+        default: constant
+      rate:
+        description: Workloads a second.
+        type: float
+        default: 10
+  in_flight:
+    description: How many requests may be under way at a time, each on a connection of its own.
+    type: int
+    default: 16
+  seed:
+    description: Recorded in the plan. The arrivals that exist so far draw nothing from it.
+    type: int
+  templates:
+    description:
+      - What to create. With several, each O(templates[].weight) is its share, evenly mixed.
+      - The YAML is rendered with Jinja2 by the module, not by Ansible, with the variables C(run_id), C(point),
+        C(index), C(name), C(namespace), C(labels) and those of O(templates[].parameters). An unknown variable is an
+        error.
+      - The last document is the workload. Its C(metadata.name) is C({{ name }}). Documents before it are created
+        first, for each workload, and must hold C({{ name }}) in theirs.
+      - Every document gets the labels. What a controller makes from a pod template has them only if the template
+        says so, with C(labels={{ labels | to_json }}) or the like; without them pods are not seen.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the template in the plan; by default that of the file.
+        type: str
+        default: workload
+      src:
+        description: File with the template, found as M(ansible.builtin.template) finds it.
+        type: str
+      content:
+        description: The template itself; must be C(!unsafe) in a playbook, or Ansible renders it first.
+        type: str
+      weight:
+        description: Share of this template among all.
+        type: int
+        default: 1
+      parameters:
+        description: Variables of this template.
+        type: dict
+        default: {}
+  wait:
+    description:
+      - Wait until every workload has ended. Each kind of workload then needs a definition in O(stages) with a stage
+        that C(ends) it.
+    type: bool
+    default: true
+  request_timeout:
+    description: How long to wait for the answer to one request, in seconds.
+    type: float
+    default: 60
+  retry_time:
+    description:
+      - How long one object is tried again while the API server answers 429 or 5xx or not at all, in seconds. After
+        that an answer counts as refusal, and silence ends the load.
+    type: float
+    default: 120
+  max_lateness:
+    description: The generator was on time when the 99th percentile of sent minus intended is within this, in seconds.
+    type: float
+    default: 0.1
+seealso:
+  - module: perfscale.seatrial.workload_sample
+  - module: perfscale.seatrial.cleanup_run
+"""
+
+EXAMPLES = r"""
+- name: Submit the fine-tuning jobs and wait for them
+  perfscale.seatrial.workload_submit:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    run_id: "{{ run_id }}"
+    point_dir: "{{ run_dir }}/points/001"
+    namespace: fine-tuning
+    count: 1000
+    arrival:
+      type: constant
+      rate: 20
+    templates:
+      - src: pytorchjob.yml.j2
+        parameters:
+          gpus: 2
+    stages: [PyTorchJob, Pod]
+    simulated_writers: "{{ cluster_acquired.sutest.simulated_writers }}"
+"""
+
+RETURN = r"""
+msg:
+  description: The result in one line.
+  returned: success
+  type: str
+  sample: "workload 001: 1000 of 1000 created at 20.0/s, 1000 succeeded, sent P99 0.6 ms late, in 61 s"
+counts:
+  description: How many workloads.
+  returned: success
+  type: dict
+  contains:
+    planned:
+      description: How many workloads the plan has.
+      returned: success
+      type: int
+    created:
+      description: How many were created, by all calls on this directory.
+      returned: success
+      type: int
+    already_mine:
+      description: How many turned out to have been created by an attempt whose answer was lost.
+      returned: success
+      type: int
+    refused:
+      description: How many the API server refused.
+      returned: success
+      type: int
+    blocked:
+      description: How many were not sent, since an object that they need was refused.
+      returned: success
+      type: int
+    unsent:
+      description: How many were never sent.
+      returned: success
+      type: int
+    retries:
+      description: How many attempts had to be repeated.
+      returned: success
+      type: int
+    succeeded:
+      description: How many workloads ended well.
+      returned: success
+      type: int
+    failed:
+      description: How many workloads ended badly.
+      returned: success
+      type: int
+    deleted:
+      description: How many workloads were deleted by someone before they ended.
+      returned: success
+      type: int
+    unfinished:
+      description: How many workloads that were created have not ended.
+      returned: success
+      type: int
+  sample:
+    {planned: 1000, created: 1000, already_mine: 0, refused: 0, blocked: 0, unsent: 0, retries: 0, succeeded: 998,
+     failed: 2, deleted: 0, unfinished: 0}
+refusals:
+  description: What was refused and why, the most frequent first.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {kind: Job, status: 403, reason: Forbidden, count: 3, message: exceeded quota}
+timed_out:
+  description: Whether O(timeout) passed before all had ended. Nothing that was seen is lost then.
+  returned: success
+  type: bool
+waiting_for:
+  description: Names of the first ten that had not ended.
+  returned: success
+  type: list
+  elements: str
+lateness:
+  description: P50, P95, P99 and maximum of sent minus intended, in seconds; null when nothing had a time to keep.
+  returned: success
+  type: dict
+  sample: {p50: 0.0002, p95: 0.0005, p99: 0.0006, max: 0.002}
+max_lateness:
+  description: What O(max_lateness) was.
+  returned: success
+  type: float
+on_time:
+  description: Whether the generator was on time. Figures of a load that was not are not to be trusted.
+  returned: success
+  type: bool
+rate:
+  description: Workloads created a second in this call, between the answers to the first and the last.
+  returned: success
+  type: float
+sessions:
+  description: How many calls the load took, this one included.
+  returned: success
+  type: int
+events:
+  description: How many events the sampler took in this call.
+  returned: success
+  type: int
+gaps:
+  description: How many gaps there are in what the sampler saw; they stand in C(observations.jsonl).
+  returned: success
+  type: int
+notes:
+  description: What should be known of the sampling, such as a canary that was not allowed.
+  returned: success
+  type: list
+  elements: str
+seconds:
+  description: How long the call took.
+  returned: success
+  type: float
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load, request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={**options.SUBMIT, **_module.STEP_OPTIONS, **_module.PROGRESS_OPTIONS}, supports_check_mode=True
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        load = Load(request_of(module.params), step, Progress(module.params["progress_file"], step))
+        return load.check() if module.check_mode else load.run()
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

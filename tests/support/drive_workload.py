@@ -1,0 +1,70 @@
+"""Runs workload_submit or workload_sample in a process of its own, without Ansible, so that a test can kill it.
+
+usage: drive_workload.py submit|sample OPTIONS.json      prints the result, or {"failed": ..., "msg": ...}, as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+COLLECTIONS = Path(__file__).resolve().parents[2] / "collections"
+
+
+def defaults(options: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what AnsibleModule would."""
+    filled = {}
+    for name, one in spec.items():
+        value = options.get(name, one.get("default"))
+        if isinstance(value, dict) and "options" in one:
+            value = defaults(value, one["options"])
+        elif isinstance(value, list) and "options" in one:
+            value = [defaults(each, one["options"]) for each in value]
+        filled[name] = value
+    return filled
+
+
+def start(what: str, options: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
+    """Start a call in a group of its own; its result comes on stdout."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{what}-options.json"
+    path.write_text(json.dumps(options, default=str), encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, __file__, what, str(path)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def result(process: subprocess.Popen[str], timeout: float = 120) -> dict[str, Any]:
+    """Wait for a started call and return what it printed."""
+    output, _none = process.communicate(timeout=timeout)
+    return json.loads(output)
+
+
+def main(what: str, path: str) -> None:
+    """Be the process."""
+    sys.path.insert(0, str(COLLECTIONS))
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options as specs
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load, request_of
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.attach import Attached, Request
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+    given = json.loads(Path(path).read_text(encoding="utf-8"))
+    filled = defaults(given, specs.SUBMIT if what == "submit" else specs.SAMPLE)
+    step, progress = Step(None), Progress(given.get("progress_file"))
+    try:
+        if what == "submit":
+            found = Load(request_of(filled), step, progress).run()
+        else:
+            found = Attached(Request(**specs.common(filled)), step, progress).run()
+    except SeatrialError as error:
+        found = {"failed": type(error).__name__, "msg": str(error)}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

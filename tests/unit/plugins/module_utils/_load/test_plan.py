@@ -1,0 +1,125 @@
+"""The plan: what is sent when, and that one directory holds one load."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import plan
+from hypothesis import given
+from hypothesis import strategies as st
+
+TEMPLATES = [{"name": "a", "kind": "Job", "weight": 1}, {"name": "b", "kind": "Job", "weight": 3}]
+
+
+def make(count: int = 8, **changes: Any) -> plan.Plan:
+    values = {
+        "run": "test-run",
+        "point": "001",
+        "count": count,
+        "arrival": {"type": "constant", "rate": 4.0},
+        "in_flight": 2,
+        "seed": 7,
+        "templates": TEMPLATES,
+    }
+    return plan.make(**{**values, **changes})
+
+
+@given(st.floats(0.001, 100_000), st.integers(0, 400))
+def test_constant_arrivals_keep_their_rate_to_the_last_one(rate: float, count: int) -> None:
+    found = list(plan.offsets({"type": "constant", "rate": rate}, count))
+    assert found == [index / rate for index in range(count)]
+    assert found == sorted(found)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(0, 500))
+def test_every_stretch_of_a_load_has_the_shares_of_its_templates(weights: list[int], count: int) -> None:
+    chosen = plan.shares(weights, count)
+    assert len(chosen) == count
+    whole = sum(weights)
+    for index, weight in enumerate(weights):
+        due = count * weight / whole
+        # A divisor method strays from the exact share by less than the number of templates.
+        assert abs(chosen.count(index) - due) < len(weights)
+    if count and count % whole == 0:
+        assert [chosen.count(index) for index in range(len(weights))] == [w * count // whole for w in weights]
+
+
+def test_names_differ_between_runs_points_and_indices() -> None:
+    plans = [make(run=run, point=point) for run in ("test-run", "test-two") for point in ("001", "002")]
+    names = [one.name for each in plans for one in each.workloads]
+    assert len(set(names)) == len(names) == 32 and names[0] == "test-run-001-0"
+
+
+def test_a_closed_loop_has_no_offsets() -> None:
+    assert {one.offset for one in make(arrival={"type": "closed"}).workloads} == {None}
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        ({"type": "poison"}, "arrival type 'poison' is not known"),
+        ({"type": "closd"}, "did you mean 'closed'?"),
+        ({"type": "constant", "rate": 0}, "arrival rate 0 is no number above 0"),
+        ({"rate": -1.0}, "arrival rate -1.0"),
+        ({}, "arrival rate None"),
+    ],
+)
+def test_arrivals_that_can_not_be_are_refused(given_: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan.arrival_of(given_)
+    assert words in str(caught.value)
+
+
+def test_arrivals_are_recorded_without_what_they_do_not_use() -> None:
+    assert plan.arrival_of({"type": "closed", "rate": 10}) == {"type": "closed"}
+    assert plan.arrival_of({"rate": 5}) == {"type": "constant", "rate": 5.0}
+
+
+def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "plan.jsonl"
+    assert plan.settle(path, make()) is False
+    assert plan.read(path) == make()
+    before = path.read_bytes()
+    assert plan.settle(path, make()) is True
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"count": 9}, "its count is 8, now it would be 9"),
+        ({"run": "test-two"}, "its run is test-run"),
+        ({"arrival": {"type": "closed"}}, "its arrival is"),
+        ({"seed": None}, "its seed is 7, now it would be None"),
+        ({"templates": TEMPLATES[:1]}, "its templates is"),
+    ],
+)
+def test_a_directory_with_another_load_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    path = tmp_path / "plan.jsonl"
+    plan.settle(path, make())
+    with pytest.raises(InputError) as caught:
+        plan.settle(path, make(**changes))
+    assert words in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_more_requests_in_flight_do_not_make_another_load(tmp_path: Path) -> None:
+    plan.settle(tmp_path / "plan.jsonl", make())
+    assert plan.settle(tmp_path / "plan.jsonl", make(in_flight=9)) is True
+
+
+def test_a_plan_that_is_missing_cut_or_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.jsonl"
+    with pytest.raises(DataError, match="no such file"):
+        plan.read(path)
+    plan.write(path, make())
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(DataError, match="it says 8 workloads and holds 7"):
+        plan.read(path)
+    path.write_bytes(json.dumps({**json.loads(lines[0]), "schema": "plan/9"}).encode() + b"\n")
+    with pytest.raises(DataError, match="not a plan of schema plan/1"):
+        plan.read(path)

@@ -1,0 +1,139 @@
+"""Stage definitions as data, against objects as API servers give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import stages
+
+SHIPPED = Path(__file__).resolve().parents[5] / "roles" / "workload" / "files" / "stages"
+CREATED = "2026-11-21T05:36:23Z"
+
+
+def shipped(name: str) -> stages.Kind:
+    return stages.compile_kind(yaml.safe_load((SHIPPED / f"{name}.yml").read_text()))
+
+
+def values(kind: stages.Kind, thing: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in zip(kind.names, kind.values(thing), strict=True) if value is not None}
+
+
+def condition(kind: str, status: str = "True", at: str = "2026-11-21T05:36:28Z") -> dict[str, str]:
+    return {"type": kind, "status": status, "lastTransitionTime": at, "reason": "R", "message": "M"}
+
+
+def thing(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "x", "creationTimestamp": CREATED},
+        "spec": spec,
+        **({"status": status} if status else {}),
+    }
+
+
+def test_every_shipped_definition_can_be_compiled_and_some_stage_ends_it() -> None:
+    found = [shipped(path.stem) for path in sorted(SHIPPED.glob("*.yml"))]
+    assert {"Job", "Pod", "PyTorchJob"} <= {one.kind for one in found}
+    assert all(set(one.ends.values()) == {"succeeded", "failed"} for one in found)
+    assert all(path.stem == shipped(path.stem).kind.lower() for path in SHIPPED.glob("*.yml"))
+
+
+def test_a_pytorchjob_that_ended_no_longer_runs() -> None:
+    kind = shipped("pytorchjob")
+    assert values(kind, thing()) == {"created": CREATED}
+    running = [condition("Created", at="2026-11-21T05:36:24Z"), condition("Running", at="2026-11-21T05:36:25Z")]
+    assert values(kind, thing({"conditions": running})) == {
+        "created": CREATED,
+        "accepted": "2026-11-21T05:36:24Z",
+        "running": "2026-11-21T05:36:25Z",
+    }
+    ended = [running[0], condition("Running", "False"), condition("Succeeded")]
+    assert values(kind, thing({"conditions": ended})) == {
+        "created": CREATED,
+        "accepted": "2026-11-21T05:36:24Z",
+        "succeeded": "2026-11-21T05:36:28Z",
+    }
+
+
+def test_a_pod_goes_through_its_phases() -> None:
+    kind = shipped("pod")
+    bound = condition("PodScheduled")
+    assert values(kind, thing({"phase": "Pending"})) == {"created": CREATED}
+    assert values(kind, thing({"phase": "Pending", "conditions": [condition("PodScheduled", "False")]})) == {
+        "created": CREATED
+    }
+    for phase, name in (("Running", "running"), ("Succeeded", "succeeded"), ("Failed", "failed")):
+        found = values(kind, thing({"phase": phase, "conditions": [bound]}))
+        assert found == {"created": CREATED, "scheduled": bound["lastTransitionTime"], name: True}
+
+
+def test_a_job_runs_while_a_pod_of_it_is_ready() -> None:
+    kind = shipped("job")
+    assert values(kind, thing({"startTime": CREATED, "ready": 0})) == {"created": CREATED, "started": CREATED}
+    assert values(kind, thing({"startTime": CREATED, "ready": 2}))["running"] is True
+    assert values(kind, thing({"conditions": [condition("Complete")]}))["succeeded"] == "2026-11-21T05:36:28Z"
+
+
+def one_stage(**stage: Any) -> stages.Kind:
+    definition = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", **stage}]}
+    return stages.compile_kind(definition)
+
+
+@pytest.mark.parametrize(
+    ("stage", "status", "value"),
+    [
+        ({"field": "status.at"}, {"at": CREATED}, CREATED),
+        ({"field": "status.at"}, {"at": ""}, ""),
+        ({"field": "status.n"}, {"n": 0}, None),
+        ({"field": "status.n"}, {"n": 2}, True),
+        ({"field": "status.a.b"}, {"a": "text"}, None),
+        ({"field": "status.a.b"}, {}, None),
+        ({"field": "status.p", "equals": ["A", "B"]}, {"p": "B"}, True),
+        ({"field": "status.p", "equals": ["A", "B"]}, {"p": "C"}, None),
+        ({"condition": "Ready"}, {"conditions": [{"type": "Ready", "status": "True"}]}, True),
+        ({"condition": "Ready"}, {"conditions": None}, None),
+        ({"jmespath": "status.list[?ok].at | [0]"}, {"list": [{"ok": False, "at": "x"}, {"ok": True, "at": "y"}]}, "y"),
+        ({"jmespath": "status.n > `1`"}, {"n": 2}, True),
+        ({"jmespath": "status.n > `1`"}, {"n": 1}, None),
+    ],
+)
+def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], status: dict[str, Any], value: Any) -> None:
+    assert one_stage(**stage).values({"metadata": {}, "status": status}) == [value]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": ""}, "it needs api_version and kind"),
+        ({"stages": []}, "stage definition of X: it has no stages"),
+        ({"stages": [{"field": "a", "writer": "node"}]}, "it has no name"),
+        ({"stages": [{"name": "s", "writer": "node"}]}, "exactly one of condition, field, jmespath, it has none"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "condition": "b"}]}, "it has condition, field"),
+        ({"stages": [{"name": "s", "writer": "nod", "field": "a"}]}, "writer 'nod' is none of"),
+        ({"stages": [{"name": "s", "writer": "nod", "field": "a"}]}, "did you mean 'node'?"),
+        ({"stages": [{"name": "s", "writer": "node", "feild": "a"}]}, "unknown key 'feild' (did you mean 'field'?)"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "ends": "done"}]}, "ends 'done' is none of"),
+        ({"stages": [{"name": "s", "writer": "node", "condition": "a", "equals": 1}]}, "equals goes with field only"),
+        ({"stages": [{"name": "s", "writer": "node", "jmespath": "a["}]}, "jmespath 'a[' can't be read"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a"}] * 2}, "the name is used twice"),
+    ],
+)
+def test_what_is_wrong_in_a_definition_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        stages.compile_kind({"api_version": "v1", "kind": "X", "stages": [], **change})
+    assert words in str(caught.value)
+
+
+def test_a_kind_may_stand_there_once() -> None:
+    one = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
+    with pytest.raises(InputError, match="stage definition of X: it is given twice"):
+        stages.compile_kinds([one, one])
+
+
+def test_gpus_are_those_of_all_containers() -> None:
+    limits = [{"nvidia.com/gpu": "2", "cpu": "4"}, {"amd.com/gpu": 1}, {}]
+    pod = thing(containers=[{"resources": {"limits": one}} for one in limits] + [{}])
+    assert stages.gpus(pod) == 3.0 and stages.gpus({}) == 0.0
