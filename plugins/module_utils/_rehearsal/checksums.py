@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checksums of programs: recorded when they are made, compared before they are started."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, OwnershipError
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 checksum of a file as hexadecimal text."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def signature(path: Path) -> list[int]:
+    """Return what changes whenever somebody writes to a file: size, time of change (which nobody can set), inode."""
+    state = os.stat(path)
+    return [state.st_size, state.st_ctime_ns, state.st_ino]
+
+
+def verify(expected: Mapping[Path, str]) -> None:
+    """Compare cached programs with the checksums recorded when they were made.
+
+    A file that was read through before and not written to since is not read again: that would be half of a start's
+    time. Raises OwnershipError naming the one that was changed.
+    """
+    for path, checksum in expected.items():
+        _verify_one(path, checksum)
+
+
+def _verify_one(path: Path, expected: str) -> None:
+    seen_file = path.parent.parent / f".seen-{path.name}.json"
+    seen = [expected, *signature(path)]
+    try:
+        if _files.read_json(seen_file) == seen:
+            return
+    except DataError:
+        pass
+    found = sha256_of(path)
+    if found != expected:
+        raise OwnershipError(
+            f"{path} was changed since it was made (checksum {found[:12]}…, recorded {expected[:12]}…):"
+            f" it is not started. Remove {path.parent.parent} to have it made again"
+        )
+    # The cache may be shared and read-only for us: then it is read through every time.
+    with contextlib.suppress(OSError):
+        _files.write_json(seen_file, seen)

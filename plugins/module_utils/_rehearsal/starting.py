@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One pass over all processes of an instance: what is missing or not as wanted is started, in order."""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binaries, objects, plan, probe
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process as processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.binaries import Programs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Component, Process, levels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import processes as processes_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.plan import API_PORT, Command
+
+Say = Callable[[str], None]
+
+#: How long (seconds) processes may take to end by themselves. Nothing that they hold is needed afterwards.
+GRACE = 5.0
+
+
+class Start:
+    """One pass over all processes of an instance, with the lock held."""
+
+    def __init__(
+        self,
+        timeout: float,
+        instance: Instance,
+        components: list[Component],
+        programs: dict[str, Programs],
+        say: Say,
+    ) -> None:
+        self.timeout, self.instance, self.components, self.programs, self.say = (
+            timeout,
+            instance,
+            components,
+            programs,
+            say,
+        )
+        self.changes: list[str] = []
+        self.alive = _one_each(instance)
+        self.values: dict[str, object] = {}
+        self.client: Client | None = None
+
+    def run(self) -> list[str]:
+        """Bring everything up in order; return what had to be done."""
+        wanted = processes_of(self.components)
+        self.instance.furnish()
+        chosen = plan.settle_ports(self.instance, wanted, set(self.alive))
+        self.values = plan.places(self.instance, self.components, chosen)
+        plan.write_certificates(self.instance, self.components)
+        plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
+        plan.write_files(self.instance, self.components, self.values)
+        commands = {one.name: plan.command_of(self.instance, one, self.programs, self.values) for one in wanted}
+        due = [name for name, command in commands.items() if not self._is_current(command)]
+        binaries.check_sums(self.programs, {commands[name].process.binary for name in due})
+        _raise_file_limit()
+        for level in levels(wanted):
+            self._start_level([commands[one.name] for one in level])
+            if any(one.name == "kube-apiserver" for one in level):
+                self._prepare_api()
+        return self.changes
+
+    def _is_current(self, command: Command) -> bool:
+        """Tell whether the process runs and was started exactly so."""
+        found = self.alive.get(command.process.name)
+        record = processes.read_record(self.instance.records, command.process.name)
+        return found is not None and processes.is_recorded(found, record) and record.recipe == command.recipe
+
+    def _start_level(self, commands: list[Command]) -> None:
+        pids: dict[str, int] = {}
+        due = [one.process.name for one in commands if not self._is_current(one)]
+        if due:
+            self.say(f"starting {', '.join(due)}")
+        for command in commands:
+            name = command.process.name
+            found = self.alive.get(name)
+            if found is not None and self._is_current(command):
+                pids[name] = found.pid
+                continue
+            if found is not None:
+                processes.stop(self.instance.path, [found], GRACE)
+            child = processes.start(
+                self.instance.path,
+                self.instance.records,
+                name,
+                [str(command.program), *command.arguments],
+                command.environment,
+                self.instance.log_of(name),
+                command.recipe,
+            )
+            pids[name] = child.pid
+            self.changes.append(f"{'restarted' if found else 'started'} {name}")
+        with ThreadPoolExecutor(max_workers=len(commands)) as pool:
+            list(pool.map(lambda one: self._await_ready(one.process, pids[one.process.name]), commands))
+
+    def _await_ready(self, process: Process, pid: int) -> None:
+        log = self.instance.log_of(process.name)
+        for question, path in plan.questions_of(process, self.values):
+            if question is not None:
+                what, ask = question.url, partial(probe.ask, question, self.instance.pki)
+            else:
+                what, ask = path, partial(self._ask_api, path)
+            probe.wait(process.name, ask, pid, log, self.timeout, what)
+
+    def _ask_api(self, path: str) -> str:
+        try:
+            self._api().request("GET", path)
+        except SeatrialError as error:
+            return str(error)
+        return ""
+
+    def _api(self) -> Client:
+        if self.client is None:
+            self.client = Client.from_kubeconfig(self.instance.kubeconfig_of("bootstrap"))
+        return self.client
+
+    def _prepare_api(self) -> None:
+        wanted = objects.wanted(self.components, self.programs)
+        self.changes += [f"applied {one}" for one in objects.apply_all(self._api(), wanted, self.timeout)]
+
+
+def _one_each(instance: Instance) -> dict[str, processes.Found]:
+    """Return the living processes by name. Of two with the same name neither is to be trusted: both are ended."""
+    found = processes.running(instance.path)
+    counts = Counter(one.name for one in found)
+    processes.stop(instance.path, [one for one in found if counts[one.name] > 1], GRACE)
+    return {one.name: one for one in found if counts[one.name] == 1}
+
+
+def _raise_file_limit() -> None:
+    """An API server under load holds thousands of connections; children inherit the limit."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,171 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fake_nodes
+short_description: Give a rehearsal cluster any number of GPU nodes
+version_added: 0.1.0
+description:
+  - Makes the nodes of a pool side by side in one call and waits until pods can be scheduled on all of them. KWOK
+    plays them. There is no machine and no GPU behind them, and they are labelled C(perfscale.seatrial/simulated).
+  - A pool grows and shrinks to O(count), and a node of another shape is replaced. Nodes without our labels and nodes of
+    another run are never removed.
+  - Refuses a cluster that is no rehearsal cluster.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  state:
+    description: Whether the nodes are to be there.
+    type: str
+    choices: [present, absent]
+    default: present
+  kubeconfig:
+    description: Kubeconfig of the cluster.
+    type: path
+    required: true
+  context:
+    description: Context of the kubeconfig; its current one when empty.
+    type: str
+    default: ''
+  pool:
+    description: Begins the names of the nodes. Pools do not touch each other.
+    type: str
+    default: fake-gpu
+  count:
+    description: Number of nodes of the pool.
+    type: int
+    default: 4
+  gpus:
+    description: GPUs of each node. V(0) makes nodes without GPUs.
+    type: int
+    default: 8
+  product:
+    description: Value of the label C(nvidia.com/gpu.product).
+    type: str
+    default: NVIDIA-A100-SXM4-80GB
+  gpu_memory_mib:
+    description: Memory of each GPU in MiB, value of the label C(nvidia.com/gpu.memory).
+    type: int
+    default: 81920
+  cpu:
+    description: Processors of each node.
+    type: int
+    default: 96
+  memory_gib:
+    description: Memory of each node in GiB.
+    type: int
+    default: 1024
+  pods:
+    description: Number of pods that a node takes.
+    type: int
+    default: 250
+  labels:
+    description: Further labels of the nodes.
+    type: dict
+    default: {}
+  run_id:
+    description: Run to which the nodes belong. They belong to no run when empty.
+    type: str
+    default: ''
+  timeout:
+    description: How long to wait for all nodes, in seconds.
+    type: int
+    default: 120
+seealso:
+  - module: perfscale.seatrial.rehearsal_cluster
+"""
+
+EXAMPLES = r"""
+- name: Have 1,000 nodes with 8 GPUs each
+  perfscale.seatrial.fake_nodes:
+    kubeconfig: "{{ rehearsal_acquired.kubeconfig }}"
+    count: 1000
+"""
+
+RETURN = r"""
+created:
+  description: Number of nodes that were made.
+  returned: success
+  type: int
+removed:
+  description: Number of nodes that were removed, those replaced among them.
+  returned: success
+  type: int
+nodes:
+  description: Number of nodes of the pool.
+  returned: success
+  type: int
+gpus:
+  description: Number of GPUs of the pool.
+  returned: success
+  type: int
+seconds:
+  description: How long it took until all were ready.
+  returned: when O(state=present), not in check mode
+  type: float
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "pool": {"type": "str", "default": "fake-gpu"},
+            "count": {"type": "int", "default": 4},
+            "gpus": {"type": "int", "default": 8},
+            "product": {"type": "str", "default": "NVIDIA-A100-SXM4-80GB"},
+            "gpu_memory_mib": {"type": "int", "default": 81920},
+            "cpu": {"type": "int", "default": 96},
+            "memory_gib": {"type": "int", "default": 1024},
+            "pods": {"type": "int", "default": 250},
+            "labels": {"type": "dict", "default": {}},
+            "run_id": {"type": "str", "default": ""},
+            "timeout": {"type": "int", "default": 120},
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    shape = nodes.Shape(**{name: given[name] for name in nodes.Shape.__dataclass_fields__})
+    labels = {name: str(value) for name, value in given["labels"].items()}
+    order = nodes.Order(given["count"], shape, given["pool"], given["run_id"], labels)
+    bring = nodes.present if given["state"] == "present" else nodes.absent
+
+    def work(step: Step) -> dict[str, Any]:
+        say = step.teller(given["progress_file"], "nodes")
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "nodes"):
+            return bring(client, order, given["timeout"], say, module.check_mode)
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

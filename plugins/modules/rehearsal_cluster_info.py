@@ -1,0 +1,150 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rehearsal_cluster_info
+short_description: Look at a Kubernetes control plane that runs on this machine
+version_added: 0.1.0
+description:
+  - Tells what M(perfscale.seatrial.rehearsal_cluster) made, which processes run and are ready, and how to use it.
+  - Nothing is started, changed or repaired.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+requirements:
+  - cryptography
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._rehearsal
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Look at the rehearsal cluster
+  perfscale.seatrial.rehearsal_cluster_info:
+    name: mine
+  register: __mine
+
+- name: Say what there is
+  ansible.builtin.debug:
+    msg: "{{ __mine.lines }}"
+"""
+
+RETURN = r"""
+state:
+  description: V(present) when all of it is ready, V(partial) when something is missing, V(absent) without anything.
+  returned: success
+  type: str
+ready:
+  description: Whether all components are ready.
+  returned: success
+  type: bool
+cluster:
+  description: The instance as role P(perfscale.seatrial.cluster#role) records it.
+  returned: when there is an instance
+  type: dict
+name:
+  description: Name of the instance.
+  returned: success
+  type: str
+kubeconfig:
+  description: Kubeconfig of its administrator.
+  returned: when there is an instance
+  type: str
+api_host:
+  description: Address and port of its API server.
+  returned: when there is an instance
+  type: str
+api_url:
+  description: The same as a URL.
+  returned: when there is an instance
+  type: str
+version:
+  description: Version of its API server, empty when it is not ready.
+  returned: when there is an instance
+  type: str
+data_dir:
+  description: Its folder.
+  returned: when there is an instance
+  type: str
+played_logs:
+  description: File that every container shows as its log, in CRI format. It may be replaced at any time.
+  returned: when there is an instance
+  type: str
+audit_log:
+  description: File to which the API server writes every change, one JSON line each.
+  returned: when there is an instance
+  type: str
+owner:
+  description: Run that it belongs to, null when it belongs to none.
+  returned: when there is an instance
+  type: str
+owned:
+  description: Whether it belongs to O(owner).
+  returned: when there is an instance
+  type: bool
+processes:
+  description: One entry a process, with pid, ports, log, memory in MiB and whether it runs and is ready.
+  returned: when there is an instance
+  type: list
+  elements: dict
+memory_mib:
+  description: Resident memory of all of them.
+  returned: when there is an instance
+  type: int
+lines:
+  description: What a person wants to know of it.
+  returned: success
+  type: list
+  elements: str
+instances:
+  description: All instances in O(data_dir).
+  returned: success
+  type: list
+  elements: dict
+binaries:
+  description: Path of each program.
+  returned: when they are there
+  type: dict
+kubectl:
+  description: Path of kubectl, which is built with the control plane.
+  returned: when it is there
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.describe import info
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.options import SHARED_OPTIONS, Options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={**SHARED_OPTIONS, **_module.STEP_OPTIONS, **_module.PROGRESS_OPTIONS},
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        with step.timed("cluster", "rehearsal info"):
+            return info(Options.of(module.params))
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

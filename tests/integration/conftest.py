@@ -1,0 +1,53 @@
+"""A real control plane for the tests that need one: started by the first that asks, removed when the run ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+
+
+def main_process(config: pytest.Config) -> int:
+    """The process that all workers of this test run have in common."""
+    return os.getppid() if hasattr(config, "workerinput") else os.getpid()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove what this run started. Workers leave that to the process that outlives them."""
+    if not hasattr(session.config, "workerinput"):
+        support.remove_all(support.folder_of(os.getpid()))
+
+
+@pytest.fixture(scope="session")
+def rehearsal_folder(request: pytest.FixtureRequest) -> Path:
+    """The folder of this test run's instances."""
+    support.sweep()
+    folder = support.folder_of(main_process(request.config))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def rehearsal(rehearsal_folder: Path) -> support.Rehearsal:
+    """The one rehearsal cluster of this test run. Tests share it: use a namespace and a run id of your own."""
+    info = cluster.present(support.options(rehearsal_folder), print)
+    return support.Rehearsal(info["kubeconfig"], info)
+
+
+@pytest.fixture
+def own_instance(rehearsal_folder: Path) -> Iterator[Callable[..., cluster.Options]]:
+    """Make options of instances that belong to one test, which may stop and break them; they are gone afterwards."""
+    made: list[cluster.Options] = []
+
+    def make(name: str, **more: Any) -> cluster.Options:
+        made.append(support.options(rehearsal_folder, name, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        cluster.absent(support.options(rehearsal_folder, one.name, force=True), support.quiet)

@@ -1,0 +1,179 @@
+"""Instances that are started, broken, repaired and removed. Each test has instances of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, plan, process
+
+#: Calls cluster.<function>(options) in a process of its own, which can then be killed.
+DRIVER = """
+import sys
+sys.path[:0] = {path!r}
+import rehearsal as support
+from pathlib import Path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+print("go", flush=True)
+result = cluster.present(support.options(Path({folder!r}), {name!r}, components=[]), support.quiet)
+print(result["changed"], flush=True)
+"""
+
+
+def drive(options: cluster.Options) -> subprocess.Popen[str]:
+    code = DRIVER.format(path=[one for one in sys.path if one], folder=options.data_dir, name=options.name)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def pids(options: cluster.Options) -> dict[str, int]:
+    return {one.name: one.pid for one in process.running(options.instance.path)}
+
+
+def assert_gone(options: cluster.Options, ports: dict[str, int]) -> None:
+    """Nothing is left: no process, no port, no file."""
+    assert process.running(options.instance.path) == []
+    for port in ports.values():
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+    root = Path(options.data_dir)
+    assert not [one for one in root.iterdir() if one.name.lstrip(".").startswith(options.name)]
+
+
+def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> None:
+    one, two = own_instance("life-one", owner="run-1"), own_instance("life-two", components=[])
+    first = cluster.present(one, support.quiet)
+    second = cluster.present(two, support.quiet)
+    assert first["ready"] and second["ready"]
+    ports = {name: plan.read_ports(options.instance) for name, options in (("one", one), ("two", two))}
+    assert not set(ports["one"].values()) & set(ports["two"].values())
+
+    # A second present changes nothing at all.
+    before = pids(one)
+    again = cluster.present(one, support.quiet)
+    assert (again["changed"], again["changes"], pids(one)) == (False, [], before)
+
+    os.kill(before["kwok"], signal.SIGKILL)
+    wait_until_ended(before["kwok"])
+    broken = cluster.info(one)
+    assert broken["state"] == "partial"
+    assert [row["name"] for row in broken["processes"] if not row["running"]] == ["kwok"]
+
+    # What is in the cluster survives the death of its parts, and only the dead are started anew.
+    assert cluster.present(one, support.quiet)["changes"] == ["started kwok"]
+    with Client.from_kubeconfig(first["kubeconfig"]) as client:
+        client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}})
+    for victims in (["etcd"], ["kube-apiserver", "kube-scheduler"]):
+        before = pids(one)
+        for victim in victims:
+            os.kill(before[victim], signal.SIGKILL)
+        # At once: the kernel may still be closing the sockets of the dead.
+        repaired = cluster.present(one, support.quiet)
+        assert repaired["changed"] and repaired["ready"]
+        assert sorted(repaired["changes"]) == sorted(f"started {victim}" for victim in victims)
+        after = pids(one)
+        assert {name for name in before if before[name] != after[name]} == set(victims)
+    with Client.from_kubeconfig(first["kubeconfig"]) as client:
+        assert client.get(client.kind("v1", "Namespace"), "kept") is not None
+
+    # Another run may use it, but not remove it.
+    other = support.options(Path(one.data_dir), one.name, owner="run-2")
+    assert not cluster.present(other, support.quiet)["owned"]
+    with pytest.raises(OwnershipError, match="belongs to run run-1"):
+        cluster.absent(other, support.quiet)
+
+    assert cluster.absent(one, support.quiet)["changed"]
+    assert_gone(one, ports["one"])
+    assert not cluster.absent(one, support.quiet)["changed"]
+    assert cluster.info(two)["ready"]
+
+
+def test_started_twice_at_once_it_stands_there_once(own_instance) -> None:
+    options = own_instance("life-twice", components=[])
+    starters = [drive(options) for _number in range(2)]
+    outputs = [one.communicate(timeout=180)[0].split() for one in starters]
+    assert sorted(outputs) == [["go", "False"], ["go", "True"]]
+    assert len(process.running(options.instance.path)) == len(cluster.info(options)["processes"]) == 5
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
+def test_killed_while_it_starts_it_leaves_nothing_that_can_not_be_removed(own_instance, seed: int) -> None:
+    options = own_instance(f"life-killed-{seed}", components=[])
+    starter = drive(options)
+    assert starter.stdout is not None and starter.stdout.readline() == "go\n"
+    time.sleep(random.Random(seed).uniform(0, 5))
+    os.kill(starter.pid, signal.SIGKILL)
+    starter.wait()
+    ports = plan.read_ports(options.instance)
+    cluster.absent(options, support.quiet)
+    assert_gone(options, ports)
+
+
+@pytest.fixture(scope="module")
+def standing(rehearsal_folder: Path) -> Iterator[cluster.Options]:
+    """An instance for the tests below, each of which leaves it whole; the last one loses it."""
+    options = support.options(rehearsal_folder, "life-standing", components=[])
+    cluster.present(options, support.quiet)
+    yield options
+    cluster.absent(options, support.quiet)
+
+
+def test_a_port_taken_by_another_program_while_it_was_down_is_given_up(standing: cluster.Options) -> None:
+    before = plan.read_ports(standing.instance)
+    os.kill(pids(standing)["kube-scheduler"], signal.SIGKILL)
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        wait_until_free(taken, before["kube-scheduler.https"])
+        taken.listen()
+        changed: dict[str, Any] = cluster.present(standing, support.quiet)
+    assert changed["changes"] == ["started kube-scheduler"]
+    after = plan.read_ports(standing.instance)
+    assert {name for name in before if before[name] != after[name]} == {"kube-scheduler.https"}
+
+
+def test_a_component_is_added_to_an_instance_that_runs(standing: cluster.Options) -> None:
+    before = pids(standing)
+    grown = cluster.present(support.options(Path(standing.data_dir), standing.name), support.quiet)
+    assert "started training-operator" in grown["changes"]
+    after = pids(standing)
+    assert set(after) - set(before) == {"training-operator"}
+    assert {name for name in before if before[name] != after[name]} == set()
+    assert not cluster.present(standing, support.quiet)["changed"]
+
+
+def test_processes_whose_folder_was_deleted_are_found_and_removed(standing: cluster.Options, tmp_path: Path) -> None:
+    ports, count = plan.read_ports(standing.instance), len(pids(standing))
+    standing.instance.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(OwnershipError, match=f"is gone, but {count} of its processes still run"):
+        cluster.present(standing, support.quiet)
+    assert cluster.info(standing)["state"] == "partial"
+    assert cluster.absent(standing, support.quiet)["changed"]
+    assert_gone(standing, ports)
+
+
+def wait_until_ended(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while process.ticks_of(pid) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def wait_until_free(listener: socket.socket, port: int) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return listener.bind(("127.0.0.1", port))
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
