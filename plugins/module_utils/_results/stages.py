@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stages of a workload's life: those of its own object and those of its pods, in one order.
+
+Definitions come as data from the ``stages`` line of observations.jsonl. A stage of a pod becomes two stages of the
+workload: ``pods_running_first`` (the first pod got there) and ``pods_running`` (all of its pods did).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+#: How a workload's stage is made from those of its objects.
+OWN, FIRST, ALL = "own", "first", "all"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage in a timeline.
+
+    name: in the timeline. kind, defined: the object's kind and the name that its definition uses. which: own, first or
+    all. writer: who makes the transition happen. ends: outcome, or None. needs: stages and writers that it waits for.
+    """
+
+    name: str
+    kind: str
+    defined: str
+    which: str
+    writer: str
+    simulated: bool
+    ends: str | None = None
+    needs: tuple[str, ...] = ()
+
+    def header(self) -> dict[str, Any]:
+        """Return the stage as it stands in the header of a timeline."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "writer": self.writer,
+            "simulated": self.simulated,
+            "ends": self.ends,
+            "needs": list(self.needs),
+        }
+
+
+def timeline_name(kind: str, defined: str, which: str, own: Iterable[str]) -> str:
+    """Return what the stage ``defined`` of ``kind`` is called in a timeline of workloads of the kinds ``own``."""
+    if kind in own:
+        return defined
+    prefix = kind.lower()
+    bare = defined[len(prefix) + 1 :] if defined.startswith(f"{prefix}_") else defined
+    name = f"pods_{bare}" if kind == "Pod" else f"{prefix}_{bare}"
+    return f"{name}_first" if which == FIRST else name
+
+
+def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_writers: Iterable[str]) -> list[Stage]:
+    """Return the stages of workloads of the kinds ``own`` in the order of a workload's life.
+
+    kinds: kind -> {"stages": [{name, writer, depends_on, ends}]}. ``depends_on`` names stages of the same kind,
+    ``Kind.name`` (all objects of that kind), ``Kind.name_first`` (the first of them), or a writer (whatever it does).
+    A stage of the own object that ends it decides the outcome; that of a pod does not, unless pods are the workload.
+    """
+    owned, played = set(own), set(simulated_writers)
+    found: dict[str, Stage] = {}
+    for kind, body in kinds.items():
+        for one in body.get("stages") or []:
+            ends = one.get("ends") if kind in owned else None
+            for which in _ways(kind, one, owned):
+                name = timeline_name(kind, one["name"], which, owned)
+                writer = str(one.get("writer") or "")
+                needs = _needs(kind, one, kinds, owned, which)
+                found.setdefault(name, Stage(name, kind, one["name"], which, writer, writer in played, ends, needs))
+    rooted = {name: _rooted(stage, found, owned) for name, stage in found.items()}
+    return in_order(_direct(stage, rooted) for stage in rooted.values())
+
+
+def _ways(kind: str, one: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
+    """A gang's stage has a first and an all, a failure only a first; ``gang`` in a definition may say otherwise."""
+    if kind in own:
+        return (OWN,)
+    usual = [FIRST] if one.get("ends") == "failed" else [FIRST, ALL] if kind == "Pod" else [ALL]
+    asked = one.get("gang") or usual
+    return tuple(way for way in (FIRST, ALL) if way in asked)
+
+
+def _needs(kind: str, one: Mapping[str, Any], kinds: Mapping[str, Any], own: set[str], which: str) -> tuple[str, ...]:
+    """Names in the timeline. The first pod to get somewhere waits for the first one of the stage before."""
+    asked = one.get("depends_on") or []
+    names = []
+    for text in [asked] if isinstance(asked, str) else asked:
+        of, dot, stage = str(text).rpartition(".")
+        if not dot or of not in kinds:
+            of, stage = kind, str(text)
+        known = {other["name"] for other in kinds[of].get("stages") or []}
+        bare = stage.removesuffix("_first")
+        if stage in known:
+            names.append(timeline_name(of, stage, which if of == kind else ALL, own))
+        elif bare in known:
+            names.append(timeline_name(of, bare, FIRST, own))
+        else:
+            names.append(stage)  # a writer
+    return tuple(names)
+
+
+def _rooted(stage: Stage, found: Mapping[str, Stage], own: set[str]) -> Stage:
+    """Drop what nobody defines; what belongs to a workload's children waits at least for the workload."""
+    writers = {one.writer for one in found.values()}
+    needs = tuple(name for name in stage.needs if (name in found and name != stage.name) or name in writers)
+    if not any(name in found for name in needs) and stage.kind not in own:
+        roots = [one.name for one in found.values() if one.kind in own and not one.needs]
+        needs = (*roots[:1], *needs)
+    return replace(stage, needs=needs)
+
+
+def _direct(stage: Stage, of: Mapping[str, Stage]) -> Stage:
+    """Drop stages that another one waits for anyway. A writer stays: it may have a part even after the last of them."""
+    needs = {name: one.needs for name, one in of.items()}
+    behind = {name: ancestors(name, needs) for name in stage.needs if name in of}
+
+    def covered(name: str) -> bool:
+        return any(
+            name != other and name in names and other not in behind.get(name, ()) for other, names in behind.items()
+        )
+
+    return replace(stage, needs=tuple(name for name in stage.needs if not covered(name)))
+
+
+def in_order(stages: Iterable[Stage]) -> list[Stage]:
+    """Return the stages so that each stands after what it needs, those that end a workload as late as that allows."""
+    left = sorted(stages, key=lambda stage: stage.ends is not None)  # stable: else as defined
+    placed: list[Stage] = []
+    names: set[str] = set()
+    present = {stage.name for stage in left}
+    while left:
+        ready = next(
+            (stage for stage in left if all(name in names or name not in present for name in stage.needs)), left[0]
+        )
+        left.remove(ready)
+        placed.append(ready)
+        names.add(ready.name)
+    return placed
+
+
+def ancestors(name: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return ``name`` and every stage that it waits for, directly or not; writers are left out."""
+    seen: set[str] = set()
+    open_ = [name]
+    while open_:
+        one = open_.pop()
+        if one not in seen:
+            seen.add(one)
+            open_ += [other for other in needs.get(one, ()) if other in needs]
+    return seen
+
+
+def between(start: str, end: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return the stages, and the writers named as such, that decide how long it takes from ``start`` to ``end``.
+
+    ``start`` may be something before all stages. needs: stage -> stages and writers that it waits for.
+    """
+    stages = ancestors(end, needs) - (ancestors(start, needs) if start in needs else set())
+    return stages | {other for one in stages for other in needs.get(one, ()) if other not in needs}

@@ -1,0 +1,202 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A timeline in memory: one row a workload, one pair of columns a stage.
+
+Columns are arrays of doubles (missing: NaN), so that 100,000 workloads take a few dozen megabytes, and numpy reads
+them without a copy.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isnan, nan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+
+MOMENTS = ("intended", "sent", "answered")
+#: Six digits after the point: microseconds.
+DIGITS = 6
+
+
+def column(length: int) -> array[float]:
+    """Return a column without values."""
+    return array("d", [nan]) * length
+
+
+@dataclass
+class Table:
+    """Rows by their number from 0. ``header`` as in schema timeline/1. Times in seconds on the point's clock."""
+
+    header: dict[str, Any]
+    index: list[int] = field(default_factory=list)
+    name: list[str] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+    template: list[str] = field(default_factory=list)
+    uid: list[str | None] = field(default_factory=list)
+    outcome: list[str] = field(default_factory=list)
+    censored: list[bool] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
+    pods: list[int] = field(default_factory=list)
+    gpus: list[float] = field(default_factory=list)
+    contradictions: dict[int, list[str]] = field(default_factory=dict)  # row number -> texts
+    moments: dict[str, array[float]] = field(default_factory=dict)
+    earliest: dict[str, array[float]] = field(default_factory=dict)
+    latest: dict[str, array[float]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def stages(self) -> list[dict[str, Any]]:
+        """The stages of the header, in the order of a workload's life."""
+        return self.header["stages"]
+
+    @property
+    def needs(self) -> dict[str, list[str]]:
+        """Stage name -> the stages that it waits for."""
+        return {one["name"]: one.get("needs", []) for one in self.stages}
+
+    def seen(self, stage: str) -> int:
+        """Return how many workloads were seen to reach ``stage``."""
+        return sum(1 for value in self.latest.get(stage, ()) if not isnan(value))
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines of timeline.jsonl."""
+        yield {"type": "header", **self.header}
+        columns = [(one["name"], self.earliest[one["name"]], self.latest[one["name"]]) for one in self.stages]
+        for row in range(len(self.index)):
+            yield {
+                "type": "workload",
+                "index": self.index[row],
+                "name": self.name[row],
+                "kind": self.kind[row],
+                "template": self.template[row],
+                "uid": self.uid[row],
+                **{name: _number(self.moments[name][row]) for name in MOMENTS},
+                "stages": {
+                    name: [round(first[row], DIGITS), round(last[row], DIGITS)]
+                    for name, first, last in columns
+                    if last[row] == last[row]  # not NaN
+                },
+                "outcome": self.outcome[row],
+                "censored": self.censored[row],
+                "pods": self.pods[row],
+                "gpus": self.gpus[row],
+                "contradictions": self.contradictions.get(row, []),
+                "attempts": self.attempts[row],
+            }
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else round(value, DIGITS)
+
+
+def write(table: Table, folder: Path) -> None:
+    """Write timeline.jsonl and timeline.csv into ``folder``."""
+    _files.write_lines(folder / "timeline.jsonl", table.records(), "timeline/1")
+    _write_csv(table, folder / "timeline.csv")
+
+
+def _write_csv(table: Table, path: Path) -> None:
+    """Write the table with times relative to the start of the load, in seconds; ``start_epoch`` says when that was."""
+    names = [one["name"] for one in table.stages]
+    start = float(table.header["start"])
+    first = ["index", "name", "kind", "template", "outcome", "censored", "attempts", "pods", "gpus", "start_epoch"]
+    sides = [side for name in names for side in (f"{name}_earliest_s", f"{name}_latest_s")]
+    columns = [table.moments[name] for name in MOMENTS]
+    for name in names:
+        columns += [table.earliest[name], table.latest[name]]
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="") as stream:
+            out = csv.writer(stream, lineterminator="\n")
+            out.writerow([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"])
+            epoch = f"{start:.6f}"
+            for row in range(len(table)):
+                out.writerow(
+                    [
+                        table.index[row],
+                        table.name[row],
+                        table.kind[row],
+                        table.template[row],
+                        table.outcome[row],
+                        "true" if table.censored[row] else "false",
+                        table.attempts[row],
+                        table.pods[row],
+                        f"{table.gpus[row]:g}",
+                        epoch,
+                        *["" if (value := one[row]) != value else f"{value - start:.6f}" for one in columns],
+                        "; ".join(table.contradictions.get(row, ())),
+                    ]
+                )
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path) -> Table:
+    """Read timeline.jsonl. Raises DataError when it is missing, has no header or another schema version."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file; the entry point timeline of role results writes it")
+    with open(path, "rb") as stream:
+        lines = iter(stream)
+        header = _header(path, next(lines, b""))
+        size = int(header["planned"])
+        table = Table(header)
+        for name in MOMENTS:
+            table.moments[name] = column(size)
+        names = [one["name"] for one in header["stages"]]
+        table.earliest = {name: column(size) for name in names}
+        table.latest = {name: column(size) for name in names}
+        for row, raw in enumerate(lines):
+            if row >= size or not raw.endswith(b"\n"):
+                raise DataError(
+                    f"{path}:{row + 2}: more rows than the header's {size} or a torn one; make the timeline again"
+                )
+            _take(table, row, json.loads(raw))
+    if len(table) != size:
+        raise DataError(f"{path}: {len(table)} rows where the header says {size}; make the timeline again")
+    return table
+
+
+def _header(path: Path, raw: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(raw)
+    except ValueError as error:
+        raise DataError(f"{path}:1: not a JSON record; make the timeline again") from error
+    found = header.pop("schema", None)
+    if header.pop("type", None) != "header" or found != "timeline/1":
+        raise DataError(f"{path}: schema '{found}' where timeline/1 is read; make the timeline again")
+    return {"schema": found, **header}
+
+
+def _take(table: Table, row: int, record: dict[str, Any]) -> None:
+    table.index.append(record["index"])
+    table.name.append(record["name"])
+    table.kind.append(record["kind"])
+    table.template.append(record["template"])
+    table.uid.append(record["uid"])
+    table.outcome.append(record["outcome"])
+    table.censored.append(record["censored"])
+    table.attempts.append(record.get("attempts", 0))
+    table.pods.append(record["pods"])
+    table.gpus.append(record["gpus"])
+    if record["contradictions"]:
+        table.contradictions[row] = record["contradictions"]
+    for name in MOMENTS:
+        if record[name] is not None:
+            table.moments[name][row] = record[name]
+    for name, (first, last) in record["stages"].items():
+        if name in table.earliest:
+            table.earliest[name][row] = first
+            table.latest[name][row] = last

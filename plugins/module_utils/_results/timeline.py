@@ -1,0 +1,307 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One row for every planned workload: plan, ledger and observations joined, each stage as [earliest, latest].
+
+One pass over the events; everything is found through dictionaries, so ten times the objects take ten times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.ruler import Ruler, version
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import (
+    ALL,
+    FIRST,
+    OWN,
+    Stage,
+    from_definitions,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import MOMENTS, Table, column
+
+#: Without definitions (no observations) a workload still has the stage that our own create tells.
+CREATED = Stage("created", "", "created", OWN, "API server", False)
+
+
+class Builder:
+    """Builds the table of one point. ``simulated_writers``: of the cluster, used when the sampler didn't say."""
+
+    def __init__(self, inputs: files.Inputs, run: str, point: str, simulated_writers: Iterable[str] = ()) -> None:
+        self.inputs = inputs
+        self.notes = list(inputs.notes)
+        self.rows = files.rows(inputs)
+        self.row_of = {row["index"]: number for number, row in enumerate(self.rows)}
+        self.own = {row["kind"] for row in self.rows if row["kind"]} or set(list(inputs.kinds)[:1])
+        played = inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers
+        self.stages = from_definitions(inputs.kinds, self.own, played) or [CREATED]
+        self.root = next((stage.name for stage in self.stages if stage.which == OWN), "")
+        self.table = self._empty(run, point)
+        self.ruler = Ruler(self._writes())
+        self.start = self.table.header["start"]
+        # The lives that were seen: a pod by its name, so that one made again under it doesn't count twice.
+        self.lives: dict[tuple[str, str, str], list[int]] = {}  # (kind, namespace, name) -> [row, stages seen, version]
+        self.row_of_uid: dict[str, int] = {
+            sent.uid: self.row_of[index] for index, sent in inputs.sent.items() if sent.uid and index in self.row_of
+        }
+        self.deleted: set[int] = set()
+        self.own_gpus: dict[int, float] = {}  # what the workload's own object asks for in all, where it says so
+        self.seen_own: set[int] = set()
+        self.last_watched: dict[tuple[str, str], int] = {}
+        self.by_definition: dict[str, dict[str, tuple[int, list[Stage]]]] = {}
+        for stage in self.stages:
+            of_kind = self.by_definition.setdefault(stage.kind, {})
+            bit, ways = of_kind.setdefault(stage.defined, (1 << len(of_kind), []))
+            ways.append(stage)
+        self.reached: dict[str, list[int]] = {s.name: [0] * len(self.rows) for s in self.stages if s.which == ALL}
+        self.members: dict[str, list[int]] = {}
+
+    def _empty(self, run: str, point: str) -> Table:
+        inputs = self.inputs
+        size = len(self.rows)
+        moments = [sent.sent for sent in inputs.sent.values() if sent.sent is not None]
+        start = next(
+            (one for one in (inputs.started, min(moments, default=None), inputs.watched_from) if one is not None), 0.0
+        )
+        header = {
+            "schema": "timeline/1",
+            "run": run,
+            "point": point,
+            "start": start,
+            "end": inputs.ended if inputs.ended is not None else start,
+            "planned": size,
+            "stages": [stage.header() for stage in self.stages],
+            "gaps": inputs.gaps,
+            "notes": self.notes,
+        }
+        table = Table(header)
+        table.index = [row["index"] for row in self.rows]
+        table.name = [row["name"] for row in self.rows]
+        table.kind = [row["kind"] for row in self.rows]
+        table.template = [row["template"] for row in self.rows]
+        table.pods, table.gpus = [0] * size, [0.0] * size
+        for name in MOMENTS:
+            table.moments[name] = column(size)
+        table.earliest = {stage.name: column(size) for stage in self.stages}
+        table.latest = {stage.name: column(size) for stage in self.stages}
+        return table
+
+    def _writes(self) -> Iterable[tuple[int, float, float]]:
+        """Own writes whose resourceVersion is the commit's own: creates answered as such, and the canary's patches."""
+        for text, sent, answered in self.inputs.writes:
+            at = version(text)
+            if at is not None:
+                yield at, sent, answered
+
+    def build(self) -> Table:
+        """Return the table."""
+        self._take_ledger()
+        last = self.table.header["end"]
+        for received, event in files.events(self.inputs):
+            self._take(received, event)
+            last = max(last, received)
+        if self.inputs.ended is None:
+            self.table.header["end"] = last
+        self._finish()
+        return self.table
+
+    def _take_ledger(self) -> None:
+        for number, row in enumerate(self.rows):
+            sent = self.inputs.sent.get(row["index"])
+            offset = row["offset"]
+            if sent is None:
+                if offset is not None and self.inputs.started is not None:
+                    self.table.moments["intended"][number] = self.inputs.started + offset
+                self.table.attempts.append(0)
+                self.table.uid.append(None)
+                continue
+            self.table.attempts.append(sent.attempts)
+            self.table.uid.append(sent.uid)
+            # In a closed loop nothing was intended for a certain moment.
+            planned = offset is not None or not self.inputs.planned
+            for name, value in (
+                ("intended", sent.intended if planned else None),
+                ("sent", sent.sent),
+                ("answered", sent.answered),
+            ):
+                if value is not None:
+                    self.table.moments[name][number] = value
+            if self.root and sent.created:
+                at = version(sent.created[0])
+                after, before = (self.ruler.after(at), self.ruler.before(at)) if at is not None else sent.created[1:]
+                self._set(self.root, number, max(after, sent.created[1]), min(before, sent.created[2]))
+
+    def _set(self, stage: str, row: int, earliest: float, latest: float) -> None:
+        self.table.earliest[stage][row] = earliest
+        self.table.latest[stage][row] = latest
+
+    def _take(self, received: float, event: dict[str, Any]) -> None:
+        kind = event["kind"]
+        row = self._row(event)
+        if row is None:
+            return
+        own = kind in self.own and self.row_of_uid.get(event["uid"]) == row
+        key = (kind, event["namespace"], event["name"])
+        life = self.lives.get(key)
+        if life is None:
+            life = self.lives[key] = [row, 0, 0]
+            if not own:
+                self._join(kind, row, event)
+        at = version(event["resource_version"])
+        earliest, latest = self._bounds(received, event, at, life, row)
+        known = self.by_definition.get(kind)
+        if known:
+            for defined, value in event["values"].items():
+                if value is None or value is False or defined not in known:
+                    continue
+                bit, ways = known[defined]
+                if life[1] & bit:
+                    continue
+                life[1] |= bit
+                for stage in ways:
+                    self._reach(stage, row, earliest, latest)
+        if own:
+            self.seen_own.add(row)
+            if event["event"] == "DELETED":
+                self.deleted.add(row)
+            self.own_gpus[row] = max(self.own_gpus.get(row, 0.0), float(event.get("gpus") or 0))
+        if at is not None:
+            life[2] = max(life[2], at)
+            if event["how"] == "watch":
+                self.last_watched[(kind, event["namespace"])] = at
+
+    def _row(self, event: dict[str, Any]) -> int | None:
+        """Find the workload that an object belongs to: by its uid, its index label, or its owners."""
+        uid = event["uid"]
+        row = self.row_of_uid.get(uid)
+        if row is not None:
+            return row
+        for owner in event["owners"]:
+            row = self.row_of_uid.get(owner)
+            if row is not None:
+                self.row_of_uid[uid] = row
+                return row
+        row = self.row_of.get(event["index"]) if event["index"] is not None else None
+        if row is None:
+            return None
+        if event["kind"] in self.own and not event["owners"]:
+            if self.table.uid[row] not in (None, uid):
+                self._contradict(row, f"another {event['kind']} with this index was seen: uid {uid}")
+                return None
+            self.table.uid[row] = uid
+        self.row_of_uid[uid] = row
+        return row
+
+    def _join(self, kind: str, row: int, event: dict[str, Any]) -> None:
+        """A new member of a workload's gang."""
+        self.members.setdefault(kind, [0] * len(self.rows))[row] += 1
+        if kind == "Pod":
+            self.table.pods[row] += 1
+            self.table.gpus[row] += float(event.get("gpus") or 0)
+
+    def _bounds(
+        self, received: float, event: dict[str, Any], at: int | None, life: list[int], row: int
+    ) -> tuple[float, float]:
+        """Return [earliest, latest] of what this event shows for the first time.
+
+        A watch shows each commit, so the event's own resourceVersion dates it. After a gap, or when the object is gone,
+        the change was made by some commit after the last one that was seen: of this object, or by this watch.
+        """
+        floor = self.table.moments["sent"][row]  # nothing of a workload can be before it was first sent
+        if floor != floor:
+            floor = self.inputs.watched_from if self.inputs.watched_from is not None else self.start
+        if at is None:
+            return floor, received
+        since = at
+        if event["how"] != "watch" or event["event"] == "DELETED":
+            since = max(life[2], self.last_watched.get((event["kind"], event["namespace"]), 0))
+        return max(self.ruler.after(since), floor), min(self.ruler.before(at), received)
+
+    def _reach(self, stage: Stage, row: int, earliest: float, latest: float) -> None:
+        first, last = self.table.earliest[stage.name], self.table.latest[stage.name]
+        unseen = first[row] != first[row]
+        if stage.which == ALL:
+            self.reached[stage.name][row] += 1
+            pick = max
+        elif stage.which == FIRST:
+            pick = min
+        else:
+            # Our own create was answered: what the watch says can only narrow it.
+            self._set(
+                stage.name,
+                row,
+                earliest if unseen else max(first[row], earliest),
+                latest if unseen else min(last[row], latest),
+            )
+            return
+        first[row] = earliest if unseen else pick(first[row], earliest)
+        last[row] = latest if unseen else pick(last[row], latest)
+
+    def _contradict(self, row: int, text: str) -> None:
+        told = self.table.contradictions.setdefault(row, [])
+        if text not in told:
+            told.append(text)
+
+    def _finish(self) -> None:
+        nan = float("nan")
+        earliest, latest = self.table.earliest, self.table.latest
+        self.columns = [
+            (
+                one.name,
+                earliest[one.name],
+                latest[one.name],
+                [(need, earliest[need]) for need in one.needs if need in earliest],
+            )
+            for one in self.stages
+        ]
+        for stage in self.stages:
+            if stage.which != ALL:
+                continue
+            members = self.members.get(stage.kind, [0] * len(self.rows))
+            for row, count in enumerate(self.reached[stage.name]):
+                if count < members[row]:  # not all of them: the stage of the gang was not reached
+                    self._set(stage.name, row, nan, nan)
+        for row in range(len(self.rows)):
+            outcome = self._outcome(row)
+            self.table.outcome.append(outcome)
+            self.table.censored.append(outcome in ("unfinished", "deleted", "lost"))
+            self.table.gpus[row] = self.own_gpus.get(row) or self.table.gpus[row]
+            self._compare(row)
+
+    def _outcome(self, row: int) -> str:
+        ends = [
+            (self.table.latest[stage.name][row], stage.ends)
+            for stage in self.stages
+            if stage.ends and self.table.latest[stage.name][row] == self.table.latest[stage.name][row]
+        ]
+        if ends:
+            return str(min(ends)[1])
+        if row in self.deleted:
+            return "deleted"
+        sent = self.inputs.sent.get(self.table.index[row])
+        if row in self.seen_own or (sent and sent.outcome in ("created", "already_mine")):
+            return "unfinished"
+        if sent is None:
+            return "unsent"
+        return "refused" if sent.outcome == "refused" else "lost"
+
+    def _compare(self, row: int) -> None:
+        """Keep in words what can't be: bounds the wrong way round, a stage before one that it waits for."""
+        for name, first, last, needs in self.columns:
+            earliest, latest = first[row], last[row]
+            if latest != latest:
+                continue
+            if earliest > latest:
+                bounds = f"after {earliest - self.start:.6f} s and before {latest - self.start:.6f} s"
+                self._contradict(row, f"{name}: {bounds}")
+            for need, before in needs:
+                if latest < before[row]:
+                    self._contradict(row, f"{name} ended {before[row] - latest:.6f} s before {need} began")
+
+
+def build(folder: Path, run: str, point: str, simulated_writers: Iterable[str] = ()) -> Table:
+    """Return the timeline of the point in ``folder``; what was missing or damaged stands in its header's notes."""
+    return Builder(files.read(folder), run, point, simulated_writers).build()

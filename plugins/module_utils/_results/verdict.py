@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verdict of a run, from its points' timelines and KPIs and from its phases.
+
+pass: every object reached its end well, the generator was on time, and no phase failed. invalid: the generator was
+late, so the load was not the one that was asked for. fail: anything else. KPIs have no baseline yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.quantile import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
+
+PASS, FAIL, INVALID, NO_BASELINE = "pass", "fail", "invalid", "no baseline"
+#: What became of a workload, in the order in which a report names it.
+OUTCOMES = {
+    "failed": "failed",
+    "unfinished": "had not ended when the observation did",
+    "deleted": "deleted before the end",
+    "refused": "refused by the API server",
+    "lost": "sent, but never answered nor seen",
+    "unsent": "never sent",
+}
+
+
+def _check(name: str, result: str, detail: str, point: str | None = None) -> dict[str, Any]:
+    return {"check": name, "result": result, "detail": detail, "point": point}
+
+
+def objects(point: str, table: Table | None) -> dict[str, Any]:
+    """Did every planned workload end well?"""
+    if table is None:
+        return _check("objects", FAIL, "There is no timeline, so nothing is known of the workloads.", point)
+    planned = len(table)
+    if not planned:
+        return _check("objects", FAIL, "No workload was planned or sent.", point)
+    counts = Counter(table.outcome)
+    good = counts.pop("succeeded", 0)
+    if good == planned:
+        said = "The workload" if planned == 1 else "Both workloads" if planned == 2 else f"All {planned:,} workloads"
+        return _check("objects", PASS, f"{said} succeeded.", point)
+    bad = "; ".join(
+        f"{counts[outcome]:,} {said} ({words.listed(_names(table, outcome), 3)})"
+        for outcome, said in OUTCOMES.items()
+        if counts[outcome]
+    )
+    return _check("objects", FAIL, f"{good:,} of {words.count(planned, 'workload')} succeeded; {bad}.", point)
+
+
+def _names(table: Table, outcome: str) -> list[str]:
+    return [name for name, found in zip(table.name, table.outcome, strict=True) if found == outcome]
+
+
+def generator(point: str, table: Table | None, limit: float) -> dict[str, Any]:
+    """Was the load sent when it was due? By the 99th percentile of lateness of what was sent, against ``limit`` in s.
+
+    What was never sent is no lateness but a failure of its own, see objects().
+    """
+    if table is None:
+        return _check("generator", FAIL, "There is no timeline, so nobody knows whether the load was on time.", point)
+    intended, sent = table.moments["intended"], table.moments["sent"]
+    late = sorted(
+        one - due
+        for one, due, outcome in zip(sent, intended, table.outcome, strict=True)
+        if outcome != "unsent" and one == one and due == due
+    )
+    if not late:
+        if any(due == due for due in intended) or not len(table):
+            return _check("generator", FAIL, "Nothing was sent, so the load was not the one that was asked for.", point)
+        return _check(
+            "generator", PASS, "Closed loop: each workload was due as soon as an earlier one made room.", point
+        )
+    usual = at(late, len(late), 0.99) or 0.0
+    most = words.seconds(late[-1])
+    said = f"99 % of {len(late):,} workloads were sent at most {words.seconds(usual)} late, all at most {most}"
+    if len(late) == 1:
+        said = f"The one workload was sent {words.seconds(usual)} late"
+    result = INVALID if usual > limit else PASS
+    return _check("generator", result, f"{said}; the limit is {words.seconds(limit)}.", point)
+
+
+def phases(run: Run) -> dict[str, Any]:
+    """Did a phase fail, or was the run cut short?"""
+    known: Mapping[str, Any] = run.record.get("phases") or {}
+    failed = {name: one.get("error") for name, one in known.items() if one.get("status") == "failed"}
+    cut = [name for name, one in known.items() if one.get("status") == "interrupted"]
+    # One phase runs while this is judged; another that still says so was left by a session that was killed.
+    running = sorted((one.get("started") or "", name) for name, one in known.items() if one.get("status") == "running")
+    cut += [name for _started, name in running[:-1]]
+    if failed:
+        name, error = next(iter(failed.items()))
+        more = f" So did {words.listed(list(failed)[1:])}." if len(failed) > 1 else ""
+        return _check("phases", FAIL, f"Phase {name} failed: {_sentence(error or 'no reason was recorded')}{more}")
+    if cut:
+        return _check("phases", FAIL, f"The run was interrupted in phase {words.listed(cut)}.")
+    if run.failures and not known:
+        return _check("phases", FAIL, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
+    if not run.record:
+        return _check("phases", FAIL, "There is no run.yml, so nobody knows whether a phase failed.")
+    done = [name for name, one in known.items() if one.get("status") == "passed"]
+    return _check("phases", PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
+
+
+def _sentence(text: str) -> str:
+    flat = " ".join(str(text).split())
+    flat = flat[:297] + "…" if len(flat) > 298 else flat
+    return flat if flat.endswith((".", "!", "?", "…")) else f"{flat}."
+
+
+def points(run: Run) -> list[dict[str, Any]]:
+    """Did each test point that was planned run to its end?"""
+    if not run.points:
+        return [
+            _check("points", FAIL, "There is no test point: the test phase did not run or failed before its first one.")
+        ]
+    checks = []
+    there = {point.number for point in run.points}
+    absent = [number for number in run.record.get("points") or [] if number not in there]
+    if absent:
+        checks.append(
+            _check(
+                "points", FAIL, f"{words.count(len(absent), 'planned test point')} did not run: {words.listed(absent)}."
+            )
+        )
+    for point in run.points:
+        status = point.record.get("status")
+        if status == "failed":
+            error = _sentence(point.record.get("error") or "no reason was recorded")
+            checks.append(_check("points", FAIL, f"Test point {point.number} failed: {error}", point.number))
+        elif status in ("planned", "running"):
+            said = "was not begun" if status == "planned" else "was begun, but did not end"
+            checks.append(_check("points", FAIL, f"Test point {point.number} {said}.", point.number))
+    if not checks:
+        one = "The test point" if len(there) == 1 else f"All {len(there)} test points"
+        checks.append(_check("points", PASS, f"{one} ran."))
+    return checks
+
+
+def judge(run: Run, tables: Mapping[str, Table | None], limit: float) -> dict[str, Any]:
+    """Return the verdict as in schema verdict/1. tables: point number -> timeline, None where there is none."""
+    checks = [phases(run), *points(run)]
+    recorded = 0
+    for point in run.points:
+        checks.append(objects(point.number, tables.get(point.number)))
+        checks.append(generator(point.number, tables.get(point.number), limit))
+        recorded += len(point.kpis or [])
+    if recorded:
+        checks.append(
+            _check(
+                "KPIs",
+                NO_BASELINE,
+                f"{words.count(recorded, 'figure')} recorded; there is no baseline to compare with.",
+            )
+        )
+    return {
+        "schema": "verdict/1",
+        "run": run.id,
+        "verdict": overall(one["result"] for one in checks),
+        "checks": checks,
+        "baseline": None,
+        "headline": headline(run.points),
+    }
+
+
+def overall(results: Iterable[str]) -> str:
+    """Return the verdict that the results of all checks make."""
+    found = set(results)
+    if INVALID in found:
+        return INVALID
+    return FAIL if FAIL in found else PASS
+
+
+def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
+    """Return the figures to show first: one entry a KPI, with its value in each point and one text for all."""
+    entries: dict[str, dict[str, Any]] = {}
+    for point in of:
+        for kpi in point.kpis or []:
+            if kpi.get("headline"):
+                entry = entries.setdefault(
+                    kpi["name"],
+                    {
+                        "name": kpi["name"],
+                        "title": kpi.get("title", kpi["name"]),
+                        "unit": kpi["unit"],
+                        "direction": kpi["direction"],
+                        "help": kpi["help"],
+                        "simulated": False,
+                        "points": [],
+                    },
+                )
+                entry["simulated"] = entry["simulated"] or kpi["simulated"]
+                entry["points"].append(
+                    {"point": point.number, **{key: kpi.get(key) for key in ("value", "interval", "n", "of", "note")}}
+                )
+    for entry in entries.values():
+        _sum_up(entry)
+    return list(entries.values())
+
+
+def _sum_up(entry: dict[str, Any]) -> None:
+    """Add what one line shows: value (a number, or the range over several points), n of N, text and detail in words."""
+    rows = entry["points"]
+    entry["n"], entry["of"] = sum(one["n"] for one in rows), sum(one["of"] for one in rows)
+    known = [one["value"] for one in rows if one["value"] is not None]
+    several = f" in {len(rows)} test points" if len(rows) > 1 else ""
+    note = next((one["note"] for one in rows if one["note"]), "")
+    if entry["unit"] == "workloads" and len(known) == len(rows):
+        entry["value"] = sum(known)
+        entry["text"], entry["detail"] = f"{words.number(sum(known))} of {words.number(entry['of'])}", several.strip()
+        return
+    short = note if note.startswith("≥") else ""
+    entry["detail"] = f"{entry['n']:,} of {entry['of']:,}{several}" + (f"; {short}" if known and short else "")
+    if not known:
+        entry["value"] = None
+        entry["text"] = note.split(":")[0] if short else "–"
+        entry["detail"] = note.split(": ")[-1] if note else entry["detail"]
+        return
+    low, high = min(known), max(known)
+    entry["text"] = words.span(low, high, entry["unit"])
+    entry["value"] = known[0] if low == high else f"{words.number(low)}–{words.number(high)}"

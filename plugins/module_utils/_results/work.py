@@ -1,0 +1,203 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the modules results_* do: each takes a run directory, works through its points and returns what happened.
+
+A point whose files are missing or damaged never stops the others: it is told in ``warnings``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import kpis as kpi_values
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as point_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import report as reports
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline as timelines
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import verdict as verdicts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+Result = dict[str, Any]
+
+
+def timeline(run_dir: str, points: Iterable[str] = ()) -> Result:
+    """Write timeline.jsonl and timeline.csv of the points (all when none is named)."""
+    run = runs.read(Path(run_dir))
+
+    def one(point: Point, warnings: list[str]) -> Result:
+        table = timelines.build(point.folder, run.id, point.number, run.simulated_writers)
+        tables.write(table, point.folder)
+        warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]
+        return {
+            "point": point.number,
+            "planned": len(table),
+            "outcomes": dict(Counter(table.outcome)),
+            "stages": {stage["name"]: table.seen(stage["name"]) for stage in table.stages},
+            "contradictions": len(table.contradictions),
+        }
+
+    result = _each(run, points, ("timeline.jsonl", "timeline.csv"), one)
+    planned = sum(row["planned"] for row in result["points"])
+    outcomes: Counter[str] = Counter()
+    for row in result["points"]:
+        outcomes.update(row["outcomes"])
+    told = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common()) or "none"
+    result["summary"] = f"{words.count(planned, 'workload')} in {words.count(len(result['points']), 'point')}: {told}"
+    return result
+
+
+def kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -> Result:
+    """Write kpis.json of the points from their timelines."""
+    run = runs.read(Path(run_dir))
+    loaded = kpi_values.load(definitions)
+
+    def one(point: Point, warnings: list[str]) -> Result:
+        table = tables.read(point.folder / "timeline.jsonl")
+        training = _training(point, warnings)
+        found = kpi_values.compute(table, training, loaded) if len(table) else []
+        document = {
+            "schema": "kpis/1",
+            "run": run.id,
+            "point": point.number,
+            "labels": _labels(run, point),
+            "kpis": found,
+        }
+        _files.write_json(point.folder / "kpis.json", document, "kpis/1")
+        return {
+            "point": point.number,
+            "kpis": len(found),
+            "without_value": sum(1 for kpi in found if kpi["value"] is None),
+        }
+
+    result = _each(run, points, ("kpis.json",), one)
+    count = sum(row["kpis"] for row in result["points"])
+    result["summary"] = f"{words.count(count, 'figure')} in {words.count(len(result['points']), 'point')}"
+    return result
+
+
+def _training(point: Point, warnings: list[str]) -> list[dict[str, Any]]:
+    """Rows of training.jsonl; a project that trains nothing has none."""
+    path = point.folder / "training.jsonl"
+    notes: list[str] = []
+    rows = list(point_files.lines(path, notes)) if path.exists() else []
+    warnings += [f"point {point.number}: {note}" for note in notes]
+    return [row for row in rows if isinstance(row.get("figures"), dict)]
+
+
+def _labels(run: Run, point: Point) -> dict[str, Any]:
+    cluster = run.clusters.get("sutest") or {}
+    labels = {
+        "project": run.record.get("project"),
+        "presets": run.record.get("presets"),
+        "provider": cluster.get("provider"),
+        "kubernetes": cluster.get("version"),
+        "simulated": cluster.get("simulated"),
+        "uuid": point.record.get("uuid"),
+        "matrix": point.settings,
+    }
+    return {key: value for key, value in labels.items() if value is not None}
+
+
+def _each(
+    run: Run, numbers: Iterable[str], written: tuple[str, ...], one: Callable[[Point, list[str]], Result]
+) -> Result:
+    """Call ``one`` for each point. What it can't do becomes a warning, and no older file is left in its place."""
+    warnings: list[str] = []
+    rows: list[Result] = []
+    changed = False
+    for point in runs.chosen(run, numbers):
+        before = [_digest(point.folder / name) for name in written]
+        try:
+            rows.append(one(point, warnings))
+        except (SeatrialError, OSError, KeyError, TypeError, ValueError) as error:
+            text = str(error) if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
+            warnings.append(f"point {point.number}: no {written[0]}: {text}")
+            for name in written:
+                (point.folder / name).unlink(missing_ok=True)
+        changed = changed or before != [_digest(point.folder / name) for name in written]
+    if not run.points:
+        warnings.append(f"{run.top} has no test point")
+    return {"changed": changed, "points": rows, "warnings": warnings}
+
+
+def _digest(path: Path) -> str | None:
+    if not path.exists():
+        return None
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _tables(run: Run, warnings: list[str]) -> dict[str, Table | None]:
+    found: dict[str, Table | None] = {}
+    for point in run.points:
+        try:
+            found[point.number] = tables.read(point.folder / "timeline.jsonl")
+        except DataError as error:
+            found[point.number] = None
+            warnings.append(f"point {point.number}: {error}")
+    return found
+
+
+def verdict(run_dir: str, lateness_limit: float) -> Result:
+    """Write verdict.json and return it, flat."""
+    run = runs.read(Path(run_dir))
+    warnings: list[str] = []
+    found = verdicts.judge(run, _tables(run, warnings), lateness_limit)
+    path = run.top / "verdict.json"
+    before = _digest(path)
+    _files.write_json(path, found, "verdict/1")
+    bad = [check for check in found["checks"] if check["result"] in ("fail", "invalid")]
+    return {
+        "changed": before != _digest(path),
+        "verdict": found["verdict"],
+        "checks": found["checks"],
+        "headline": found["headline"],
+        "path": str(path),
+        "warnings": warnings,
+        "summary": f"{found['verdict']}: {bad[0]['detail']}" if bad else found["verdict"],
+    }
+
+
+def report(run_dir: str, template: str) -> Result:
+    """Write report/index.html and its plots."""
+    run = runs.read(Path(run_dir))
+    notes: list[str] = []
+    loaded = _tables(run, notes)
+    path = run.top / "verdict.json"
+    found: dict[str, Any] = {}
+    try:
+        found = _files.read_json(path)
+    except DataError as error:
+        run.missing.append(f"verdict.json: {error}" if path.exists() else "verdict.json is missing")
+    page = run.top / "report" / "index.html"
+    before = _digest(page)
+    written, trouble = reports.write(run, found, loaded, Path(template))
+    plots = sorted(str(one) for one in (written.parent / "plots").glob("*.png"))
+    return {
+        "changed": before != _digest(page),
+        "path": str(written),
+        "plots": plots,
+        "warnings": trouble,
+        "missing": [*run.missing, *notes, *trouble],
+        "summary": f"{written}, {words.count(len(plots), 'plot')}",
+    }
+
+
+def logged(step: Step, warn: Callable[[str], None], result: Result) -> Result:
+    """Leave the summary in the log of the role call, show warnings with ``warn``, return what the module returns."""
+    step.log(result["summary"])
+    for warning in result.pop("warnings"):
+        step.log(f"warning: {warning}")
+        warn(warning)
+    return result

@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: results_report
+short_description: Draw the plots and write the report of a run
+version_added: 0.1.0
+description:
+  - Writes C(report/index.html), one file that holds plots and styles and needs no other, and each plot as
+    C(report/plots/*.png).
+  - The report is made from whatever there is of a run. What is missing is told in it.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description: Directory of the run.
+    type: path
+    required: true
+  template:
+    description: Jinja2 template of the page. Files that it includes lie beside it.
+    type: path
+    required: true
+seealso:
+  - module: perfscale.seatrial.results_verdict
+"""
+
+EXAMPLES = r"""
+- name: Write the report
+  perfscale.seatrial.results_report:
+    run_dir: "{{ run_dir }}"
+    template: "{{ role_path }}/templates/report.html.j2"
+"""
+
+RETURN = r"""
+path:
+  description: The page.
+  returned: success
+  type: str
+  sample: artifacts/fine_tuning-light-t1121-k3f9xa/report/index.html
+plots:
+  description: The plots as files.
+  returned: success
+  type: list
+  elements: path
+missing:
+  description: What was not there to report on.
+  returned: success
+  type: list
+  elements: str
+summary:
+  description: The page and the number of plots.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "run_dir": {"type": "path", "required": True},
+            "template": {"type": "path", "required": True},
+            **_module.STEP_OPTIONS,
+        },
+    )
+
+    def make(step: Step) -> dict[str, Any]:
+        with step.timed("results", "report"):
+            result = work.report(module.params["run_dir"], module.params["template"])
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, make)
+
+
+if __name__ == "__main__":
+    main()

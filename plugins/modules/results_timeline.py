@@ -1,0 +1,108 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: results_timeline
+short_description: Make the timeline of each test point
+version_added: 0.1.0
+description:
+  - Joins plan, ledger and observations of a point into one row for every planned workload, also for those that were
+    refused, lost or never sent.
+  - Each stage of a workload is an interval, C([earliest, latest]). Its bounds come from the resourceVersions of our own
+    writes, whose moments are known on our own clock; no clock of a server is trusted. Bounds that contradict each
+    other are kept and told, never corrected.
+  - Writes C(timeline.jsonl) and C(timeline.csv) into C(points/<nnn>/). Needs no cluster, so it can be repeated on a run
+    directory at any time, also after a run that was interrupted.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description: Directory of the run.
+    type: path
+    required: true
+  points:
+    description: Numbers of the points to work on, such as V(000). All when empty.
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: perfscale.seatrial.results_kpis
+"""
+
+EXAMPLES = r"""
+- name: Make the timelines
+  perfscale.seatrial.results_timeline:
+    run_dir: "{{ run_dir }}"
+"""
+
+RETURN = r"""
+points:
+  description: What was made, one entry a point.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    point:
+      description: Number of the point.
+      type: str
+    planned:
+      description: Number of planned workloads, which is the number of rows.
+      type: int
+    outcomes:
+      description: How many workloads ended how.
+      type: dict
+      sample: {succeeded: 11, failed: 1}
+    stages:
+      description: How many workloads were seen to reach each stage.
+      type: dict
+    contradictions:
+      description: Number of rows whose times contradict each other.
+      type: int
+summary:
+  description: All of it in one sentence.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "run_dir": {"type": "path", "required": True},
+            "points": {"type": "list", "elements": "str", "default": []},
+            **_module.STEP_OPTIONS,
+        },
+    )
+
+    def make(step: Step) -> dict[str, Any]:
+        with step.timed("results", "timeline"):
+            result = work.timeline(module.params["run_dir"], module.params["points"])
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, make)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: results_verdict
+short_description: Judge a run
+version_added: 0.1.0
+description:
+  - Writes C(verdict.json) into the run directory, with every check that led to it.
+  - V(pass) when every workload of every point succeeded, the generator was on time and no phase failed; V(invalid) when
+    the generator was late, so that the load was not the one that was asked for; V(fail) otherwise.
+  - KPIs are recorded, and told to have no baseline.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description: Directory of the run.
+    type: path
+    required: true
+  lateness_limit:
+    description:
+      - The run is invalid when the 99th percentile of lateness, sent minus due, exceeds this, in seconds.
+    type: float
+    required: true
+seealso:
+  - module: perfscale.seatrial.results_kpis
+  - module: perfscale.seatrial.results_report
+"""
+
+EXAMPLES = r"""
+- name: Judge the run
+  perfscale.seatrial.results_verdict:
+    run_dir: "{{ run_dir }}"
+    lateness_limit: 0.1
+"""
+
+RETURN = r"""
+verdict:
+  description: V(pass), V(fail) or V(invalid).
+  returned: success
+  type: str
+  sample: pass
+checks:
+  description: What was checked, one entry a check.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    check:
+      description: What was looked at, V(points), V(objects), V(generator), V(phases) or V(KPIs).
+      type: str
+    point:
+      description: Number of the point, null for what concerns the whole run.
+      type: str
+    result:
+      description: V(pass), V(fail), V(invalid) or V(no baseline).
+      type: str
+    detail:
+      description: One sentence with the numbers.
+      type: str
+headline:
+  description: The figures to show first, one entry a KPI.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the KPI.
+      type: str
+    title:
+      description: The same for people.
+      type: str
+    value:
+      description: The value; the range as text when there are several points; null when it is not known.
+      type: raw
+    unit:
+      description: Its unit.
+      type: str
+    text:
+      description: Value and unit in words.
+      type: str
+    detail:
+      description: How many rows it rests on, and what has to be said about it.
+      type: str
+    simulated:
+      description: Whether something played decided it.
+      type: bool
+    points:
+      description: Value, interval, n of N in each point.
+      type: list
+      elements: dict
+path:
+  description: The file.
+  returned: success
+  type: str
+summary:
+  description: The verdict and the first reason for it.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "run_dir": {"type": "path", "required": True},
+            "lateness_limit": {"type": "float", "required": True},
+            **_module.STEP_OPTIONS,
+        },
+    )
+
+    def make(step: Step) -> dict[str, Any]:
+        with step.timed("results", "verdict"):
+            result = work.verdict(module.params["run_dir"], module.params["lateness_limit"])
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, make)
+
+
+if __name__ == "__main__":
+    main()

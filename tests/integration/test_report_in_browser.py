@@ -1,0 +1,118 @@
+"""The report in a real browser: nothing overflows, the verdict is in sight, nothing is fetched, no error is raised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from browser import Browser, program
+from run_directory import World, write_run
+
+pytestmark = [
+    pytest.mark.chromium,
+    pytest.mark.skipif(program() is None, reason="no chromium in PATH: apt-get install chromium"),
+]
+ROLE = Path(__file__).parents[2] / "roles"
+#: Width and height of a telephone and of a laptop, in CSS pixels.
+SCREENS = [(390, 844), (1440, 900)]
+LONG = "a-name-that-goes-on-and-on-" * 6
+
+
+def good():
+    return [(World(count=12), {})], {}
+
+
+def bad():
+    fates = {3: "failed", 7: "unfinished", 11: "refused", 13: "lost", 17: "unsent", 19: "deleted"}
+    error = f"Submit the workloads: namespace {LONG} is not there " * 8
+    phases = {
+        "test": {"status": "failed", "started": "2026-11-21T00:00:00Z", "seconds": 3.0, "error": error},
+        "report": {"status": "running", "started": "2026-11-21T00:01:00Z"},
+    }
+    return [(World(count=40, rate=8, outcomes=fates, gap=(2, 3)), {})], {"phases": phases, "command": LONG}
+
+
+def matrix():
+    settings = [{f"fine_tuning_{LONG}": LONG, "fine_tuning_hyper_parameters.r": 2**number} for number in range(6)]
+    worlds = [World(count=3, seed=number, run_for=1.0 + number, canary=5.0) for number in range(6)]
+    return list(zip(worlds, settings, strict=True)), {"presets": ["multi_gpu", "another_preset_with_a_long_name"]}
+
+
+def nothing():
+    return [], {"phases": {}}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as one:
+        yield one
+
+
+@pytest.fixture(scope="module", params=[good, bad, matrix, nothing], ids=lambda one: one.__name__)
+def report(request, tmp_path_factory):
+    """(name, path) of the report of a run."""
+    worlds, changes = request.param()
+    top = write_run(tmp_path_factory.mktemp("report") / "run", worlds, **changes)
+    kpis = [str(ROLE / "results" / "files" / "kpis" / "workload.yml"), str(ROLE / "fine_tuning" / "files" / "kpis.yml")]
+    work.timeline(str(top))
+    work.kpis(str(top), kpis)
+    work.verdict(str(top), 0.5)
+    return request.param.__name__, Path(work.report(str(top), str(ROLE / "results/templates/report.html.j2"))["path"])
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_nothing_overflows_and_the_verdict_is_in_sight(browser, report, width, height, dark):
+    name, path = report
+    browser.messages.clear()
+    browser.open(path, width, height, dark)
+    assert browser.value("window.innerWidth") == width
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    # Also nothing is cut off at the edge of a box; what is wider than the page scrolls in a box of its own.
+    outside = "[...document.querySelectorAll('main *')].filter(one => !one.closest('.wide, .unseen')"
+    assert browser.value(f"{outside} && one.getBoundingClientRect().right > {width} + 0.5).length") == 0
+    assert browser.value("document.querySelector('#verdict').getBoundingClientRect().bottom") <= height
+    if name in ("good", "matrix"):
+        assert browser.value("document.querySelector('.cards').getBoundingClientRect().bottom") <= height
+    assert browser.messages == []
+
+
+def test_every_plot_is_shown(browser, report):
+    _name, path = report
+    browser.open(path, 1440, 900)
+    assert browser.value("[...document.images].filter(one => !one.naturalWidth).length") == 0
+
+
+def test_words_are_as_dark_as_their_ground_asks(browser, report):
+    """Contrast of all text of at least 4.5 (WCAG 2.1, 1.4.3), in light and dark."""
+    _name, path = report
+    for dark in (False, True):
+        browser.open(path, 1440, 900, dark)
+        assert browser.value(CONTRAST) == []
+
+
+CONTRAST = """
+(() => {
+  const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => {
+    const part = one => (one /= 255) <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4;
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const ground = one => {
+    for (; one; one = one.parentElement) {
+      const found = parse(getComputedStyle(one).backgroundColor);
+      if (found.length === 3 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const one of document.querySelectorAll('main *')) {
+    if (![...one.childNodes].some(node => node.nodeType === 3 && node.data.trim())) continue;
+    const [a, b] = [light(parse(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < 4.5) bad.push(`${one.tagName} ${one.className} ${one.textContent.trim().slice(0, 40)} ${contrast}`);
+  }
+  return [...new Set(bad)];
+})()
+"""
