@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compute which clusters to acquire, refuse what can't be right, and record them before one is taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.utils.vars import load_extra_vars
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record, targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+
+#: The instance that playbooks/rehearsal.yml keeps up, which a run uses only when it is asked for by name.
+TOOLS_INSTANCE = "default"
+
+TASKS = Path(__file__).parents[2] / "roles" / "cluster" / "tasks"
+
+
+class ActionModule(SeatrialAction):
+    """Return the targets; cluster.yml says ``acquiring`` for each of them afterwards."""
+
+    ARGUMENTS = {
+        "run_dir": {"type": "path", "required": True},
+        "run_id": {"type": "str", "required": True},
+        "step_dir": {"type": "path"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Look at everything first, so that nothing is taken when the second of two clusters can't be right."""
+        run_dir = arguments["run_dir"]
+        settings = {name: self._templar.template(task_vars[name]) for name in targets.CHOOSING if name in task_vars}
+        settings.setdefault("cluster_provider", "rehearsal")
+        if settings.get("rehearsal_name") == TOOLS_INSTANCE and "rehearsal_name" not in load_extra_vars(self._loader):
+            settings.pop("rehearsal_name")
+        found = targets.targets(settings, self._own(task_vars, run_dir))
+        known = targets.providers_in(TASKS)
+        for one in found:
+            targets.check_provider(one.provider, known, f"cluster for {' and '.join(one.hosts)}")
+        wanted = [(one, self._values(one, arguments["run_id"])) for one in found]
+        Step(arguments["step_dir"]).log(targets.describe(found))
+        changed = False
+        clusters: dict[str, dict[str, Any]] = {}
+        if not self._task.check_mode:
+            for one, values in wanted:
+                clusters, wrote = record.begin(run_dir, one.hosts, values)
+                changed = changed or wrote
+        return {
+            "changed": changed,
+            "targets": [{"hosts": list(one.hosts), **values} for one, values in wanted],
+            "clusters": clusters,
+        }
+
+    def _values(self, target: targets.Target, run_id: str) -> dict[str, Any]:
+        """Return what is known of a cluster before it is acquired."""
+        if target.provider == "existing":
+            return {"provider": "existing", **targets.check_existing(target, os.environ)}
+        if target.provider == "rehearsal":
+            name = target.chosen.get("rehearsal_name") or run_id
+            return {"provider": "rehearsal", "name": name, "simulated": True, "simulated_writers": ["node"]}
+        return {"provider": target.provider}
+
+    def _own(self, task_vars: dict[str, Any], run_dir: str) -> dict[str, dict[str, str]]:
+        """Return host -> own choice, for those of the hosts that the inventory has."""
+        hostvars = task_vars.get("hostvars") or {}
+        everyone = self._everyone(run_dir)
+        own: dict[str, dict[str, str]] = {}
+        for host in targets.HOSTS:
+            if host in hostvars:
+                chosen = targets.own_choice(hostvars.raw_get(host), everyone)
+                own[host] = {name: str(hostvars[host][name]) for name in chosen}
+        return own
+
+    def _everyone(self, run_dir: str) -> Mapping[str, Any]:
+        """Return the raw values that the inventory gives to localhost too, from the run's request."""
+        path = Path(run_dir) / "request.yml"
+        layers = _files.read_yaml(path)["layers"] if path.exists() else []
+        return {name: value for one in layers if one["kind"] == "inventory" for name, value in one["values"].items()}

@@ -1,0 +1,258 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Deleting on a cluster: find by label in every kind that the server has, delete, wait until gone, look again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import Found
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, SeatrialError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+#: Requests at once. More would not help: the server deletes the objects of one collection one by one.
+_PARALLEL = 8
+
+_SHORTEST_PAUSE = 0.1
+_LONGEST_PAUSE = 1.0
+
+
+class CleanupTimeout(WaitTimeout):
+    """Not everything was gone in time. ``deleted`` and ``left``: kind -> number."""
+
+    def __init__(self, message: str, deleted: dict[str, int], left: dict[str, int]) -> None:
+        super().__init__(message)
+        self.deleted = deleted
+        self.left = left
+
+
+@dataclass
+class Outcome:
+    """What became of a run's objects. kind -> number in ``deleted``, ``left`` and ``kept``."""
+
+    deleted: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    handed_over: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+
+
+class Sweep:
+    """One cleanup of one run on one cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        extra_selector: str = "",
+        kinds: Sequence[str] = (),
+        keep_nodes: bool = False,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.client = client
+        self.run_id = run_id
+        self.selector = plan.selector(run_id, extra_selector)
+        self.only = list(kinds)
+        self.keep_nodes = keep_nodes
+        self.say = say
+        self.outcome = Outcome()
+        self._deleted: dict[str, Found] = {}
+
+    # Looking
+
+    def find(self) -> list[Found]:
+        """Return everything that carries the run's label, kept nodes left out; kinds are asked for anew each time."""
+        kinds = plan.deletable(self.client.kinds(), self.only)
+        self.outcome.unlisted = []
+        everything = plan.distinct(self._listed(kinds))
+        nodes = [one for one in everything if one.kind.kind == "Node" and self.keep_nodes]
+        self.outcome.kept = plan.counts(nodes)
+        here = [one for one in everything if one not in nodes]
+        self.outcome.left = plan.counts(here)
+        return here
+
+    def _listed(self, kinds: Iterable[Kind], namespace: str = "") -> list[Found]:
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            lists = list(pool.map(lambda kind: self._list(kind, namespace, self.selector), kinds))
+        return [plan.found(kind, item) for kind, items in zip(kinds, lists, strict=True) for item in items]
+
+    def _list(self, kind: Kind, namespace: str, selector: str) -> list[dict[str, Any]]:
+        """Return the metadata of a kind's objects; a kind that can't be listed is noted, one just gone is empty."""
+        try:
+            return self.client.list(kind, namespace, selector, metadata_only=True)[0]
+        except ApiError as error:
+            if error.status in (404, 405):
+                return []
+            if error.status == 403 or error.status >= 500:
+                self.outcome.unlisted.append(f"{kind.kind} ({error.status})")
+                return []
+            raise
+
+    # Deleting
+
+    def clean(self, timeout: float) -> Outcome:
+        """Delete until a look at every kind finds nothing.
+
+        Raises CleanupTimeout naming what is left after ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while here := self.find():
+            self.say(f"deleting {plan.text(plan.counts(here))}")
+            first, *others = plan.waves(here)
+            self._delete_wave(first)
+            # Kubernetes begins to empty a namespace 5 s after it was told to, and from then on nothing new gets in: so
+            # it is told early. A namespace is gone only when all in it is.
+            self._delete_wave([one for wave in others for one in wave if one.kind.kind == "Namespace"])
+            self._wait_gone(first, deadline, timeout)
+            for wave in others:
+                self._delete_wave([one for one in wave if one.kind.kind != "Namespace"])
+                self._wait_gone(wave, deadline, timeout)
+        self.outcome.deleted = plan.counts(self._deleted.values())
+        return self.outcome
+
+    def _delete_wave(self, wave: Sequence[Found]) -> None:
+        keep = self._hand_over([one for one in wave if one.kind.kind == "Namespace"])
+        keep += self._used_definitions([one for one in wave if one.kind.kind == "CustomResourceDefinition"])
+        for part in plan.roots_first([one for one in wave if one not in keep]):
+            with ThreadPoolExecutor(_PARALLEL) as pool:
+                # list() makes errors of the threads come out here.
+                list(pool.map(lambda task: task(), self._tasks(part)))
+            self._deleted.update({one.uid: one for one in part})
+
+    def _tasks(self, part: Sequence[Found]) -> list[Callable[[], None]]:
+        """Return one call a kind and namespace where the server deletes collections, else one an object."""
+        groups: dict[tuple[Kind, str], list[Found]] = {}
+        for one in part:
+            if not one.deleting:
+                groups.setdefault((one.kind, one.namespace), []).append(one)
+        tasks: list[Callable[[], None]] = []
+        for (kind, namespace), members in groups.items():
+            if "deletecollection" in kind.verbs and len(members) > 1:
+                tasks.append(lambda kind=kind, namespace=namespace: self._delete_collection(kind, namespace))
+            else:
+                tasks += [lambda one=one: self._delete_one(one) for one in members]
+        return tasks
+
+    def _delete_collection(self, kind: Kind, namespace: str) -> None:
+        options = {"propagationPolicy": plan.propagation(kind)}
+        try:
+            self.client.request("DELETE", kind.path(namespace), options, {"labelSelector": self.selector})
+        except ApiError as error:
+            # A big collection may take longer than the server allows a request; what is left is seen and deleted again.
+            if error.status not in (404, 409, 504):
+                raise
+        except Broken as error:
+            if not error.sent:
+                raise
+
+    def _delete_one(self, one: Found) -> None:
+        """Delete exactly the object that was seen: one of the same name made since has another uid (409)."""
+        options: dict[str, Any] = {"propagationPolicy": plan.propagation(one.kind)}
+        if one.uid:
+            options["preconditions"] = {"uid": one.uid}
+        try:
+            self.client.delete(one.kind, one.name, one.namespace, options)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+
+    def _wait_gone(self, wave: Sequence[Found], deadline: float, timeout: float) -> None:
+        """Wait until nothing of these kinds carries the label; objects that appear meanwhile are deleted too."""
+        kinds = list(dict.fromkeys(one.kind for one in wave))
+        pause = _SHORTEST_PAUSE
+        told = time.monotonic()
+        while left := [
+            one for one in plan.distinct(self._listed(kinds)) if not (self.keep_nodes and one.kind.kind == "Node")
+        ]:
+            left = [one for one in left if one.title not in self.outcome.handed_over]
+            if not left:
+                return
+            if time.monotonic() >= deadline:
+                raise CleanupTimeout(
+                    f"cleanup of run {self.run_id}: after {timeout:g} s there is still {plan.left_text(left)}",
+                    plan.counts(one for one in self._deleted.values() if one.uid not in {two.uid for two in left}),
+                    plan.counts(left),
+                )
+            fresh = [one for one in left if not one.deleting]
+            if fresh:
+                self._delete_wave(fresh)
+            if time.monotonic() - told >= 5:
+                told = time.monotonic()
+                self.say(f"waiting for {plan.left_text(left, 2)}")
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    # What must stay
+
+    def _hand_over(self, namespaces: Sequence[Found]) -> list[Found]:
+        """Keep namespaces in which somebody else's objects lie: take our label off instead, and say so."""
+        if not namespaces:
+            return []
+        kinds = [one for one in plan.deletable(self.client.kinds()) if one.namespaced]
+        kept: list[Found] = []
+        for one in namespaces:
+            with ThreadPoolExecutor(_PARALLEL) as pool:
+                lists = list(pool.map(lambda kind, name=one.name: self._list(kind, name, ""), kinds))
+            others = [
+                f"{kind.kind} {item['metadata']['name']}"
+                for kind, items in zip(kinds, lists, strict=True)
+                for item in items
+                if plan.foreign(kind.kind, item, self.run_id)
+            ]
+            if others:
+                patch = {
+                    "metadata": {
+                        "labels": {plan.RUN_LABEL: None},
+                        "annotations": {"perfscale.seatrial/left-by": self.run_id},
+                    }
+                }
+                self.client.request("PATCH", one.kind.path("", one.name), patch, content_type=MERGE_PATCH)
+                kept.append(one)
+                more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+                self._stays(one, f"it holds objects of others: {', '.join(others[:3])}{more}")
+        return kept
+
+    def _used_definitions(self, definitions: Sequence[Found]) -> list[Found]:
+        """Keep definitions of kinds of which objects are left: they would go with it, and they are not ours."""
+        kept: list[Found] = []
+        for one in definitions:
+            plural, _dot, group = one.name.partition(".")
+            kind = next(
+                (
+                    kind
+                    for kind in self.client.kinds()
+                    if kind.resource == plural and kind.api_version.startswith(f"{group}/")
+                ),
+                None,
+            )
+            if kind is not None and self._list(kind, "", ""):
+                patch = {
+                    "metadata": {
+                        "labels": {plan.RUN_LABEL: None},
+                        "annotations": {"perfscale.seatrial/left-by": self.run_id},
+                    }
+                }
+                self.client.request("PATCH", one.kind.path("", one.name), patch, content_type=MERGE_PATCH)
+                kept.append(one)
+                self._stays(one, "there are objects of this kind that this run did not make")
+        return kept
+
+    def _stays(self, one: Found, why: str) -> None:
+        self.outcome.handed_over.append(one.title)
+        self.say(f"{one.title} stays without our label, because {why}")
+
+
+def verify(sweep: Sweep) -> Outcome:
+    """Look at every kind; raise SeatrialError naming what still carries the run's label."""
+    left = sweep.find()
+    if left:
+        raise SeatrialError(f"run {sweep.run_id} still has {plan.left_text(left)}")
+    return sweep.outcome

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The record of a run's clusters: cluster.yml, written before a cluster is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
+
+FILE = "cluster.yml"
+
+#: What every record holds until more is known.
+_UNKNOWN: dict[str, Any] = {"owned": False, "simulated": False, "simulated_writers": []}
+
+
+def read(run_dir: str | Path) -> dict[str, dict[str, Any]]:
+    """Return host -> record of the clusters of a run; empty when none was ever asked for."""
+    path = Path(run_dir) / FILE
+    return dict(_files.read_yaml(path)["clusters"]) if path.exists() else {}
+
+
+def update(
+    run_dir: str | Path, hosts: Iterable[str], values: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Merge ``values`` into the records of ``hosts``; return all records and whether they changed."""
+    before = read(run_dir)
+    after = {**before, **{host: {**_UNKNOWN, **before.get(host, {}), **values} for host in hosts}}
+    if after != before:
+        _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/1", "clusters": after}, "cluster/1")
+    return after, after != before
+
+
+def begin(
+    run_dir: str | Path, hosts: Iterable[str], values: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Write what is about to be taken for ``hosts``, in state ``acquiring``, forgetting what was released earlier.
+
+    A cluster that this run already holds stays as it is when it is the same one. Raises OwnershipError when it is
+    another: forgetting it would leave it up for ever.
+    """
+    wanted = list(hosts)
+    held = read(run_dir)
+    for host in wanted:
+        record = held.get(host)
+        if not record or record["state"] == "released":
+            held.pop(host, None)
+        elif _other(record, values):
+            which = record.get("name") or record.get("api_host") or record.get("kubeconfig") or ""
+            raise OwnershipError(
+                f"this run already holds {record['provider']} cluster {which} for {host}: "
+                f"release it (--tags release -e run_dir={run_dir}) before taking another cluster"
+            )
+    fresh = [host for host in wanted if host not in held]
+    records = {**held, **{host: {**_UNKNOWN, **values, "state": "acquiring"} for host in fresh}}
+    changed = records != read(run_dir)
+    if changed:
+        _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/1", "clusters": records}, "cluster/1")
+    return records, changed
+
+
+def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    return any(
+        record.get(name, "") != values.get(name, "") for name in ("provider", "name", "kubeconfig") if values.get(name)
+    )
+
+
+def distinct(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each cluster once: ``{"hosts": [...], "record": {...}}``, in the order of their first host."""
+    found: list[dict[str, Any]] = []
+    for host, record in records.items():
+        same = next((one for one in found if one["record"] == record), None)
+        if same:
+            same["hosts"].append(host)
+        else:
+            found.append({"hosts": [host], "record": record})
+    return found

@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cleanup_run
+short_description: Delete everything that carries a run's label
+version_added: 0.1.0
+description:
+  - Asks the API server which kinds it has, finds in each of them, in every namespace, what carries the label
+    C(perfscale.seatrial/run) of this run, deletes it and waits until it is gone.
+  - Nothing without the label is deleted. A namespace of the run in which somebody else's objects lie loses the label
+    and stays.
+  - What lives in namespaces goes first, then what belongs to the cluster, then namespaces, then nodes.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  kubeconfig:
+    description: Kubeconfig of the cluster.
+    type: path
+    required: true
+  context:
+    description: Context of the kubeconfig; its current one when empty.
+    type: str
+    default: ''
+  run_id:
+    description: The run whose objects are deleted.
+    type: str
+    required: true
+  selector:
+    description: A label selector that objects must meet besides the run's label.
+    type: str
+    default: ''
+  kinds:
+    description: Delete only these kinds, such as V(PyTorchJob) or V(PyTorchJob.kubeflow.org). All kinds when empty.
+    type: list
+    elements: str
+    default: []
+  keep_nodes:
+    description: Leave the nodes that this run made.
+    type: bool
+    default: false
+  verify:
+    description: Delete nothing, and fail when something carries the label.
+    type: bool
+    default: false
+  timeout:
+    description: How long to wait until everything is gone, in seconds.
+    type: float
+    default: 300
+  unreachable:
+    description:
+      - What to do when the API server does not answer. V(skip) is for a cluster that is removed as a whole anyway.
+    type: str
+    choices: [fail, skip]
+    default: fail
+  run_dir:
+    description:
+      - The run directory. Before anything is deleted, the module waits until no submitter or sampler writes to it: one
+        whose run was killed ends within seconds, and what it created meanwhile would stay.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Delete what this run created
+  perfscale.seatrial.cleanup_run:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    run_id: "{{ run_id }}"
+
+- name: Prove that nothing is left
+  perfscale.seatrial.cleanup_run:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    run_id: "{{ run_id }}"
+    verify: true
+"""
+
+RETURN = r"""
+reachable:
+  description: Whether the API server answered.
+  returned: success
+  type: bool
+deleted:
+  description: How many objects of each kind were deleted, or would be in check mode.
+  returned: success
+  type: dict
+  sample: {Pod: 24, PyTorchJob: 12, ConfigMap: 1, Namespace: 1}
+left:
+  description: How many objects of each kind still carry the label. Empty after a success.
+  returned: always
+  type: dict
+kept:
+  description: How many nodes were left because of O(keep_nodes).
+  returned: success
+  type: dict
+handed_over:
+  description: Namespaces and definitions that lost the label and stay, because others use them.
+  returned: success
+  type: list
+  elements: str
+unlisted:
+  description: Kinds that could not be listed, with the HTTP status, so that nothing is known about them.
+  returned: success
+  type: list
+  elements: str
+summary:
+  description: All of it in one sentence.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "run_id": {"type": "str", "required": True},
+            "selector": {"type": "str", "default": ""},
+            "kinds": {"type": "list", "elements": "str", "default": []},
+            "keep_nodes": {"type": "bool", "default": False},
+            "verify": {"type": "bool", "default": False},
+            "timeout": {"type": "float", "default": 300},
+            "run_dir": {"type": "path"},
+            "unreachable": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        result = job.run(job.Order.of(module.params, module.check_mode), step)
+        for one in result["unlisted"]:
+            module.warn(f"{one} could not be listed: what this run has of it is not known")
+        return result
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_info
+short_description: Tell what a cluster is
+version_added: 0.1.0
+description:
+  - Asks an API server for its version, its nodes with their GPUs, whether it is OpenShift, and whether its nodes are
+    real or played, in five requests.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  kubeconfig:
+    description: Kubeconfig of the cluster. There is no default, so that no cluster is used by accident.
+    type: path
+    required: true
+  context:
+    description: Context of the kubeconfig; its current one when empty.
+    type: str
+    default: ''
+  expected_host:
+    description:
+      - Fail before a request is sent unless the kubeconfig leads to this API server.
+        A host, C(host:port) or an address.
+    type: str
+    default: ''
+  timeout:
+    description: How long to wait for the API server and for O(nodes_ready), in seconds. V(0) asks once.
+    type: float
+    default: 0
+  nodes_ready:
+    description: Wait for this many nodes to be Ready.
+    type: int
+    default: 0
+  kinds:
+    description: Kinds to look for, such as V(kubeflow.org/v1/PyTorchJob).
+    type: list
+    elements: str
+    default: []
+  namespaces:
+    description: Namespaces to look for.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Gather the identity of the cluster
+  perfscale.seatrial.cluster_info:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+  register: __cluster_info
+"""
+
+RETURN = r"""
+cluster:
+  description: What is recorded of a cluster; keys as in the schema C(cluster/1).
+  returned: success
+  type: dict
+  sample:
+    api_host: 127.0.0.1
+    version: v1.36.3
+    openshift: null
+    nodes: 4
+    node_names: [gpu-0000, gpu-0001, gpu-0002, gpu-0003]
+    gpus: 32
+    gpu_products: {NVIDIA-A100-SXM4-80GB: 32}
+    kind: light
+    simulated: true
+    simulated_writers: [node]
+kinds:
+  description: Whether the server has each of the O(kinds).
+  returned: success
+  type: dict
+  sample: {kubeflow.org/v1/PyTorchJob: true}
+namespaces:
+  description:
+    - For each of the O(namespaces) that exists the run whose label it carries, an empty string when it has none.
+      Null for one that does not exist.
+  returned: success
+  type: dict
+  sample: {fine-tuning: t1121-k3f9xa}
+nodes_ready:
+  description: Number of nodes that are Ready.
+  returned: success
+  type: int
+server:
+  description: Address of the API server.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity, targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "expected_host": {"type": "str", "default": ""},
+            "timeout": {"type": "float", "default": 0},
+            "nodes_ready": {"type": "int", "default": 0},
+            "kinds": {"type": "list", "elements": "str", "default": []},
+            "namespaces": {"type": "list", "elements": "str", "default": []},
+            **_module.STEP_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        with (
+            Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
+            step.timed("cluster", "identity"),
+        ):
+            if given["expected_host"]:
+                targets.check_host(client.access, given["expected_host"])
+            found = identity.wait(client, given["timeout"], given["nodes_ready"])
+            step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
+            return {
+                "changed": False,
+                "cluster": found.record(),
+                "kinds": identity.kinds(client, given["kinds"]),
+                "namespaces": identity.namespaces(client, given["namespaces"]),
+                "nodes_ready": found.nodes_ready,
+                "server": client.access.server,
+            }
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

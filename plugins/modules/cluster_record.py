@@ -1,0 +1,73 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_record
+short_description: Read or write the record of a run's clusters
+version_added: 0.1.0
+description:
+  - Merges values into the records of some hosts in C(cluster.yml). Without O(hosts) it only reads them.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description: The run directory.
+    type: path
+    required: true
+  hosts:
+    description: The hosts, C(sutest) or C(driver) or both, whose records change.
+    type: list
+    elements: str
+    default: []
+  values:
+    description: What is merged into each of these records; keys as in the schema C(cluster/1).
+    type: dict
+    default: {}
+  show:
+    description: Print a line about each cluster whose identity is known.
+    type: bool
+    default: false
+seealso:
+  - module: perfscale.seatrial.cluster_targets
+"""
+
+EXAMPLES = r"""
+- name: Record that the cluster was given back
+  perfscale.seatrial.cluster_record:
+    run_dir: "{{ run_dir }}"
+    hosts: [sutest, driver]
+    values:
+      state: released
+"""
+
+RETURN = r"""
+clusters:
+  description: The records by host.
+  returned: success
+  type: dict
+distinct:
+  description: Each cluster once, with the C(hosts) that it is for and its C(record).
+  returned: success
+  type: list
+  elements: dict
+lines:
+  description: A line for people about each cluster whose identity is known.
+  returned: success
+  type: list
+  elements: str
+  sample: ["sutest and driver: rehearsal t1121-k3f9xa at 127.0.0.1, Kubernetes v1.36.3, 4 nodes (played)"]
+"""

@@ -1,0 +1,68 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_targets
+short_description: Compute which clusters a run acquires
+version_added: 0.1.0
+description:
+  - Reads the settings C(cluster_provider), C(cluster_kubeconfig), C(cluster_context), C(cluster_expected_host)
+    and C(rehearsal_name), and what the inventory says about them for its hosts C(sutest) and C(driver).
+  - Refuses a provider that does not exist, an existing cluster that was not named, and one at another host than
+    expected, before anything is touched.
+  - Writes the clusters into C(cluster.yml) in state C(acquiring), so that a run that is killed right afterwards can
+    still give them back.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description: The run directory.
+    type: path
+    required: true
+  run_id:
+    description: The run's id, which is the name of a rehearsal cluster of its own.
+    type: str
+    required: true
+seealso:
+  - module: perfscale.seatrial.cluster_record
+"""
+
+EXAMPLES = r"""
+- name: Compute the clusters
+  perfscale.seatrial.cluster_targets:
+    run_dir: "{{ run_dir }}"
+    run_id: "{{ run_id }}"
+  register: __cluster_targets
+"""
+
+RETURN = r"""
+targets:
+  description:
+    - One entry a cluster, with C(hosts), C(provider), and what is known of it so far (C(name) of a rehearsal cluster,
+      C(kubeconfig) and C(context) of an existing one).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - hosts: [sutest, driver]
+      provider: rehearsal
+      name: t1121-k3f9xa
+clusters:
+  description: The records of cluster.yml by host.
+  returned: success
+  type: dict
+"""

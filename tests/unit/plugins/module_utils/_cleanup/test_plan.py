@@ -1,0 +1,142 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a cleanup deletes, in which order, and what it must never touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from hypothesis import given
+from hypothesis import strategies as st
+
+ALL = frozenset({"list", "delete", "deletecollection"})
+POD = Kind("v1", "Pod", "pods", True, ALL)
+JOB = Kind("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True, ALL)
+ROLE = Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", False, ALL)
+NAMESPACE = Kind("v1", "Namespace", "namespaces", False, frozenset({"list", "delete"}))
+NODE = Kind("v1", "Node", "nodes", False, ALL)
+DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False, ALL)
+KINDS = (POD, JOB, ROLE, NAMESPACE, NODE, DEFINITION)
+RUN = "t1121-abcdef"
+
+
+def one(kind: Kind = POD, name: str = "a", uid: str = "", **more: Any) -> plan.Found:
+    return plan.Found(kind, "ns" if kind.namespaced else "", name, uid or f"{kind.kind}/{name}", **more)
+
+
+@pytest.mark.parametrize("run_id", ["", "a", "UPPER-CASE", "a,b=c-d", "x" * 30, "t1121-abcdef,"])
+def test_what_is_no_run_id_never_becomes_a_selector(run_id: str) -> None:
+    """An empty selector would delete everything that there is."""
+    with pytest.raises(InputError, match="nothing was deleted"):
+        plan.selector(run_id)
+
+
+def test_a_further_selector_only_narrows() -> None:
+    assert plan.selector(RUN) == f"perfscale.seatrial/run={RUN}"
+    assert plan.selector(RUN, "app=x") == f"perfscale.seatrial/run={RUN},app=x"
+
+
+def test_only_kinds_that_can_be_listed_and_deleted_count() -> None:
+    review = Kind(
+        "authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", False, frozenset({"create"})
+    )
+    metrics = Kind("metrics.k8s.io/v1beta1", "PodMetrics", "pods", True, frozenset({"list"}))
+    event = Kind("v1", "Event", "events", True, ALL)
+    assert plan.deletable([review, metrics, event, *KINDS]) == list(KINDS)
+
+
+def test_kinds_can_be_named_with_and_without_their_group() -> None:
+    assert plan.deletable(KINDS, ["PyTorchJob", "Pod"]) == [POD, JOB]
+    assert plan.deletable(KINDS, ["PyTorchJob.kubeflow.org"]) == [JOB]
+    with pytest.raises(InputError, match="no kind 'PytorchJob' .*did you mean 'PyTorchJob'"):
+        plan.deletable(KINDS, ["PytorchJob"])
+
+
+@given(st.permutations([one(kind, name) for kind in KINDS for name in "ab"]))
+def test_namespaced_goes_first_then_the_clusters_own_namespaces_nodes_definitions(objects: list[plan.Found]) -> None:
+    waves = plan.waves(objects)
+    order = [{found.kind.kind for found in wave} for wave in waves]
+    assert order == [{"Pod", "PyTorchJob"}, {"ClusterRole"}, {"Namespace"}, {"Node"}, {"CustomResourceDefinition"}]
+    assert sorted(found.uid for wave in waves for found in wave) == sorted(found.uid for found in objects)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=10))
+def test_owners_go_before_what_they_own(parents: list[int]) -> None:
+    """Else their controller would make the dependents anew. An owner outside of the run is no reason to wait."""
+    objects = [
+        one(name=str(n), uid=str(n), owners=(str(parent),) if parent != n else ()) for n, parent in enumerate(parents)
+    ]
+    parts = plan.roots_first(objects)
+    assert sorted(found.uid for part in parts for found in part) == sorted(found.uid for found in objects)
+    here = {found.uid for found in objects}
+    if len(parts) == 2:
+        assert all(not here.intersection(found.owners) for found in parts[0])
+        assert all(here.intersection(found.owners) for found in parts[1])
+
+
+def test_an_object_that_two_groups_serve_counts_once() -> None:
+    assert len(plan.distinct([one(POD, "a", "u1"), one(JOB, "a", "u1"), one(POD, "b", "u2")])) == 2
+
+
+def test_owners_are_deleted_in_the_foreground_and_leaves_are_not() -> None:
+    assert plan.propagation(JOB) == "Foreground" and plan.propagation(POD) == "Background"
+
+
+def test_what_is_left_names_the_finalizer_that_holds_it_first() -> None:
+    held = one(JOB, "z", deleting=True, finalizers=("example.com/hold",))
+    text = plan.left_text([one(POD, "a"), one(POD, "b"), held], some=2)
+    assert text == "2 Pod, 1 PyTorchJob: PyTorchJob ns/z (held by finalizer example.com/hold); Pod ns/a and 1 more"
+
+
+def item(
+    name: str = "x", labels: dict[str, str] | None = None, managers: tuple[str, ...] = (), owned: bool = False
+) -> dict[str, Any]:
+    meta: dict[str, Any] = {
+        "name": name,
+        "labels": labels or {},
+        "managedFields": [{"manager": one} for one in managers],
+    }
+    if owned:
+        meta["ownerReferences"] = [{"uid": "u"}]
+    return {"metadata": meta}
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "foreign"),
+    [
+        ("ConfigMap", item(managers=("kubectl-create",)), True),
+        ("ConfigMap", item(), True),
+        ("ConfigMap", item(labels={plan.RUN_LABEL: "t1121-others"}, managers=("perfscale-seatrial",)), True),
+        ("ConfigMap", item(labels={plan.RUN_LABEL: RUN}, managers=("kubectl-create",)), False),
+        ("ConfigMap", item("kube-root-ca.crt"), False),
+        ("ServiceAccount", item("default", managers=("kube-controller-manager",)), False),
+        ("Service", item(owned=True, managers=("training-operator",)), False),
+        ("RoleBinding", item("system:deployers", managers=("openshift-controller-manager",)), False),
+        ("Secret", item("copied", managers=("some-operator", "kubectl-edit")), True),
+        ("Event", item(managers=("kubectl-create",)), False),
+    ],
+)
+def test_only_somebody_elses_object_keeps_a_namespace(kind: str, what: dict[str, Any], foreign: bool) -> None:
+    assert plan.foreign(kind, what, RUN) is foreign
+
+
+def test_metadata_is_read_from_what_the_server_sends() -> None:
+    found = plan.found(
+        JOB,
+        {
+            "metadata": {
+                "name": "a",
+                "namespace": "ns",
+                "uid": "u",
+                "finalizers": ["f"],
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [{"uid": "o"}],
+            }
+        },
+    )
+    assert found == plan.Found(JOB, "ns", "a", "u", ("o",), ("f",), True)
+    assert plan.text({}) == "nothing" and plan.text(plan.counts([found, one()])) == "1 PyTorchJob, 1 Pod"
