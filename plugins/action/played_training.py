@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the log that the played pods of a training show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _training_played
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+
+
+class ActionModule(SeatrialAction):
+    """Compute run time and figures from the settings of a point and put the log where KWOK serves it."""
+
+    ARGUMENTS = {
+        "path": {"type": "path"},
+        "run_seconds": {"type": "float", "required": True},
+        "pods": {"type": "int", "required": True},
+        "gpus": {"type": "int", "required": True},
+        "model_name": {"type": "str", "required": True},
+        "dataset_name": {"type": "str", "required": True},
+        "hyper_parameters": {"type": "dict", "default": {}},
+        "step_dir": {"type": "path"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Write the log (unless it has no place) and return what is played."""
+        pods, gpus = arguments["pods"], arguments["gpus"]
+        played = _training_played.play(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
+        changed = False
+        if arguments["path"] and not self._task.check_mode:
+            texts = _training_played.lines(played, arguments["model_name"], arguments["dataset_name"], pods, gpus)
+            changed = _training_played.write(arguments["path"], texts)
+        Step(arguments["step_dir"]).log(f"played: pods run {played.run_seconds:g} s, their log says {played.figures}")
+        return {"changed": changed, "run_seconds": played.run_seconds, "figures": played.figures}

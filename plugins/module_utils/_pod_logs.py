@@ -1,0 +1,184 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Logs of many pods, fetched side by side: one file a pod."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
+
+#: Labels that workloads of ours carry, and those of the training-operator that name a pod's job.
+INDEX_LABEL = "perfscale.seatrial/index"
+JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name")
+
+#: How often (seconds) a progress line is said.
+_TELL = 5.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What module pod_logs was asked for. ``limit_bytes``: per log, 0 for all of it; ``maximum``: 0 for no limit."""
+
+    dest: str
+    namespace: str = ""
+    selector: str = ""
+    which: str = "all"
+    maximum: int = 0
+    container: str = ""
+    limit_bytes: int = 0
+    tail_lines: int = 0
+    parallel: int = 16
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Order:
+        """Take the options that a module was given. Raises InputError for those that select nothing or everything."""
+        order = cls(**{one.name: given[one.name] for one in fields(cls)})
+        if order.which != "none" and not order.selector:
+            raise InputError("selector is empty: say which pods' logs are to be collected")
+        return order
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod whose log may be wanted."""
+
+    name: str
+    namespace: str
+    phase: str
+    index: int | None
+    workload: str
+    containers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any]) -> Pod:
+        """Read a pod as the API server sends it."""
+        meta = item["metadata"]
+        labels = meta.get("labels") or {}
+        index = labels.get(INDEX_LABEL, "")
+        return cls(
+            meta["name"],
+            meta["namespace"],
+            (item.get("status") or {}).get("phase") or "Unknown",
+            int(index) if index.isdigit() else None,
+            next((labels[name] for name in JOB_LABELS if labels.get(name)), ""),
+            tuple(one["name"] for one in item["spec"]["containers"]),
+        )
+
+
+def choose(pods: Sequence[Pod], which: str, maximum: int) -> tuple[list[Pod], int]:
+    """Return the pods whose logs are fetched, in the order of their index, and how many were left out by ``maximum``.
+
+    ``which``: ``all``, ``failed`` or ``none``. With ``all`` and a maximum the failed ones come first, as their logs
+    are what is looked for.
+    """
+    wanted = [] if which == "none" else [one for one in pods if which == "all" or one.phase == "Failed"]
+    wanted.sort(key=lambda one: (one.phase != "Failed", one.index is None, one.index or 0, one.name))
+    taken = wanted[:maximum] if maximum else wanted
+    return sorted(taken, key=lambda one: (one.index is None, one.index or 0, one.name)), len(wanted) - len(taken)
+
+
+def file_name(pod: Pod, pods: Sequence[Pod]) -> str:
+    """Return the name of a pod's log file: the namespace is in it only where two pods have the same name."""
+    same = sum(one.name == pod.name for one in pods)
+    return f"{pod.name}.log" if same == 1 else f"{pod.namespace}_{pod.name}.log"
+
+
+class Collection:
+    """One call: list the pods, fetch their logs."""
+
+    def __init__(self, client: Client, order: Order, say: Callable[[str], None] = lambda text: None) -> None:
+        self.client = client
+        self.order = order
+        self.say = say
+        self._lock = threading.Lock()
+        self._done = 0
+        self._changed = False
+        self._told = time.monotonic()
+
+    def run(self) -> dict[str, Any]:
+        """Return the module's result. A log that can't be had is an ``error`` of its pod, not of the call."""
+        order = self.order
+        if order.which == "none":
+            return {"changed": False, "pods": [], "found": 0, "collected": 0, "left_out": 0, "failed": []}
+        listed = self.client.list(self.client.kind("v1", "Pod"), order.namespace, order.selector)[0]
+        pods = [Pod.of(item) for item in listed]
+        chosen, left_out = choose(pods, order.which, order.maximum)
+        folder = Path(order.dest)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"dest {folder} can't be made: {error.strerror}") from error
+        with ThreadPoolExecutor(max(1, order.parallel)) as pool:
+            rows = list(pool.map(lambda pod: self._one(pod, folder / file_name(pod, chosen), len(chosen)), chosen))
+        failed = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
+        return {
+            "changed": self._changed,
+            "pods": rows,
+            "found": len(pods),
+            "collected": len(rows) - len(failed),
+            "left_out": left_out,
+            "failed": failed,
+        }
+
+    def _one(self, pod: Pod, path: Path, of: int) -> dict[str, Any]:
+        row = {
+            "pod": pod.name,
+            "index": pod.index,
+            "workload": pod.workload,
+            "phase": pod.phase,
+            "log": None,
+            "error": None,
+        }
+        try:
+            body = self._fetch(pod)
+            if not path.exists() or path.read_bytes() != body:
+                # Half a log after a kill would look like a whole one.
+                half = path.with_name(f".{path.name}.half")
+                half.write_bytes(body)
+                os.replace(half, path)
+                self._changed = True
+            row["log"] = path.name
+        except (ApiError, AccessError) as error:
+            row["error"] = str(error)
+        except OSError as error:
+            row["error"] = f"{path}: {error.strerror}"
+        self._tell(of)
+        return row
+
+    def _fetch(self, pod: Pod) -> bytes:
+        order = self.order
+        query: dict[str, Any] = {"limitBytes": order.limit_bytes or None, "tailLines": order.tail_lines or None}
+        container = order.container or (pod.containers[0] if len(pod.containers) > 1 else "")
+        query["container"] = container
+        path = self.client.kind("v1", "Pod").path(pod.namespace, pod.name, "log")
+        reply = self.client.raw("GET", path, accept="*/*", query=query)
+        if reply.status >= 400:
+            raise api_error(reply, f"log of pod {pod.namespace}/{pod.name}", self.client.access)
+        return reply.body
+
+    def _tell(self, of: int) -> None:
+        with self._lock:
+            self._done += 1
+            if time.monotonic() - self._told >= _TELL:
+                self._told = time.monotonic()
+                self.say(f"{self._done} of {of} logs")
+
+
+def text(result: Mapping[str, Any]) -> str:
+    """Return a result in one sentence."""
+    parts = [f"{result['collected']} of {result['found']} pods' logs collected"]
+    if result["left_out"]:
+        parts.append(f"{result['left_out']} left out by the maximum")
+    if result["failed"]:
+        parts.append(f"{len(result['failed'])} failed, first: {result['failed'][0]}")
+    return ", ".join(parts)

@@ -1,0 +1,58 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: keep_manifests
+short_description: Keep the manifests that a role applies
+version_added: 0.1.0
+description:
+  - Writes manifests into C(src/) of a role call's directory, so that a run shows what was applied.
+  - What a Secret holds is replaced by C(<secret>).
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: full
+    details: The file is written in check mode too, since it is where a dry run shows what it would apply.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  step_dir:
+    description: Directory of the role call, as M(perfscale.seatrial.run_step) returns it.
+    type: path
+    required: true
+  name:
+    description: Name of the file, without C(.yml).
+    type: str
+    required: true
+  definitions:
+    description: The manifests.
+    type: list
+    elements: dict
+    required: true
+seealso:
+  - module: perfscale.seatrial.run_step
+"""
+
+EXAMPLES = r"""
+- name: Keep what is applied
+  perfscale.seatrial.keep_manifests:
+    step_dir: "{{ __fine_tuning_step.path }}"
+    name: prepare
+    definitions: "{{ __fine_tuning_definitions }}"
+"""
+
+RETURN = r"""
+path:
+  description: The file.
+  returned: success
+  type: str
+"""

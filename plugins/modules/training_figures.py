@@ -1,0 +1,123 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: training_figures
+short_description: Read the figures that trainings printed
+version_added: 0.1.0
+description:
+  - Reads logs of training pods and writes the figures found in them into C(training.jsonl) of a point, one line a log.
+  - Known are the summary that a Hugging Face Trainer prints last (C(train_runtime), C(train_samples_per_second),
+    C(train_steps_per_second), C(train_tokens_per_second), C(train_loss)) and JSON lines, one a step, with or without
+    terminal colours.
+  - Needs no cluster, so it can be repeated on a run directory at any time.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  point_dir:
+    description: Directory of the point; C(training.jsonl) is written there.
+    type: path
+    required: true
+  logs_dir:
+    description: Directory of the logs; C(logs) in the point's directory when empty.
+    type: path
+    default: ''
+  pods:
+    description:
+      - The pods as M(perfscale.seatrial.pod_logs) returned them. Without them every C(*.log) in O(logs_dir) is read,
+        and index and workload are taken from the file's name.
+    type: list
+    elements: dict
+  simulated:
+    description: Whether the logs were played and not written by a training.
+    type: bool
+    required: true
+seealso:
+  - module: perfscale.seatrial.pod_logs
+"""
+
+EXAMPLES = r"""
+- name: Read the training figures
+  perfscale.seatrial.training_figures:
+    point_dir: "{{ run_dir }}/points/001"
+    simulated: "{{ cluster_acquired.sutest.simulated }}"
+"""
+
+RETURN = r"""
+logs:
+  description: How many logs were read.
+  returned: success
+  type: int
+with_figures:
+  description: How many of them had figures.
+  returned: success
+  type: int
+medians:
+  description: The median of each figure over these logs.
+  returned: success
+  type: dict
+  sample: {train_runtime: 4.2, train_samples_per_second: 13.7}
+errors:
+  description: Logs without figures, with the reason.
+  returned: success
+  type: list
+  elements: str
+summary:
+  description: All of it in one sentence.
+  returned: success
+  type: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _training
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "point_dir": {"type": "path", "required": True},
+            "logs_dir": {"type": "path", "default": ""},
+            "pods": {"type": "list", "elements": "dict"},
+            "simulated": {"type": "bool", "required": True},
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        folder = given["logs_dir"] or Path(given["point_dir"]) / "logs"
+        with step.timed("logs", "training figures"):
+            logs = _training.logs_in(folder) if given["pods"] is None else _training.logs_of(given["pods"], folder)
+            changed, rows = _training.write(given["point_dir"], logs, given["simulated"])
+        text = _training.text(rows, given["simulated"])
+        if rows:
+            step.teller(given["progress_file"], "training")(text)
+        errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
+        return {"changed": changed, "summary": text, "errors": errors, **_training.summary(rows)}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()
