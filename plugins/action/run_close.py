@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -46,14 +45,14 @@ class ActionModule(SeatrialAction):
             record["held"] = summary.held(record)
             record["split"] = split
             record["ended"] = stamp()
-            record["status"] = "failed" if failures else "passed"
+            record["status"] = summary.status(record, failures)
 
         record = run_record.change(directory, edit)
-        earlier = directory / "FAILURES"
-        if failures:
-            _files.replace_text(earlier, "\n".join(failures) + "\n")
+        standing = summary.standing(record, failures)
+        if standing:
+            _files.replace_text(directory / "FAILURES", "\n".join(standing) + "\n")
         else:
-            earlier.unlink(missing_ok=True)
+            (directory / "FAILURES").unlink(missing_ok=True)
         _files.replace_text(directory / "FINISHED", summary.finished(record) + "\n")
         for line in summary.lines(record, directory, verdict):
             Display().display(line)

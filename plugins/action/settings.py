@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -93,7 +92,14 @@ class ActionModule(SeatrialAction):
             run_record.write(directory, record)
             _files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
 
-        return self._result(run_dirs.create(parent, name, fill), found, request)
+        directory = run_dirs.create(parent, name, fill)
+        self._say(
+            [
+                f"Run {run_id} in {directory}",
+                f"  interrupted? {directory / 'GIVE_BACK'} holds the command that gives back",
+            ]
+        )
+        return self._result(directory, found, request)
 
     def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
         directory = run_dirs.existing(path)
@@ -107,6 +113,7 @@ class ActionModule(SeatrialAction):
         if asked and asked != list(request.presets):
             had = ", ".join(request.presets) or "no preset"
             raise InputError(f"-e preset={','.join(asked)}: {directory.name} ran with {had}; a run keeps its presets")
+        run_record.refuse_while_running(directory)
         words = {word: gather.raw(self.extra[word]) for word in ("matrix", "pre_cleanup") if word in self.extra}
         more = gather.extra_layer(self.extra, self.catalogue, words)
         if more.values:
@@ -195,7 +202,9 @@ class ActionModule(SeatrialAction):
         return [phase for phase in ("cleanup", "release") if phase in self.phases]
 
     def _session(self, started: str, command: run_record.CommandLine) -> dict[str, Any]:
-        return {"started": started, "command": command.text(), "tags": self._tags()[0]}
+        pid = os.getppid()  # of ansible-playbook: an action runs in a worker
+        began = round(run_record.started_of_process(pid), 2)
+        return {"started": started, "command": command.text(), "tags": self._tags()[0], "pid": pid, "began": began}
 
     def _write(self, directory: Path, found: effectives.Effective, request: Request) -> None:
         document = request.document()

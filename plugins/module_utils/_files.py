@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -12,6 +11,7 @@ checked against its JSON Schema.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
@@ -40,13 +40,30 @@ def check(name: str, value: Any) -> None:
     """
     if not os.environ.get(VALIDATE):
         return
+    value = plain(value)
+    kind = value.get("type") if isinstance(value, dict) else None
+    error = _best_error(_validator(name, kind if isinstance(kind, str) else ""), value)
+    if error is not None:
+        place = "/".join(str(part) for part in error.absolute_path) or "(top)"
+        raise DataError(f"{name}: {place}: {error.message}")
+
+
+@functools.cache
+def _validator(name: str, kind: str) -> Any:
+    """Return a compiled validator; of a JSON-lines schema, that of the one type of line that ``kind`` names."""
     import jsonschema
 
-    try:
-        jsonschema.validate(plain(value), _schemas.schema(name))
-    except jsonschema.ValidationError as error:
-        place = "/".join(str(part) for part in error.absolute_path) or "(top)"
-        raise DataError(f"{name}: {place}: {error.message}") from error
+    schema = _schemas.schema(name)
+    for line_schema in schema.get("oneOf", ()):
+        if line_schema["properties"].get("type", {}).get("const") == kind:
+            schema = line_schema
+    return jsonschema.Draft202012Validator(schema)
+
+
+def _best_error(validator: Any, value: Any) -> Any:
+    from jsonschema.exceptions import best_match
+
+    return None if validator.is_valid(value) else best_match(validator.iter_errors(value))
 
 
 def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> None:

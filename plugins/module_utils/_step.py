@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -9,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 
 def stamp(moment: float | None = None) -> str:
     """Return a moment (seconds since the epoch; now if None) as UTC text: 2026-11-21T04:41:18.123Z."""
-    at = datetime.now(timezone.utc) if moment is None else datetime.fromtimestamp(moment, timezone.utc)
+    at = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 

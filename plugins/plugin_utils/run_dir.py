@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -12,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that are mistaken
 
 def new_id() -> str:
     """Return a run id: month and day, then six random characters; a letter first, as names of Services need."""
-    tail = "".join(secrets.choice(_LETTERS) for _ in range(6))
-    return f"t{datetime.now(timezone.utc):%m%d}-{tail}"
+    tail = "".join(secrets.choice(_LETTERS) for dummy in range(6))
+    return f"t{datetime.now(UTC):%m%d}-{tail}"
 
 
 def name_of(project: str, presets: list[str], run_id: str) -> str:
@@ -75,7 +74,7 @@ def next_step(run_dir: Path, role: str, entry: str) -> Path:
         number = max(number, *taken, 0) + 1
         try:
             # The claim stays: a number is given out once, whatever happens to who got it.
-            os.close(os.open(run_dir / f".step-{number:03d}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open(run_dir / f".step-{number:03d}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         except FileExistsError:
             continue
         path = run_dir / f"{number:03d}__{role}__{entry}"

@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_dir import read_optional
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secrets import MASK, mask
 
 HEAD = "The record of this run. give_back is the command that returns whatever it still holds."
@@ -114,6 +115,19 @@ def started_of_process(pid: int) -> float:
     except (OSError, ValueError, IndexError):
         return time.time()
     return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def refuse_while_running(run_dir: Path) -> None:
+    """Raise InputError when the ansible-playbook process of an earlier session still works on this run."""
+    for session in read_optional(run_dir / "run.yml").get("sessions", []):
+        pid = session.get("pid")
+        if not pid or pid == os.getppid() or not Path(f"/proc/{pid}").exists():
+            continue
+        if abs(started_of_process(pid) - session["began"]) < 2.0:
+            raise InputError(
+                f"run {run_dir.name} is still being worked on by process {pid} ({session['command']}): "
+                "wait for its end, or stop it first"
+            )
 
 
 def git(root: Path) -> dict[str, Any]:

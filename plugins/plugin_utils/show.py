@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -20,11 +19,11 @@ WIDTH = 60
 
 def provenance(effective: Effective, request: Request, secrets: Iterable[str]) -> dict[str, Any]:
     """Return the content of provenance.yml: dotted key -> each write in order, with its place where that is known."""
-    origins = _origins(request)
+    origins = {(one.kind, one.source): one.origins for one in request.layers}
     found: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:
         entry: dict[str, Any] = {"source": change.source, "value": change.value}
-        where = origins.get((change.source.split(" ")[0], str(change.key)))
+        where = origins.get(_layer(change.source), {}).get(str(change.key))
         if where:
             entry["where"] = where
         found.setdefault(paths.render(change.path), []).append(entry)
@@ -33,13 +32,11 @@ def provenance(effective: Effective, request: Request, secrets: Iterable[str]) -
     return {"schema": "provenance/1", "settings": found}
 
 
-def _origins(request: Request) -> dict[tuple[str, str], str]:
-    first_word = {"extra": "-e", "preset": "preset", "inventory": "inventory", "overrides": "overrides"}
-    return {
-        (first_word.get(layer.kind, layer.kind), key): where
-        for layer in request.layers
-        for key, where in layer.origins.items()
-    }
+def _layer(source: str) -> tuple[str, str]:
+    """Return (kind, source) of the layer that a change came from: of ``preset a -> b`` the preset b."""
+    if source.startswith(("preset ", "profile ")):
+        return "preset", source.rstrip(")").split(" ")[-1]
+    return ("extra", "-e") if source == "-e" else (source, source)
 
 
 def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -66,6 +65,22 @@ def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
         return None
     bad = [check for check in verdict["checks"] if check["result"] in ("fail", "invalid")]
     return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
+
+
+def status(record: Mapping[str, Any], failures: list[str]) -> str:
+    """Return how the run as a whole stands: also what an earlier session left failed or interrupted counts."""
+    states = {phase["status"] for phase in record["phases"].values()}
+    if failures or "failed" in states:
+        return "failed"
+    return "interrupted" if "interrupted" in states else "passed"
+
+
+def standing(record: Mapping[str, Any], failures: list[str]) -> list[str]:
+    """Return every failure that stands, in the order of the phases: those of earlier sessions first."""
+    earlier = [
+        phase["error"] for phase in record["phases"].values() if phase["status"] == "failed" and phase.get("error")
+    ]
+    return list(dict.fromkeys([*earlier, *failures]))
 
 
 def finished(record: Mapping[str, Any]) -> str:

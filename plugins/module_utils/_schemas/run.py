@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -81,7 +80,11 @@ RUN: dict[str, dict[str, Any]] = {
             "ended": STAMP_OR_NULL,
             "sessions": {
                 "type": "array",
-                "items": record({"started": STAMP, "command": TEXT, "tags": {"type": "array", "items": TEXT}}),
+                "items": record(
+                    # pid and began (seconds since the epoch) name the ansible-playbook process
+                    {"started": STAMP, "command": TEXT, "tags": {"type": "array", "items": TEXT}},
+                    {"pid": COUNT, "began": {"type": "number"}},
+                ),
             },
             "split": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
         },

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_dir
 
 def test_a_run_id_fits_its_schema_and_begins_with_a_letter() -> None:
     pattern = re.compile(_schemas.words.RUN_ID["pattern"])
-    ids = {run_dir.new_id() for _ in range(200)}
+    ids = {run_dir.new_id() for dummy in range(200)}
     assert len(ids) == 200
     assert all(pattern.match(one) and one[0].isalpha() for one in ids)
 

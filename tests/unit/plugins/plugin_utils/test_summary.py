@@ -105,3 +105,15 @@ def test_ending_a_phase_gives_its_seconds() -> None:
     assert found["test"]["status"] == "failed"
     assert found["test"]["seconds"] > 0
     assert found["old"] == {"status": "passed"}
+
+
+def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_later() -> None:
+    ran = {"test": {"status": "interrupted"}, "cleanup": {"status": "passed"}}
+    assert summary.status(record(phases=ran), []) == "interrupted"
+    assert summary.status(record(phases=done("test", "cleanup")), []) == "passed"
+    assert summary.status(record(phases=done("test")), ["verdict fail"]) == "failed"
+
+
+def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
+    ran = {"test": {"status": "failed", "error": "first"}, "cleanup": {"status": "failed", "error": "second"}}
+    assert summary.standing(record(phases=ran), ["second", "third"]) == ["first", "second", "third"]

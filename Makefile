@@ -1,0 +1,43 @@
+# perfscale.seatrial. `make help` lists what there is; each target is a few lines of tools/.
+PROJECT ?= fine_tuning
+PRESET ?= light
+SUITES ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup trial test test-long lint bench docs clean
+
+# The Python that makes the virtual environment; afterwards everything runs in it.
+PY := tools/find-python
+VENV_PYTHON := .venv/bin/python
+
+help: ## this list
+	@echo "perfscale.seatrial: measure an AI platform from lease to verdict"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@echo
+	@echo "  PROJECT=$(PROJECT) PRESET=$(PRESET) choose another trial, as in: make trial PROJECT=fine_tuning PRESET=gpu"
+	@echo "  SUITES=\"lint unit\" runs only these suites of make test"
+
+setup: ## virtual environment, collections and the binaries of the rehearsal cluster; nothing twice
+	@python=$$($(PY)) && "$$python" tools/trial.py --setup-only
+
+trial: ## set up what is missing, run PROJECT with PRESET, print the summary and the report's path
+	@python=$$($(PY)) && "$$python" tools/trial.py --project "$(PROJECT)" --preset "$(PRESET)"
+
+test: ## all fast tests: lint, unit, sanity, install, integration, molecule, README
+	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py $(SUITES)
+
+test-long: ## the tests that take longer: kills at 20 moments, 1,000 jobs, the slow sanity tests
+	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --long $(SUITES)
+
+lint: ## ruff, yamllint, ansible-lint, documentation, generated files
+	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py lint
+
+bench: ## the benchmarks of tests/bench, side by side
+	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --bench
+
+docs: ## write docs/settings.md and docs/schemas from their sources
+	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/generate.py
+
+clean: ## stop this clone's rehearsal clusters, remove .venv and caches; ARTIFACTS=1 removes the runs too
+	@python=$$($(PY)) && "$$python" tools/clean.py $(if $(filter 1,$(ARTIFACTS)),--artifacts)

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that the workload actions read for their modules: templates and stage definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError, nearest
+
+SHIPPED = Path(__file__).resolve().parents[2] / "roles" / "workload" / "files" / "stages"
+#: Finds a file by the name that a task uses for it, as ansible.builtin.template does. Raises AnsibleError.
+Find = Callable[[str, str], str]
+
+
+def templates(given: Any, find: Find) -> Any:
+    """Return the module's ``templates`` with each ``src`` replaced by the file's content."""
+    if not isinstance(given, list):
+        return given
+    return [_template(one, find) if isinstance(one, dict) else one for one in given]
+
+
+def _template(one: dict[str, Any], find: Find) -> dict[str, Any]:
+    source = one.get("src")
+    if not source:
+        return one
+    if one.get("content"):
+        raise InputError(f"template '{one.get('name') or source}': give src or content, not both")
+    path = Path(find("templates", str(source)))
+    rest = {key: value for key, value in one.items() if key != "src"}
+    return {"name": path.name.split(".")[0], **rest, "content": path.read_text(encoding="utf-8")}
+
+
+def stages(given: Any, find: Find) -> Any:
+    """Return the module's ``stages`` with names of kinds and of files replaced by the definitions."""
+    if not isinstance(given, list):
+        return given
+    return [_definition(one, find) if isinstance(one, str) else one for one in given]
+
+
+def _definition(name: str, find: Find) -> dict[str, Any]:
+    if name.endswith((".yml", ".yaml")):
+        path = Path(find("files", name))
+    else:
+        path = SHIPPED / f"{name.lower()}.yml"
+        if not path.exists():
+            known = [_files.read_yaml(one)["kind"] for one in sorted(SHIPPED.glob("*.yml"))]
+            raise InputError(
+                f"no stage definition of kind '{name}' is shipped{nearest(name, known)}; there are {', '.join(known)}. "
+                f"Write one and give its path, ending in .yml"
+            )
+    definition = _files.read_yaml(path)
+    if not isinstance(definition, dict):
+        raise DataError(f"{path}: a stage definition is a dictionary")
+    return definition

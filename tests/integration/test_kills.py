@@ -1,0 +1,152 @@
+"""Killed at any moment, a run is given back by its printed command: no object, no process, no port is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from playbook import begin, environment, run_dirs
+
+pytestmark = pytest.mark.long
+
+#: A warm run of preset light takes about this long here; moments are drawn from within it.
+SPAN = 75.0
+MOMENTS = [
+    (seed, random.Random(seed).uniform(0.5, SPAN), ("kill", "interrupt", "term")[seed % 3]) for seed in range(20)
+]
+
+
+def end(process: subprocess.Popen[bytes], how: str) -> None:
+    """kill: SIGKILL to ansible-playbook alone; interrupt: Ctrl-C to its whole group; term: SIGTERM to it alone."""
+    if process.poll() is not None:
+        return
+    if how == "interrupt":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
+    process.wait(timeout=60)
+
+
+def traces(data_dir: Path) -> list[str]:
+    """Processes that have this directory in their command line or environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(data_dir).encode() in told:
+            found.append(f"{entry.name}: {told[:200]!r}")
+    return found
+
+
+def open_ports(ports: list[int]) -> list[int]:
+    """Those of ``ports`` on which something listens."""
+    found = []
+    for port in ports:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                found.append(port)
+    return found
+
+
+def ports_of(data_dir: Path) -> list[int]:
+    """The ports that an instance has stored."""
+    path = data_dir / "ports.json"
+    return [int(port) for port in _files.read_json(path).values() if isinstance(port, int)] if path.exists() else []
+
+
+def name_of(value: object) -> str:
+    """A readable id of a test."""
+    return f"{value:.0f}s" if isinstance(value, float) else str(value)
+
+
+def give_back(run_dir: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command that the run directory holds."""
+    command = (run_dir / "GIVE_BACK").read_text(encoding="utf-8")
+    return subprocess.run(
+        ["bash", "-c", command],
+        env=environment(run_dir.parent),
+        timeout=300,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("seed", "moment", "how"), MOMENTS, ids=name_of)
+def test_nothing_is_left_after_the_give_back_command(seed: int, moment: float, how: str, tmp_path: Path) -> None:
+    data = tmp_path / "rehearsal"
+    words = ["-e", "preset=light", "-e", f"rehearsal_data_dir={data}"]
+    process = begin(*words, artifacts=tmp_path / "artifacts", log=tmp_path / "log")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=moment)
+    end(process, how)
+    ports = [port for path in data.glob("*") for port in ports_of(path)]
+    found = run_dirs(tmp_path / "artifacts")
+    if not found:
+        assert traces(data) == [], "something was taken before the give-back command was written"
+        return
+    done = give_back(found[0])
+    assert done.returncode == 0, f"killed at {moment:.1f} s by {how}\n{done.stdout[-6000:]}"
+    deadline = time.monotonic() + 10  # a module that was killed with its run ends within seconds
+    while traces(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert traces(tmp_path) == []
+    assert open_ports(ports) == []
+    assert [path.name for path in data.glob("*") if path.is_dir()] == []
+    assert _files.read_yaml(found[0] / "run.yml")["held"] == []
+
+
+@pytest.mark.parametrize(
+    ("seed", "moment", "how"), [(seed, moment / 2, how) for seed, moment, how in MOMENTS[:6]], ids=name_of
+)
+def test_nothing_is_left_on_a_cluster_of_others(seed: int, moment: float, how: str, tmp_path: Path, rehearsal) -> None:
+    words = [
+        "-e",
+        "preset=light",
+        "-e",
+        "cluster_provider=existing",
+        "-e",
+        f"cluster_kubeconfig={rehearsal.kubeconfig}",
+    ]
+    process = begin(*words, artifacts=tmp_path / "artifacts", log=tmp_path / "log")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=moment)
+    end(process, how)
+    for run_dir in run_dirs(tmp_path / "artifacts"):
+        done = give_back(run_dir)
+        assert done.returncode == 0, f"killed at {moment:.1f} s by {how}\n{done.stdout[-6000:]}"
+        run_id = _files.read_yaml(run_dir / "run.yml")["id"]
+        assert labelled(rehearsal.kubeconfig, run_id) == []
+
+
+def labelled(kubeconfig: str, run_id: str) -> list[str]:
+    """Objects of the run, of every kind that it makes or that is made for it."""
+    client = Client.from_kubeconfig(kubeconfig)
+    found = []
+    for path in (
+        "api/v1/namespaces",
+        "api/v1/pods",
+        "api/v1/configmaps",
+        "api/v1/secrets",
+        "api/v1/services",
+        "api/v1/nodes",
+        "apis/kubeflow.org/v1/pytorchjobs",
+    ):
+        listed = client.request("GET", f"/{path}", query={"labelSelector": f"perfscale.seatrial/run={run_id}"})
+        found += [f"{path} {one['metadata']['name']}" for one in listed["items"]]
+    return found

@@ -1,0 +1,216 @@
+"""The main job as its user runs it: preset light on a rehearsal cluster, looked at while held, then given back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from playbook import Done, environment, play, run_dirs
+
+CANARIES = {"environment": "canary-7d1f-environment", "extra": "canary-7d1f-extra"}
+WORDS = ["-vvv", "-e", "preset=light", "-e", "fine_tuning_model_token_required=true"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run whose phases up to report have run and whose cluster is still up."""
+
+    done: Done
+    directory: Path
+    artifacts: Path
+
+    @property
+    def record(self) -> dict:
+        return _files.read_yaml(self.directory / "run.yml")
+
+    @property
+    def cluster(self) -> dict:
+        return _files.read_yaml(self.directory / "cluster.yml")["clusters"]["sutest"]
+
+    def lines(self, name: str, kind: str) -> list[dict]:
+        found = _files.read_lines(self.directory / "points" / "001" / name)
+        return [one for one in found if one["type"] == kind]
+
+
+def give_back(job: Job) -> Done:
+    """Run the printed command as it stands in the run directory."""
+    command = (job.directory / "GIVE_BACK").read_text(encoding="utf-8")
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd="/",
+        env=environment(job.artifacts),
+        timeout=300,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return Done(done.returncode, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    artifacts = tmp_path_factory.mktemp("job")
+    secret = {"SEATRIAL_FINE_TUNING_MODEL_TOKEN": CANARIES["environment"]}
+    done = play(*WORDS, "--tags", "cluster,prepare,test,report", artifacts=artifacts, env=secret)
+    found = run_dirs(artifacts)
+    assert len(found) == 1, done.output[-5000:]
+    job = Job(done, found[0], artifacts)
+    yield job
+    give_back(job)
+
+
+def test_the_run_passes_and_says_what_where_and_how_it_went(job: Job) -> None:
+    assert job.done.code == 0, job.done.output[-8000:]
+    for text in (
+        "verdict   PASS",
+        "no baseline",
+        "Ansible itself",
+        "report/index.html",
+        "give back ",
+        "held      rehearsal",
+    ):
+        assert text in job.done.output, text
+    assert job.record["status"] == "passed"
+    assert [(name, phase["status"]) for name, phase in job.record["phases"].items()] == [
+        (name, "passed") for name in ("cluster", "prepare", "test", "report")
+    ]
+
+
+def test_every_file_of_the_run_fits_its_schema_and_none_is_missing(job: Job) -> None:
+    assert run_files.missing(job.directory) == []
+    assert len(list(run_files.validated(job.directory))) >= 15
+
+
+def test_progress_is_shown_while_the_load_runs(job: Job) -> None:
+    shown = [line for line in job.done.output.splitlines() if re.search(r"12/12 created", line)]
+    assert shown, job.done.output[-8000:]
+
+
+def test_plan_ledger_audit_log_and_timeline_agree_on_number_and_names(job: Job) -> None:
+    planned = {one["name"] for one in job.lines("plan.jsonl", "workload")}
+    created = [
+        one["name"]
+        for one in job.lines("ledger.jsonl", "attempt")
+        if one["kind"] == "PyTorchJob" and one["outcome"] == "created"
+    ]
+    audited = []
+    for event in _files.read_lines(job.cluster["audit_log"]):
+        about = event.get("objectRef") or {}
+        if (about.get("resource"), event["verb"], event.get("responseStatus", {}).get("code")) != (
+            "pytorchjobs",
+            "create",
+            201,
+        ):
+            continue
+        if "dryRun=All" not in event["requestURI"]:
+            audited.append(about["name"] if about.get("name") else event["responseObject"]["metadata"]["name"])
+    timeline = [one["name"] for one in job.lines("timeline.jsonl", "workload")]
+    assert len(planned) == 12
+    assert sorted(planned) == sorted(created) == sorted(audited) == sorted(timeline)
+
+
+def test_every_workload_ended_and_its_stages_stand_in_the_order_of_its_life(job: Job) -> None:
+    header = job.lines("timeline.jsonl", "header")[0]
+    assert {stage["name"] for stage in header["stages"]} >= {"created", "succeeded"}
+    for row in job.lines("timeline.jsonl", "workload"):
+        assert (row["outcome"], row["censored"], row["contradictions"]) == ("succeeded", False, [])
+        assert row["stages"]["created"][0] >= row["sent"] - 0.001
+        for earliest, latest in row["stages"].values():
+            assert row["sent"] - 0.001 <= earliest <= latest
+
+
+def test_what_nodes_do_is_simulated_and_what_the_control_plane_does_is_not(job: Job) -> None:
+    stages = {one["name"]: one["simulated"] for one in job.lines("timeline.jsonl", "header")[0]["stages"]}
+    assert stages["created"] is False
+    assert stages["succeeded"] is True
+    kpis = _files.read_json(job.directory / "points" / "001" / "kpis.json")["kpis"]
+    training = [one for one in kpis if one["name"].startswith("train")]
+    assert training and all(one["simulated"] and one["n"] > 0 for one in training)
+    assert any(not one["simulated"] for one in kpis)
+    assert all(one["n"] <= one["of"] for one in kpis)
+
+
+def test_secrets_reach_the_cluster_and_no_file_and_no_output(job: Job) -> None:
+    canary = CANARIES["environment"]
+    assert canary not in job.done.output
+    leaks = [str(path) for path in job.directory.rglob("*") if path.is_file() and canary.encode() in path.read_bytes()]
+    assert leaks == []
+    provenance = _files.read_yaml(job.directory / "provenance.yml")["settings"]
+    assert provenance["fine_tuning_model_token"] == [{"source": "secret", "value": "<secret>"}]
+
+
+def test_a_secret_given_by_extra_variable_is_masked_in_the_recorded_command(job: Job) -> None:
+    done = play(
+        "--tags",
+        "report",
+        "-vvv",
+        "-e",
+        f"run_dir={job.directory}",
+        "-e",
+        f"fine_tuning_model_token={CANARIES['extra']}",
+        artifacts=job.artifacts,
+    )
+    assert done.code == 0, done.output[-4000:]
+    leaks = [
+        str(path)
+        for path in job.directory.rglob("*")
+        if path.is_file() and CANARIES["extra"].encode() in path.read_bytes()
+    ]
+    assert leaks == []
+    assert CANARIES["extra"] not in done.output
+    assert "fine_tuning_model_token=<secret>" in job.record["sessions"][-1]["command"]
+
+
+def test_another_project_or_other_presets_on_this_run_are_refused(job: Job) -> None:
+    done = play("--tags", "settings", "-e", f"run_dir={job.directory}", "-e", "preset=gpu", artifacts=job.artifacts)
+    assert done.code != 0
+    assert "a run keeps its presets" in done.flat()
+
+
+def test_the_headline_of_the_verdict_is_what_the_report_shows(job: Job) -> None:
+    verdict = json.loads((job.directory / "verdict.json").read_text(encoding="utf-8"))
+    page = (job.directory / "report" / "index.html").read_text(encoding="utf-8")
+    assert verdict["verdict"] == "pass"
+    assert verdict["headline"]
+    assert "simulated" in page.lower()
+    assert 'src="http' not in page and 'href="http' not in page
+
+
+def test_the_printed_command_gives_everything_back_twice(job: Job) -> None:
+    """Last of the module: afterwards nothing of the run is left on this machine."""
+    cluster = job.cluster
+    port = int(cluster["api_host"].rpartition(":")[2])
+    for attempt in range(2):
+        done = give_back(job)
+        assert done.code == 0, (attempt, done.output[-6000:])
+    assert job.record["held"] == []
+    assert "held " not in done.output
+    assert not Path(cluster["data_dir"]).exists()
+    assert processes_naming(cluster["data_dir"]) == []
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def processes_naming(path: str) -> list[str]:
+    """Command lines of processes that mention ``path``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            except OSError:
+                continue
+            if path in command:
+                found.append(command)
+    return found

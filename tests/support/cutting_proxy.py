@@ -1,0 +1,63 @@
+"""A TCP proxy in front of an API server that cuts its connections when told to."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+
+
+class CuttingProxy:
+    """Forwards connections to ``host:port``; ``cut()`` resets all that are open, in both directions."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._to = (host, port)
+        self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self.cuts = 0
+
+    def __enter__(self) -> CuttingProxy:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def cut(self) -> int:
+        """Reset every connection; return how many there were."""
+        with self._lock:
+            held, self._open = self._open, []
+        for one in held:
+            with contextlib.suppress(OSError):
+                # A reset, not an orderly end: what was on its way is lost.
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        self.cuts += len(held) // 2
+        return len(held) // 2
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _address = self._listener.accept()
+                far = socket.create_connection(self._to)
+            except OSError:
+                return
+            with self._lock:
+                self._open += [near, far]
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+        for each in (one, other):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,87 @@
+"""Running ansible-playbook as a user does, and reading what it printed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(sys.executable).parent / "ansible-playbook"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended: its exit code and everything that it printed."""
+
+    code: int
+    output: str
+
+    def flat(self) -> str:
+        """The output with its line breaks folded, for messages that Ansible wraps."""
+        return " ".join(self.output.split())
+
+
+def environment(artifacts: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a terminal of a user has, with artefacts below ``artifacts``; nothing of pytest's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV", "ANSIBLE_"))}
+    path = f"{PROGRAM.parent}{os.pathsep}{kept.get('PATH', '')}"
+    return {**kept, "PATH": path, "ARTIFACT_DIR": str(artifacts), "ANSIBLE_NOCOLOR": "1", **(more or {})}
+
+
+def play(
+    *words: str,
+    artifacts: Path,
+    project: str = "fine_tuning",
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 600,
+) -> Done:
+    """Run playbooks/<project>.yml with these words and wait for its end."""
+    command = [str(PROGRAM), str(ROOT / "playbooks" / f"{project}.yml"), *words]
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment(artifacts, env),
+        timeout=timeout,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return Done(done.returncode, done.stdout)
+
+
+def begin(*words: str, artifacts: Path, log: Path, project: str = "fine_tuning") -> subprocess.Popen[bytes]:
+    """Start the playbook in a process group of its own, as a terminal would; the output goes to ``log``."""
+    command = [str(PROGRAM), str(ROOT / "playbooks" / f"{project}.yml"), *words]
+    with open(log, "wb") as stream:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(artifacts),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C: SIGINT to the whole process group, then wait for its end."""
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(timeout=60)
+
+
+def run_dirs(artifacts: Path) -> list[Path]:
+    """The run directories below ``artifacts``, oldest first."""
+    if not artifacts.exists():
+        return []
+    return sorted(
+        (path for path in artifacts.iterdir() if (path / "run.yml").exists()), key=lambda path: path.stat().st_ctime
+    )

@@ -1,0 +1,46 @@
+"""Every file of a run directory and the schema that it must have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+
+DOCUMENTS = {
+    "request.yml": "request/1",
+    "settings.yml": "settings/1",
+    "provenance.yml": "provenance/1",
+    "run.yml": "run/1",
+    "cluster.yml": "cluster/1",
+    "verdict.json": "verdict/1",
+    "points/*/point.yml": "point/1",
+    "points/*/settings.yml": "settings/1",
+    "points/*/kpis.json": "kpis/1",
+}
+LINES = {
+    "points/*/plan.jsonl": "plan/1",
+    "points/*/ledger.jsonl": "ledger/1",
+    "points/*/observations.jsonl": "observations/1",
+    "points/*/timeline.jsonl": "timeline/1",
+    "points/*/training.jsonl": "training/1",
+    "[0-9]*__*/timing.json": "timing/1",
+}
+
+
+def validated(run_dir: Path) -> Iterator[Path]:
+    """Yield every file of the run that has a schema and fits it. Raises DataError for one that does not."""
+    for pattern, schema in DOCUMENTS.items():
+        for path in sorted(run_dir.glob(pattern)):
+            _files.check(schema, _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path))
+            yield path
+    for pattern, schema in LINES.items():
+        for path in sorted(run_dir.glob(pattern)):
+            for record in _files.read_lines(path):
+                _files.check(schema, record)
+            yield path
+
+
+def missing(run_dir: Path) -> list[str]:
+    """Return the patterns for which a finished run of one point should hold a file and does not."""
+    return [pattern for pattern in (*DOCUMENTS, *LINES) if not list(run_dir.glob(pattern))]

@@ -1,0 +1,130 @@
+"""Lines that a module appends are shown once each, whole, whoever ends first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import followed
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@given(st.lists(st.text(st.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp"))), max_size=20), st.data())
+def test_every_line_is_read_once_however_it_is_written(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("tail") / "progress"
+    content = "".join(f"{line}\n" for line in lines).encode()
+    tail, found, at = followed.Tail(str(path)), [], 0
+    assert tail.lines() == []
+    while at < len(content):
+        size = data.draw(st.integers(1, len(content) - at))
+        with open(path, "ab") as stream:
+            stream.write(content[at : at + size])
+        at += size
+        found += tail.lines()
+    assert found == lines
+    assert tail.lines() == []
+
+
+def test_what_was_written_last_is_shown_before_the_module_is_done(tmp_path: Path) -> None:
+    path, shown = tmp_path / "progress", []
+    with followed.following(str(path), shown.append):
+        path.write_text("one\ntwo\n")
+    assert shown == ["one", "two"]
+
+
+def test_lines_are_shown_while_the_module_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "INTERVAL", 0.01)
+    path, seen = tmp_path / "progress", threading.Event()
+    with followed.following(str(path), lambda line: seen.set()):
+        path.write_text("one\n")
+        assert seen.wait(10)
+
+
+def fork(work: object) -> int:
+    """Run ``work`` in a child that leads a group of its own, as Ansible's workers do."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setsid()
+            work()  # type: ignore[operator]
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def start_module(path: Path) -> None:
+    """Start what stands for a module: a process of our group that says its id and then sleeps."""
+    import subprocess
+
+    program = "import os, sys, time; open(sys.argv[1], 'w').write(f'{os.getpid()}\\n'); time.sleep(60)"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+
+
+def wait_for(path: Path) -> int:
+    deadline = time.monotonic() + 10
+    while not path.exists() or not path.read_text().endswith("\n"):
+        assert time.monotonic() < deadline, f"{path} was never written"
+        time.sleep(0.02)
+    return int(path.read_text())
+
+
+def test_an_exception_in_the_worker_ends_the_module(tmp_path: Path) -> None:
+    def work() -> None:
+        def cut_short(*_args: object) -> None:
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, cut_short)  # as a task's timeout does
+        try:
+            with followed.following(None, print):
+                start_module(tmp_path / "pid")
+        except KeyboardInterrupt:
+            (tmp_path / "survived").write_text("yes")
+
+    worker = fork(work)
+    module = wait_for(tmp_path / "pid")
+    os.kill(worker, signal.SIGALRM)
+    assert os.waitpid(worker, 0)[1] == 0
+    assert gone(module) and (tmp_path / "survived").exists()
+
+
+def test_the_death_of_the_main_process_ends_the_module(tmp_path: Path) -> None:
+    def main() -> None:
+        def work() -> None:
+            with followed.following(None, print):
+                start_module(tmp_path / "pid")
+
+        fork(work)
+        time.sleep(60)
+
+    process = fork(main)
+    module = wait_for(tmp_path / "pid")
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    assert gone(module)
+
+
+def test_outside_of_a_group_of_its_own_nothing_is_signalled() -> None:
+    if os.getpgrp() == os.getpid():
+        pytest.skip("this process leads its group")
+    followed.end_group()

@@ -1,0 +1,49 @@
+"""Names that a task uses for files are replaced by what the files hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
+
+
+def finder(folder: Path) -> workload_files.Find:
+    def find(where: str, name: str) -> str:
+        return str(folder / where / name)
+
+    return find
+
+
+def test_a_template_is_read_and_named_after_its_file(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "job.yml.j2").write_text("kind: {{ name }}\n")
+    given = [{"src": "job.yml.j2", "weight": 2}, {"src": "job.yml.j2", "name": "other"}, {"content": "x"}]
+    assert workload_files.templates(given, finder(tmp_path)) == [
+        {"name": "job", "weight": 2, "content": "kind: {{ name }}\n"},
+        {"name": "other", "content": "kind: {{ name }}\n"},
+        {"content": "x"},
+    ]
+    with pytest.raises(InputError, match="give src or content, not both"):
+        workload_files.templates([{"src": "a", "content": "b"}], finder(tmp_path))
+
+
+def test_the_name_of_a_kind_stands_for_the_shipped_definition(tmp_path: Path) -> None:
+    own = {"kind": "Mine", "api_version": "v1", "stages": []}
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "mine.yml").write_text("kind: Mine\napi_version: v1\nstages: []\n")
+    found: list[Any] = workload_files.stages(["PyTorchJob", "mine.yml", own], finder(tmp_path))
+    assert [one["kind"] for one in found] == ["PyTorchJob", "Mine", "Mine"]
+    with pytest.raises(InputError) as caught:
+        workload_files.stages(["PytorchJobs"], finder(tmp_path))
+    assert "did you mean 'PyTorchJob'?" in str(caught.value) and "give its path" in str(caught.value)
+    (tmp_path / "files" / "mine.yml").write_text("- 1\n")
+    with pytest.raises(DataError, match="a stage definition is a dictionary"):
+        workload_files.stages(["mine.yml"], finder(tmp_path))
+
+
+def test_what_is_no_list_is_left_to_the_module() -> None:
+    assert workload_files.stages(None, finder(Path("/"))) is None
+    assert workload_files.templates("text", finder(Path("/"))) == "text"

@@ -1,0 +1,51 @@
+"""Disk checks, commands with a limit."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import common
+import pytest
+
+
+def test_needs_on_one_file_system_add_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "free_gb", lambda path: 10.0)
+    assert common.check_space([("a", tmp_path / "a", 6.0)]) == []
+    (problem,) = common.check_space([("a", tmp_path / "a", 6.0), ("b", tmp_path / "b" / "c", 5.0)])
+    assert problem.startswith("11.0 GB of disk needed") and "10.0 GB free" in problem
+
+
+def test_a_command_that_does_not_end_is_ended_with_its_children(tmp_path):
+    script = "import subprocess, sys; print(subprocess.Popen(['sleep', '60']).pid, flush=True); sys.stdin.read(); "
+    script += "import time; time.sleep(60)"
+    log = tmp_path / "log"
+    assert common.run_logged([sys.executable, "-c", script], log, "sleeper", 1.0, cwd=tmp_path) == 124
+    child = log.read_text().split()[0]
+    stat = common.Path(f"/proc/{child}/stat")
+    assert not stat.exists() or stat.read_text().split()[2] == "Z"
+    assert "not finished after 1 s" in log.read_text()
+
+
+def test_output_and_exit_code_of_a_command_are_kept(tmp_path):
+    log = tmp_path / "deep" / "log"
+    assert common.run_logged([sys.executable, "-c", "print('x'); raise SystemExit(3)"], log, "x", 30, cwd=tmp_path) == 3
+    assert common.tail(log, 5) == "x"
+
+
+def test_an_interrupt_ends_what_runs_and_lets_nothing_begin(tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "_STOPPING", threading.Event())
+    codes, began = [], tmp_path / "began"
+    script = f"import pathlib, time; pathlib.Path({str(began)!r}).touch(); time.sleep(60)"
+    arguments = ([sys.executable, "-c", script], tmp_path / "log", "sleeper", 60.0)
+    thread = threading.Thread(target=lambda: codes.append(common.run_logged(*arguments, cwd=tmp_path)))
+    thread.start()
+    while not began.exists():
+        assert thread.is_alive()
+        time.sleep(0.01)
+    common.end_all()
+    thread.join(30)
+    assert codes == [-15]
+    with pytest.raises(RuntimeError, match="not started, the run was interrupted"):
+        common.run_logged(*arguments, cwd=tmp_path)

@@ -1,0 +1,34 @@
+"""What is generated is up to date, and what must not be in the repository is found."""
+
+from __future__ import annotations
+
+import generate
+import pytest
+import traces
+
+
+def test_settings_page_and_schemas_are_up_to_date():
+    assert generate.out_of_date() == [], "run `make docs`"
+
+
+def test_a_secret_never_shows_its_default():
+    setting = generate.catalogue.Setting("x_token", "x", {"no_log": True, "default": "hunter2"})
+    assert "hunter2" not in generate.as_default(setting)
+
+
+@pytest.mark.parametrize(
+    "line", ["see https://" + "pypi" + ".org/simple", "-----BEGIN RSA PRIVATE" + " KEY-----", f"cd {traces.ROOT}/x"]
+)
+def test_a_trace_is_found_with_its_place(tmp_path, monkeypatch, line):
+    monkeypatch.setattr(traces, "ROOT", tmp_path)
+    path = tmp_path / "notes.md"
+    path.write_text(f"first\n{line}\n")
+    (found,) = traces.findings(path)
+    assert found.startswith("notes.md:2: ")
+
+
+def test_an_ordinary_line_is_no_trace(tmp_path, monkeypatch):
+    monkeypatch.setattr(traces, "ROOT", tmp_path)
+    path = tmp_path / "notes.md"
+    path.write_text("packages come from PyPI; certificates lie in /tmp/x/pki\n")
+    assert traces.findings(path) == []

@@ -1,0 +1,119 @@
+"""The virtual environment: nothing twice, nothing half."""
+
+from __future__ import annotations
+
+import json
+
+import common
+import pytest
+import setup
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A folder with requirement files, and pip replaced by a note of what it was asked."""
+    (tmp_path / "requirements.txt").write_text("a>=1,<2\n")
+    (tmp_path / "requirements-pypi.txt").write_text("-r requirements.txt\nb>=1,<2\n")
+    (tmp_path / "test-requirements.txt").write_text("-r requirements-pypi.txt\nc>=1,<2\n")
+    venv = tmp_path / ".venv"
+    for module in (common, setup):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+        monkeypatch.setattr(module, "VENV", venv)
+        monkeypatch.setattr(module, "CACHE", tmp_path / ".cache")
+    monkeypatch.setattr(setup, "DONE", venv / "complete.json")
+    monkeypatch.setattr(setup, "BUSY", venv / "installing")
+    monkeypatch.setattr(setup, "VENV_GB", 0.001)
+    monkeypatch.setattr(setup, "create", lambda: ((venv / "bin").mkdir(exist_ok=True), (venv / "bin/python").touch()))
+    asked = []
+    monkeypatch.setattr(setup, "install", asked.append)
+    monkeypatch.setattr(setup, "compile_used", lambda: None)
+    return tmp_path, asked
+
+
+def test_second_call_installs_nothing(clone):
+    _, asked = clone
+    setup.main("user")
+    setup.main("user")
+    assert asked == ["user"]
+
+
+def test_what_tests_need_covers_what_users_need(clone):
+    _, asked = clone
+    setup.main("test")
+    setup.main("user")
+    assert asked == ["test"]
+
+
+def test_tests_need_more_than_users(clone):
+    _, asked = clone
+    setup.main("user")
+    setup.main("test")
+    assert asked == ["user", "test"]
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-pypi.txt"])
+def test_a_changed_file_is_noticed_also_when_only_included(clone, name):
+    root, asked = clone
+    setup.main("user")
+    with open(root / name, "a") as stream:
+        stream.write("d>=1,<2\n")
+    setup.main("user")
+    assert asked == ["user", "user"]
+
+
+def test_an_interrupted_set_up_is_never_taken_for_complete(clone, monkeypatch):
+    root, asked = clone
+
+    def killed(level):
+        (root / ".venv" / "half").touch()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(setup, "install", killed)
+        with pytest.raises(KeyboardInterrupt):
+            setup.main("user")
+    assert not setup.is_complete("user")
+    setup.main("user")
+    assert asked == ["user"] and setup.is_complete("user")
+    assert not (root / ".venv" / "half").exists()
+
+
+def test_a_moved_clone_is_set_up_anew(clone):
+    root, asked = clone
+    setup.main("user")
+    record = json.loads((root / ".venv" / "complete.json").read_text())
+    (root / ".venv" / "complete.json").write_text(json.dumps({**record, "where": "/elsewhere/.venv"}))
+    (root / ".venv" / "old").touch()
+    setup.main("user")
+    assert asked == ["user", "user"] and not (root / ".venv" / "old").exists()
+
+
+def test_too_little_disk_is_said_before_anything_is_made(clone, monkeypatch):
+    root, asked = clone
+    monkeypatch.setattr(setup, "VENV_GB", 1e9)
+    with pytest.raises(SystemExit, match=r"1000000000\.0 GB of disk needed .*GB free"):
+        setup.main("user")
+    assert asked == [] and not (root / ".venv").exists()
+
+
+def test_the_repositorys_own_levels_name_files_that_exist():
+    assert {name for level in setup.LEVELS for name in setup.wanted(level)} == {
+        "requirements.txt",
+        "requirements-pypi.txt",
+        "test-requirements.txt",
+    }
+
+
+def test_a_python_without_venv_says_what_to_install(clone, monkeypatch):
+    root, _ = clone
+    (root / "python").write_text(
+        "#!/bin/sh\necho 'The virtual environment was not created: ensurepip is not available'\nexit 1\n"
+    )
+    (root / "python").chmod(0o755)
+    monkeypatch.undo()
+    monkeypatch.setattr(setup, "VENV", root / ".venv")
+    (root / ".venv").mkdir()
+    monkeypatch.setattr(setup.sys, "executable", str(root / "python"))
+    with pytest.raises(SystemExit, match="can't make virtual environments. Install its venv module"):
+        setup.create()
+    assert not (root / ".venv").exists()

@@ -1,0 +1,62 @@
+"""Counting tests: the last line of `make test` must be true."""
+
+from __future__ import annotations
+
+import contextlib
+
+import suites
+
+JUNIT = """<?xml version="1.0"?>
+<testsuites><testsuite name="x">
+  <testcase classname="a" name="passes"/>
+  <testcase classname="a" name="fails"><failure message="no"/></testcase>
+  <testcase classname="a" name="breaks"><error message="no"/></testcase>
+  <testcase classname="a" name="waits"><skipped message="no chromium here"/></testcase>
+  <testcase classname="a" name="waits_too"><skipped message="no chromium here"/></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_each_kind_of_result_is_counted_and_named(tmp_path):
+    (tmp_path / "x.xml").write_text(JUNIT)
+    count = suites.Count()
+    suites.read_junit(tmp_path / "x.xml", count)
+    assert (count.passed, count.failed, count.skipped) == (1, 2, 2)
+    assert count.failures == ["a::fails", "a::breaks"]
+    assert count.reasons == ["no chromium here"]
+
+
+def run(monkeypatch, tmp_path, capsys, **functions):
+    """Run main() over suites that return a Count or raise; give its exit code and its lines."""
+    monkeypatch.setattr(suites, "OUTPUT", tmp_path / "output")
+    monkeypatch.setattr(suites, "locked", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(suites, "FAST", {name: (lambda n, long, f=f: f()) for name, f in functions.items()})
+    code = suites.main([])
+    return code, capsys.readouterr().out.rstrip().splitlines()
+
+
+def test_the_last_line_adds_all_suites(monkeypatch, tmp_path, capsys):
+    first, second = suites.Count(passed=3, skipped=1), suites.Count(passed=2)
+    code, lines = run(monkeypatch, tmp_path, capsys, one=lambda: first, two=lambda: second)
+    assert (code, lines[-1]) == (0, "5 passed, 0 failed, 1 skipped")
+
+
+def test_a_suite_that_breaks_is_a_failure_and_the_next_one_runs(monkeypatch, tmp_path, capsys):
+    def broken():
+        raise SystemExit("error: no disk")
+
+    code, lines = run(monkeypatch, tmp_path, capsys, one=broken, two=lambda: suites.Count(passed=2))
+    assert (code, lines[-1]) == (1, "2 passed, 1 failed, 0 skipped")
+    assert "FAILED in one: SystemExit: error: no disk" in lines
+
+
+def test_nothing_run_is_no_success(monkeypatch, tmp_path, capsys):
+    code, lines = run(monkeypatch, tmp_path, capsys, one=lambda: suites.Count(skipped=4))
+    assert (code, lines[-1]) == (1, "0 passed, 0 failed, 4 skipped")
+
+
+def test_reasons_of_what_was_not_run_are_shown(monkeypatch, tmp_path, capsys):
+    count = suites.Count(passed=1)
+    count.skip("no chromium here", 2)
+    _, lines = run(monkeypatch, tmp_path, capsys, one=lambda: count)
+    assert "not run in one: no chromium here" in lines

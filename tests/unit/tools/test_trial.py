@@ -1,0 +1,54 @@
+"""Choosing a project, announcing a first set-up."""
+
+from __future__ import annotations
+
+import pytest
+import trial
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """Two projects and a tool."""
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "group_vars" / "all").mkdir(parents=True)
+    for name in ("fine_tuning", "scheduler", "rehearsal"):
+        (tmp_path / "playbooks" / f"{name}.yml").touch()
+    for name in ("fine_tuning", "scheduler", "common"):
+        (tmp_path / "group_vars" / "all" / f"{name}_presets.yml").touch()
+    monkeypatch.setattr(trial, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_projects_are_the_playbooks_with_presets(clone):
+    assert trial.projects() == ["fine_tuning", "scheduler"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fine_tunning", r"PROJECT=fine_tunning: .*did you mean 'fine_tuning'.* there are: fine_tuning, scheduler"),
+        ("rehearsal", r"there is no such project"),
+        ("", r"there is no such project; there are: fine_tuning, scheduler"),
+    ],
+)
+def test_an_unknown_project_is_one_clear_error(clone, name, message):
+    with pytest.raises(SystemExit, match=message):
+        trial.check_project(name)
+
+
+def test_a_known_project_is_no_error(clone):
+    trial.check_project("scheduler")
+
+
+def test_every_component_says_what_its_build_costs(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    missing = {name: (minutes, size) for name, minutes, size in trial.to_build()}
+    assert set(missing) == {path.parent.name for path in trial.COMPONENTS.glob("*/component.yml")}
+    assert all(minutes > 0 and size > 0 for minutes, size in missing.values())
+
+
+def test_too_little_disk_ends_before_anything_is_set_up(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(trial, "to_build", lambda: [("control-plane", 6.0, 1e9)])
+    with pytest.raises(SystemExit, match="not enough disk: .*GB of disk needed"):
+        trial.announce()

@@ -1,0 +1,29 @@
+"""Debian packages that some tests need: installed when that is allowed, else those tests are reported as not run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from common import quiet_environment, run_logged, say
+
+
+def chromium() -> str | None:
+    """Path of a Chromium that can make screenshots."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def ensure_chromium(log: Path) -> None:
+    """Install Debian's chromium when there is none and we are root on a Debian; say what happens otherwise."""
+    if chromium():
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        say("no chromium here, and it can't be installed (not root, or no apt-get): tests that need it are not run")
+        return
+    say("installing Debian's chromium for the tests that look at the report")
+    env = quiet_environment(DEBIAN_FRONTEND="noninteractive")
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]):
+        if run_logged(command, log, " ".join(command[:2]), 600, env=env):
+            say(f"{' '.join(command)} failed (see {log}): tests that need chromium are not run")
+            return

@@ -1,0 +1,117 @@
+"""Run ansible-test sanity on the built artefact: sanity.py [--long] [--list] [test ...]
+
+ansible-test makes a virtual environment for some of its tests and fetches a pip bootstrap script from a host of its
+own. Where only a package registry is reached that fails, so a stand-in is put where the script is cached: it runs pip
+from pip's own wheel. All of it lies below the user's cache folder; the home folder is not touched.
+
+Each sanity test leaves a JUnit file; ``junit`` returns the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from artefact import build, install
+from common import VENV, quiet_environment, run_logged, seatrial_cache, stop, tail
+
+#: Not run at all, each with its reason.
+SKIPPED = {
+    "changelog": "antsibull-changelog lint runs in lint, in our own version",
+    "yamllint": "yamllint runs in lint, with stricter rules",
+    "pep8": "ruff checks and formats the same",
+    "pslint": "there is no PowerShell here",
+    "shellcheck": "there is no shell script in the artefact",
+}
+#: Slow ones that only `make test-long` runs.
+LONG: dict[str, str] = {}
+
+#: Seconds for all of ansible-test, its first set-up included.
+LIMIT = 1200.0
+
+STAND_IN = '''"""Stand-in for get-pip: installs pip from its wheel beside this file, without another download."""
+import os
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+wheel = os.path.join(here, {wheel!r})
+sys.path.insert(0, wheel)
+from pip._internal.cli.main import main
+
+sys.exit(main(["install", "--no-index", "--find-links", here, "--disable-pip-version-check", {requirement!r}]))
+'''
+
+
+def pip_version() -> str:
+    """The pip that this ansible-test wants in its environments."""
+    source = next(VENV.glob("lib/python*/site-packages/ansible_test/_internal/python_requirements.py"))
+    found = re.search(r"pip='([0-9.]+)'", source.read_text(encoding="utf-8"))
+    if not found:
+        stop(f"{source} names no pip version any more: tools/sanity.py must be adapted")
+    return found[1]
+
+
+def bootstrap(home: Path) -> None:
+    """Put the stand-in for the bootstrap script where ansible-test looks for it, unless one is there."""
+    version = pip_version()
+    cache = home / ".ansible" / "test" / "cache"
+    script = cache / f"get_pip_{version.replace('.', '_')}.py"
+    if script.exists():
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    command = [str(VENV / "bin" / "pip"), "download", "--no-deps", "--quiet", "-d", str(cache), f"pip=={version}"]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
+    if done.returncode:
+        stop(
+            f"pip {version}, which ansible-test needs, can't be fetched: {(done.stderr or done.stdout).strip()[-400:]}"
+        )
+    wheel = next(cache.glob(f"pip-{version}-*.whl")).name
+    script.write_text(STAND_IN.format(wheel=wheel, requirement=f"pip=={version}"), encoding="utf-8")
+
+
+def environment() -> dict[str, str]:
+    """The home folder is redirected; pip keeps the user's own download cache."""
+    home = seatrial_cache() / "ansible-test"
+    home.mkdir(parents=True, exist_ok=True)
+    bootstrap(home)
+    user_cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return quiet_environment(HOME=str(home), PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR") or f"{user_cache}/pip")
+
+
+def run(tests: Sequence[str], log: Path, junit: Path, long: bool = False) -> int:
+    """Build, install, test; JUnit files go to ``junit``. Returns ansible-test's exit code."""
+    shutil.rmtree(junit, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="seatrial-sanity-") as folder:
+        place = Path(folder)
+        collection = install(build(place), place)
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        command = [str(VENV / "bin" / "ansible-test"), "sanity", "--python", python, "--junit", "--color", "no"]
+        for name in tests:
+            command += ["--test", name]
+        for name in () if tests else (*SKIPPED, *(() if long else LONG)):
+            command += ["--skip-test", name]
+        code = run_logged(command, log, "ansible-test sanity", LIMIT, env=environment(), cwd=collection)
+        results = collection / "tests" / "output" / "junit"
+        if results.is_dir():
+            shutil.copytree(results, junit)
+        return code
+
+
+def main(arguments: list[str]) -> None:
+    """Run and show ansible-test's own words."""
+    with tempfile.TemporaryDirectory(prefix="seatrial-sanity-log-") as folder:
+        log = Path(folder) / "log"
+        tests = [one for one in arguments if not one.startswith("-")]
+        code = run(tests, log, Path(folder) / "junit", "--long" in arguments)
+        print(tail(log, 400))
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,142 @@
+"""Make the virtual environment .venv complete: setup.py user|test
+
+``complete.json`` in it is written last and names what was installed from which files, so a second call does
+nothing, an interrupted one is done again from the start, and a changed requirements file is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from common import CACHE, ROOT, VENV, check_space, locked, run_logged, say, stop, tail
+
+LEVELS = {"user": ("requirements-pypi.txt",), "test": ("requirements-pypi.txt", "test-requirements.txt")}
+DONE = VENV / "complete.json"
+BUSY = VENV / "installing"
+
+#: Measured on 2 cores: GB on disk, minutes with a cold package cache.
+VENV_GB, VENV_MINUTES = 1.0, 2
+
+#: Files that nothing here imports, as a pattern for compileall.
+OTHERS = "ansible_collections/(?!kubernetes/core/)|/tests/|ansible_test/_data"
+
+#: Seconds until pip is given up; on a slow line the packages are 150 MB.
+PIP_LIMIT = 1800.0
+
+
+def with_included(name: str) -> list[str]:
+    """A requirements file and those that it includes by ``-r``, each once."""
+    found = [name]
+    for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("-r "):
+            found += [one for one in with_included(line.split()[1]) if one not in found]
+    return found
+
+
+def wanted(level: str) -> dict[str, str]:
+    """File → SHA-256 for all requirement files of a level."""
+    names = sorted({one for name in LEVELS[level] for one in with_included(name)})
+    return {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in names}
+
+
+def installed() -> dict[str, Any]:
+    """What ``complete.json`` says, or nothing when the environment is not complete or was moved here."""
+    try:
+        record = json.loads(DONE.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    whole = record.get("where") == str(VENV) and (VENV / "bin" / "python").exists() and not BUSY.exists()
+    return record if whole else {}
+
+
+def is_complete(level: str) -> bool:
+    """Whether nothing need be done for ``level``."""
+    files = installed().get("files", {})
+    return bool(files) and all(files.get(name) == digest for name, digest in wanted(level).items())
+
+
+def create() -> None:
+    """Create .venv with pip, over one that is there. Ends with what to install when Python can't."""
+    command = [sys.executable, "-m", "venv", str(VENV)]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode == 0:
+        return
+    shutil.rmtree(VENV)
+    said = done.stdout + done.stderr
+    if "ensurepip" in said or "No module named venv" in said:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        stop(
+            f"{sys.executable} can't make virtual environments. Install its venv module "
+            f"(Debian, Ubuntu: apt-get install python{version}-venv), or name another Python: make PYTHON=..."
+        )
+    stop(f"making {VENV} failed: {said.strip()}")
+
+
+def make_venv() -> None:
+    """Create .venv over a whole one of before, or anew when an earlier attempt was interrupted or it was moved."""
+    record = json.loads(DONE.read_text(encoding="utf-8")) if DONE.exists() else {}
+    if BUSY.exists() or (record and record.get("where") != str(VENV)):
+        say("an earlier set-up was interrupted or moved: starting it anew")
+        shutil.rmtree(VENV)
+    VENV.mkdir(exist_ok=True)
+    BUSY.touch()
+    DONE.unlink(missing_ok=True)
+    create()
+
+
+def install(level: str) -> None:
+    """Install the packages of ``level`` with pip."""
+    log = CACHE / "setup-pip.log"
+    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    # Most of the packages' files are collections of others that are never imported: see compile_used().
+    command += ["--no-compile", "--progress-bar", "off"]
+    for name in LEVELS[level]:
+        command += ["-r", name]
+    code = run_logged(command, log, "pip", PIP_LIMIT)
+    if code:
+        stop(f"pip ended with {code}; the end of {log.relative_to(ROOT)}:\n{tail(log, 8)}")
+
+
+def compile_used() -> None:
+    """Compile what is imported, on all cores: else the first start compiles it, or every one, where it can't write."""
+    site = next(VENV.glob("lib/python*/site-packages"))
+    command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", "-x", OTHERS, str(site)]
+    run_logged(command, CACHE / "setup-compile.log", "compiling", 600)  # a file that can't be compiled is no failure
+
+
+def main(level: str) -> None:
+    """Do what is missing for ``level``, once, also when two makes ask at the same time."""
+    if level not in LEVELS:
+        stop(f"setup.py takes one of {', '.join(LEVELS)}, not '{level}'")
+    if is_complete(level):
+        return
+    with locked("setup", "setting up"):
+        if is_complete(level):
+            return
+        if not installed():
+            problems = check_space([("Python packages", VENV, VENV_GB)])
+            if problems:
+                stop("; ".join(problems))
+        began = time.monotonic()
+        say(f"setting up Python packages for '{level}' in {VENV.relative_to(ROOT)} (once, about {VENV_MINUTES} min)")
+        files = wanted(level)
+        make_venv()
+        install(level)
+        compile_used()
+        BUSY.unlink()
+        record = {"where": str(VENV), "python": sys.version.split()[0], "level": level, "files": files}
+        temporary = Path(f"{DONE}.new")
+        temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        temporary.rename(DONE)
+        say(f"Python packages are set up ({time.monotonic() - began:.0f} s)")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "user")

@@ -1,0 +1,312 @@
+"""Run the test suites one after the other and count: suites.py [--long | --bench] [suite ...]
+
+A failure never keeps the next suite from running. Each suite's whole output is in tests/output/<suite>.log; what failed
+is shown at once. The last line is plain, ``N passed, N failed, N skipped``, and the exit code is 1 when any failed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+import packages
+import sanity
+from common import CACHE, ROOT, VENV, end_all, locked, quiet_environment, run_logged, say, stop, tail
+
+OUTPUT = ROOT / "tests" / "output"
+
+#: Lines of a failed suite's log that are shown.
+SHOWN = 200
+
+
+@dataclass
+class Count:
+    """How many tests of a suite passed, failed and were not run, and why not."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    reasons: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Count) -> None:
+        """Add another suite's figures."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def skip(self, reason: str, number: int = 1) -> None:
+        """Count ``number`` tests as not run for ``reason``."""
+        self.skipped += number
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def fail(self, what: str) -> None:
+        """Count one failure by name."""
+        self.failed += 1
+        self.failures.append(what)
+
+
+def read_junit(path: Path, count: Count) -> None:
+    """Add the figures of a JUnit file."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname', '')}::{case.get('name', '')}".strip(":")
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            count.fail(name)
+        elif skipped is not None:
+            count.skip(skipped.get("message", "no reason given"))
+        else:
+            count.passed += 1
+
+
+def show(log: Path, title: str, lines: int = SHOWN) -> None:
+    """Show the end of a failed command's output."""
+    say(f"---- {title}: the end of {log.relative_to(ROOT)}")
+    say(tail(log, lines))
+    say(f"---- end of {title}")
+
+
+def pytest(name: str, folders: list[str], *options: str, limit: float = 1800.0) -> Count:
+    """Run pytest over ``folders``; a suite without tests is a failure, since something has lost them."""
+    count, junit, log = Count(), OUTPUT / f"{name}.xml", OUTPUT / f"{name}.log"
+    junit.unlink(missing_ok=True)
+    there = [folder for folder in folders if (ROOT / folder).is_dir()]
+    command = [str(VENV / "bin" / "python"), "-m", "pytest", "-q", "-ra", "--color=no", f"--junitxml={junit}"]
+    env = quiet_environment(PYTHONUNBUFFERED="1")
+    code = run_logged([*command, *options, *there], log, name, limit, env=env)
+    if junit.exists():
+        read_junit(junit, count)
+    if code and not count.failed:
+        count.fail(f"pytest ended with {code}" + (" (no test was found)" if code == 5 else ""))
+    if count.failed:
+        show(log, name)
+    return count
+
+
+def side_by_side(
+    name: str, commands: dict[str, list[str]], limit: float, env: Callable[[str], dict[str, str]]
+) -> Count:
+    """Run commands of the virtual environment, two at a time; each is one test, passed when it ends with 0."""
+    count = Count()
+
+    def one(what: str) -> tuple[str, int, float, Path]:
+        log = OUTPUT / f"{name}-{what.replace(' ', '-')}.log"
+        command = [str(VENV / "bin" / commands[what][0]), *commands[what][1:]]
+        began = time.monotonic()
+        code = run_logged(command, log, what, limit, env=env(what), heartbeat=False)
+        return what, code, time.monotonic() - began, log
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for future in as_completed([pool.submit(one, what) for what in commands]):
+            what, code, seconds, log = future.result()
+            say(f"  {what}: {'ok' if code == 0 else 'FAILED'} ({seconds:.1f} s)")
+            if code == 0:
+                count.passed += 1
+            else:
+                count.fail(what)
+                show(log, f"{name} {what}", 100)
+    return count
+
+
+def lint(name: str, long: bool) -> Count:
+    """Everything that looks at the tree without running it; each check counts as one test."""
+    env = quiet_environment(PYTHONDONTWRITEBYTECODE="1", NO_COLOR="1", ANSIBLE_HOME=str(CACHE / "ansible"))
+    checks: dict[str, list[str]] = {  # the slow ones first: two run at a time
+        "ansible-lint": ["ansible-lint", "--offline", "--strict", "-q", "--nocolor"],
+        "plugin documentation": ["python", "tools/plugin_docs.py"],
+        "yamllint": ["yamllint", "--strict", "."],
+        "ruff check": ["ruff", "check", "."],
+        "ruff format": ["ruff", "format", "--check", "--diff", "."],
+        "changelog fragments": ["antsibull-changelog", "lint"],
+        "generated files": ["python", "tools/generate.py", "--check"],
+        "traces of machines": ["python", "tools/traces.py"],
+    }
+    return side_by_side(name, checks, 300, lambda check: env)
+
+
+def sanity_suite(name: str, long: bool) -> Count:
+    """ansible-test sanity on the built artefact."""
+    count, log, junit = Count(), OUTPUT / f"{name}.log", OUTPUT / "sanity-junit"
+    code = sanity.run([], log, junit, long)
+    for path in sorted(junit.glob("*.xml")) if junit.is_dir() else []:
+        read_junit(path, count)
+    if code and not count.failed:
+        count.fail(f"ansible-test ended with {code}")
+    for one, reason in {**sanity.SKIPPED, **({} if long else sanity.LONG)}.items():
+        count.skip(f"{one}: {reason}")
+    if count.failed:
+        show(log, name)
+    return count
+
+
+def molecule(name: str, long: bool) -> Count:
+    """Each scenario of molecule/ is one test. They share a rehearsal cluster, stopped at the end."""
+    scenarios = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+    env = quiet_environment(NO_COLOR="1", PY_COLORS="0", ANSIBLE_NOCOLOR="1", COLUMNS="160")
+    commands = {scenario: ["molecule", "test", "-s", scenario] for scenario in scenarios}
+
+    def own(scenario: str) -> dict[str, str]:
+        return {**env, "MOLECULE_EPHEMERAL_DIRECTORY": str(OUTPUT / f"{name}-{scenario}")}
+
+    count = side_by_side(name, commands, 900, own)
+    if not scenarios:
+        count.fail("no scenario in molecule/")
+    stop_log = OUTPUT / f"{name}-stop.log"
+    if run_logged([str(VENV / "bin" / "ansible-playbook"), "molecule/shared/stop.yml"], stop_log, "stop", 120, env=env):
+        count.fail("stopping the shared cluster")
+        show(stop_log, "stopping the shared cluster", 40)
+    return count
+
+
+def unit(name: str, long: bool) -> Count:
+    """Fast tests of single parts, on both cores."""
+    return pytest(name, ["tests/unit"], "-n", "2", limit=600)
+
+
+def install(name: str, long: bool) -> Count:
+    """The built archive, the clone and the README as a user meets them."""
+    return pytest(name, ["tests/smoke"], "--durations=10")
+
+
+def integration(name: str, long: bool) -> Count:
+    """Against a real control plane."""
+    return pytest(name, ["tests/integration"], "--durations=10", limit=3000)
+
+
+def long_tests(name: str, long: bool) -> Count:
+    """Everything marked ``long``."""
+    return pytest(name, ["tests"], "-m", "long", "--durations=20", limit=3 * 3600)
+
+
+def bench(name: str, long: bool) -> Count:
+    """The benchmarks; they print what they measure."""
+    count = pytest(name, ["tests/bench"], "-s", "-m", "", limit=2 * 3600)
+    if not count.failed:
+        say((OUTPUT / f"{name}.log").read_text(encoding="utf-8", errors="replace").rstrip())
+    return count
+
+
+Suite = Callable[[str, bool], Count]
+FAST: dict[str, Suite] = {
+    "sanity": sanity_suite,
+    "lint": lint,
+    "unit": unit,
+    "integration": integration,
+    "molecule": molecule,
+    "install": install,
+}
+LONG: dict[str, Suite] = {"sanity": sanity_suite, "long": long_tests}
+BENCH: dict[str, Suite] = {"bench": bench}
+
+#: These only compute, so two of them run at a time. The others measure and wait, and have the machine to themselves.
+BESIDE = frozenset({"sanity", "lint", "unit"})
+
+#: These start rehearsal clusters.
+CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench"})
+
+
+def prepare(suites: dict[str, Suite]) -> None:
+    """Get what the suites need beyond Python packages. What can't be had is said; their tests say what is missing."""
+    if set(suites) & CLUSTERED:
+        packages.ensure_chromium(OUTPUT / "packages.log")
+        log = OUTPUT / "binaries.log"
+        command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
+        if run_logged(command, log, "programs of the rehearsal cluster", 3600, env=quiet_environment()):
+            show(log, "programs of the rehearsal cluster", 40)
+
+
+def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:
+    """Run one suite; its own trouble is a failure of that suite and of no other."""
+    say(f"==== {name}")
+    began = time.monotonic()
+    try:
+        count = suite(name, long)
+    except (SystemExit, Exception) as error:
+        count = Count()
+        count.fail(f"{type(error).__name__}: {error}")
+        say(count.failures[0])
+    seconds = time.monotonic() - began
+    say(f"==== {name}: {count.passed} passed, {count.failed} failed, {count.skipped} not run, {seconds:.0f} s")
+    return count, seconds
+
+
+def run_all(suites: dict[str, Suite], long: bool) -> dict[str, tuple[Count, float]]:
+    """Run the suites that only compute two at a time, then the others one by one."""
+    results: dict[str, tuple[Count, float]] = {}
+    beside = [name for name in suites if name in BESIDE]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        futures = {name: pool.submit(run_suite, name, suites[name], long) for name in beside}
+        results.update({name: future.result() for name, future in futures.items()})
+    for name in suites:
+        if name not in beside:
+            results[name] = run_suite(name, suites[name], long)
+    return results
+
+
+def table(results: dict[str, tuple[Count, float]]) -> str:
+    """The summary, a line a suite; reasons for what was not run below it."""
+    lines = [f"{'suite':<14}{'passed':>8}{'failed':>8}{'not run':>9}{'time':>9}"]
+    for name, (count, seconds) in results.items():
+        lines.append(f"{name:<14}{count.passed:>8}{count.failed:>8}{count.skipped:>9}{seconds:>7.0f} s")
+    for name, (count, _) in results.items():
+        lines += [f"not run in {name}: {reason}" for reason in count.reasons]
+    for name, (count, _) in results.items():
+        lines += [f"FAILED in {name}: {what}" for what in count.failures]
+    return "\n".join(lines)
+
+
+def chosen(suites: dict[str, Suite], names: list[str]) -> dict[str, Suite]:
+    """The suites that were asked for, or all. An unknown name ends the run."""
+    for name in names:
+        if name not in suites:
+            stop(f"there is no suite '{name}' here; there are {', '.join(suites)}")
+    return {name: suite for name, suite in suites.items() if not names or name in names}
+
+
+def interrupted(number: int, frame: object) -> None:
+    """End what runs, so that nothing waits for it, and then ourselves."""
+    end_all()
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str]) -> int:
+    """Run, print the table, return the exit code."""
+    long, benches = "--long" in arguments, "--bench" in arguments
+    names = [one for one in arguments if not one.startswith("--")]
+    suites = chosen(BENCH if benches else LONG if long else FAST, names)
+    began = time.monotonic()
+    with locked("suites", "running tests"):
+        shutil.rmtree(OUTPUT, ignore_errors=True)
+        OUTPUT.mkdir(parents=True)
+        prepare(suites)
+        prepared = time.monotonic() - began
+        results = run_all(suites, long)
+    total = Count()
+    for count, _ in results.values():
+        total.add(count)
+    say()
+    say(table(results))
+    say(f"set-up {prepared:.0f} s, all together {time.monotonic() - began:.0f} s")
+    say()
+    say(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, interrupted)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        say("interrupted: what ran was ended; `make clean` stops clusters that tests may have left")
+        sys.exit(130)

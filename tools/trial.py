@@ -1,0 +1,125 @@
+"""Set up what is missing and run one project: trial.py --project P --preset X | --setup-only
+
+Standard library only: it says what it will do, and what that costs, before there is anything to say it with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import setup
+from common import ROOT, VENV, check_space, free_gb, say, seatrial_cache, stop
+
+COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
+
+
+def projects() -> list[str]:
+    """Projects are the playbooks that have presets of their own; other playbooks are tools."""
+    found = sorted(
+        path.name.removesuffix("_presets.yml") for path in (ROOT / "group_vars" / "all").glob("*_presets.yml")
+    )
+    return [name for name in found if (ROOT / "playbooks" / f"{name}.yml").exists()]
+
+
+def check_project(name: str) -> None:
+    """End with one clear error when there is no such project."""
+    known = projects()
+    if name in known:
+        return
+    like = difflib.get_close_matches(name, known, n=1)
+    hint = f" (did you mean '{like[0]}'?)" if like else ""
+    stop(f"PROJECT={name}: there is no such project{hint}; there are: {', '.join(known)}")
+
+
+def to_build() -> list[tuple[str, float, float]]:
+    """Parts of the rehearsal cluster whose binaries are not there yet: (name, minutes, GB)."""
+    missing = []
+    for part in sorted(COMPONENTS.glob("*/component.yml")):
+        text = part.read_text(encoding="utf-8")
+        figures = [re.search(rf"^  {key}: ([0-9.]+)", text, re.MULTILINE) for key in ("minutes", "disk_gib")]
+        version = re.search(r"^version: (\S+)", text, re.MULTILINE)
+        cached = (seatrial_cache() / "rehearsal").glob(
+            f"{part.parent.name}-{version[1] if version else ''}-*/entry.json"
+        )
+        if all(figures) and version and not any(cached):
+            minutes, disk = (float(found[1]) for found in figures if found)
+            missing.append((part.parent.name, minutes, disk * 1.074))
+    return missing
+
+
+def announce() -> None:
+    """Say what a first set-up takes, and end when the disk has no room for it. Says nothing when all is there."""
+    needs: list[tuple[str, Path, float]] = []
+    lines = []
+    if not setup.installed():
+        needs.append(("Python packages", VENV, setup.VENV_GB))
+        lines.append(f"  Python packages in .venv: about {setup.VENV_MINUTES} min, {setup.VENV_GB} GB")
+    missing = to_build()
+    if missing:
+        minutes, size = sum(one[1] for one in missing), sum(one[2] for one in missing)
+        needs.append(("programs of the rehearsal cluster", seatrial_cache(), size))
+        names = ", ".join(one[0] for one in missing)
+        lines.append(
+            f"  programs of the rehearsal cluster ({names}), built from source: "
+            f"about {minutes:.0f} min on 2 cores, {size:.0f} GB in {seatrial_cache()}"
+        )
+    if not needs:
+        return
+    say("A first set-up is needed, once:")
+    for line in lines:
+        say(line)
+    say(f"  free: {free_gb(VENV):.0f} GB here, {free_gb(seatrial_cache()):.0f} GB there")
+    problems = check_space(needs)
+    if problems:
+        stop("not enough disk: " + "; ".join(problems))
+
+
+def play(*arguments: str) -> int:
+    """Run ansible-playbook in the foreground; return its exit code.
+
+    It is a process of its own, since a run's record counts the time from the process's start. Ctrl-C reaches it by
+    itself; what is sent to us alone is passed on.
+    """
+    say(f"running: .venv/bin/ansible-playbook {' '.join(arguments)}")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process = subprocess.Popen(
+        [str(VENV / "bin" / "ansible-playbook"), *arguments],
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _frame: process.send_signal(got))
+    code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def main() -> None:
+    """Parse, say, set up, run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--project", default="fine_tuning")
+    parser.add_argument("--preset", default="light")
+    parser.add_argument("--setup-only", action="store_true")
+    asked = parser.parse_args()
+    if asked.setup_only:
+        announce()
+        setup.main("user")
+        sys.exit(play("playbooks/rehearsal.yml", "--tags", "binaries"))
+    check_project(asked.project)
+    where = os.environ.get("ARTIFACT_DIR") or "artifacts"
+    say(f"Trial of {asked.project} with preset {asked.preset}: a rehearsal cluster on this machine (127.0.0.1 only;")
+    say("a real Kubernetes control plane, played nodes), the load, the report, and everything taken down again.")
+    say(f"The results go to {where}/{asked.project}-{asked.preset}-<id>/.")
+    announce()
+    setup.main("user")
+    sys.exit(play(f"playbooks/{asked.project}.yml", "-e", f"preset={asked.preset}"))
+
+
+if __name__ == "__main__":
+    main()
