@@ -26,7 +26,7 @@ _RUNNING: set[subprocess.Popen[bytes]] = set()
 _STOPPING = threading.Event()
 
 #: Seconds between signs of life of a command whose output goes to a file.
-HEARTBEAT = 15.0
+HEARTBEAT = 20.0
 
 
 def say(text: str = "") -> None:

@@ -130,7 +130,7 @@ def lint(name: str, long: bool) -> Count:
         "generated files": ["python", "tools/generate.py", "--check"],
         "traces of machines": ["python", "tools/traces.py"],
     }
-    return side_by_side(name, checks, 300, lambda check: env)
+    return side_by_side(name, checks, 900, lambda check: env)
 
 
 def sanity_suite(name: str, long: bool) -> Count:
@@ -169,7 +169,7 @@ def molecule(name: str, long: bool) -> Count:
 
 def unit(name: str, long: bool) -> Count:
     """Fast tests of single parts, on both cores."""
-    return pytest(name, ["tests/unit"], "-n", "2", limit=600)
+    return pytest(name, ["tests/unit"], "-n", "2", limit=1200)
 
 
 def install(name: str, long: bool) -> Count:

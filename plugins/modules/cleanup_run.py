@@ -71,8 +71,8 @@ options:
     default: fail
   run_dir:
     description:
-      - The run directory. Before anything is deleted, the module waits until no submitter or sampler writes to it: one
-        whose run was killed ends within seconds, and what it created meanwhile would stay.
+      - The run directory. Before anything is deleted, the module waits until no submitter or sampler writes to it.
+        One whose run was killed ends within seconds, and what it created meanwhile would stay.
     type: path
 """
 

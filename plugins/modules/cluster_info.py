@@ -11,13 +11,14 @@ short_description: Tell what a cluster is
 version_added: 0.1.0
 description:
   - Asks an API server for its version, its nodes with their GPUs, whether it is OpenShift, and whether its nodes are
-    real or played, in five requests.
+    real or played, in a few requests.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
 attributes:
   check_mode:
     support: full
@@ -126,19 +127,21 @@ def main() -> None:
             "kinds": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
             **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
         },
         supports_check_mode=True,
     )
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
+        say = step.teller(given["progress_file"], "cluster")
         with (
             Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
             step.timed("cluster", "identity"),
         ):
             if given["expected_host"]:
                 targets.check_host(client.access, given["expected_host"])
-            found = identity.wait(client, given["timeout"], given["nodes_ready"])
+            found = identity.wait(client, given["timeout"], given["nodes_ready"], say)
             step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
             return {
                 "changed": False,

@@ -31,11 +31,12 @@ options:
     description: Directory of the run.
     type: path
     required: true
-  lateness_limit:
+  max_lateness:
     description:
       - The run is invalid when the 99th percentile of lateness, sent minus due, exceeds this, in seconds.
+      - For points whose C(settings.yml) doesn't set C(workload_max_lateness), which goes before.
     type: float
-    required: true
+    default: 0.1
 seealso:
   - module: perfscale.seatrial.results_kpis
   - module: perfscale.seatrial.results_report
@@ -45,7 +46,6 @@ EXAMPLES = r"""
 - name: Judge the run
   perfscale.seatrial.results_verdict:
     run_dir: "{{ run_dir }}"
-    lateness_limit: 0.1
 """
 
 RETURN = r"""
@@ -126,14 +126,14 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "run_dir": {"type": "path", "required": True},
-            "lateness_limit": {"type": "float", "required": True},
+            "max_lateness": {"type": "float", "default": 0.1},
             **_module.STEP_OPTIONS,
         },
     )
 
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "verdict"):
-            result = work.verdict(module.params["run_dir"], module.params["lateness_limit"])
+            result = work.verdict(module.params["run_dir"], module.params["max_lateness"])
         return work.logged(step, module.warn, result)
 
     _module.run(module, make)

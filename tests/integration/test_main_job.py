@@ -93,7 +93,7 @@ def test_every_file_of_the_run_fits_its_schema_and_none_is_missing(job: Job) -> 
 
 
 def test_progress_is_shown_while_the_load_runs(job: Job) -> None:
-    shown = [line for line in job.done.output.splitlines() if re.search(r"12/12 created", line)]
+    shown = [line for line in job.done.output.splitlines() if re.search(r"12/12 submitted, 12 created", line)]
     assert shown, job.done.output[-8000:]
 
 

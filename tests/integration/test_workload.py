@@ -315,3 +315,17 @@ def test_connections_that_are_cut_cost_no_object_and_no_event(bench: Bench) -> N
     assert set(final(rows).values()) == {1}
     seen = {row["index"] for row in bench.rows("observations", "event") if row["kind"] == "Job"}
     assert seen == set(range(count))
+
+
+def test_a_sampler_that_is_killed_stops_the_load_and_the_next_call_tells_the_gap(bench: Bench) -> None:
+    process = bench.start(count=200, arrival={"rate": 50})
+    wait_until_created(bench, 5)
+    os.kill(bench.rows("observations", "session")[0]["pid"], signal.SIGKILL)
+    found = drive_workload.result(process)
+    assert found["failed"] == "ProcessError" and "the sampler ended unexpectedly" in found["msg"]
+    assert len(bench.names()) < 200
+    again = bench.submit(count=200, arrival={"rate": 50})
+    assert again["counts"]["created"] + again["counts"]["already_mine"] == 200 == len(bench.names())
+    assert [row["kind"] for row in bench.rows("observations", "gap")] == ["*"]
+    seen = {row["index"] for row in bench.rows("observations", "event")}
+    assert seen == set(range(200))

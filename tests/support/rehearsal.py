@@ -40,9 +40,11 @@ def quiet(_line: str) -> None:
 
 def remove_all(data_dir: Path) -> None:
     """Remove every instance in ``data_dir``, then the folder if nothing else is in it."""
-    for entry in sorted(data_dir.glob("*")):
+    for entry in sorted(data_dir.glob("[!.]*")):
         if entry.is_dir():
             cluster.absent(options(data_dir, entry.name, force=True), quiet)
+    for note in data_dir.glob(".*.gone"):
+        note.unlink()
     with contextlib.suppress(OSError):
         data_dir.rmdir()
 

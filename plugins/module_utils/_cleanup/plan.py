@@ -22,11 +22,6 @@ _RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
 #: Kinds that the API server itself keeps (events of others' objects, reviews) and that never carry our label.
 _NEVER = frozenset({"Event", "ComponentStatus"})
 
-#: Kinds that own nothing: deleting them in the foreground would only cost a round of the garbage collector.
-_LEAVES = frozenset(
-    {"ConfigMap", "Secret", "Pod", "Service", "ServiceAccount", "Node", "Namespace", "PersistentVolumeClaim"}
-)
-
 #: Kinds in a namespace that belong to other objects or to the cluster, whatever their owner references say.
 _FOLLOWERS = frozenset({"Event", "Endpoints", "EndpointSlice", "Lease", "ControllerRevision", "PodMetrics"})
 
@@ -143,17 +138,10 @@ def _rank(kind: Kind) -> int:
     return {"Namespace": 2, "Node": 3, "CustomResourceDefinition": 4}.get(kind.kind, 1)
 
 
-def roots_first(objects: Sequence[Found]) -> list[list[Found]]:
-    """Split a wave: first what no other object of it owns, so that no controller makes its dependents anew."""
+def roots(objects: Sequence[Found]) -> list[Found]:
+    """Return those that none of the others owns. With them gone the garbage collector deletes the rest."""
     uids = {one.uid for one in objects}
-    roots = [one for one in objects if not uids.intersection(one.owners)]
-    rest = [one for one in objects if uids.intersection(one.owners)]
-    return [part for part in (roots, rest) if part]
-
-
-def propagation(kind: Kind) -> str:
-    """Return the propagation policy: an owner goes after what it owns, so that "gone" is true for both."""
-    return "Background" if kind.kind in _LEAVES else "Foreground"
+    return [one for one in objects if not uids.intersection(one.owners)]
 
 
 def counts(objects: Iterable[Found]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,8 @@ RUN_LABEL = "perfscale.seatrial/run"
 NODE_NAMES = 200
 
 _PAUSE = 0.5
+#: Seconds between two lines that say what is waited for.
+_TELL = 5.0
 
 
 @dataclass
@@ -193,29 +195,32 @@ def _node_kind(node: dict[str, Any]) -> str | None:
     return None if not instance and not provider else "virtual"
 
 
-def wait(client: Client, timeout: float, nodes_ready: int = 0) -> Identity:
+def wait(
+    client: Client, timeout: float, nodes_ready: int = 0, say: Callable[[str], None] = lambda text: None
+) -> Identity:
     """Ask until the API server answers and so many nodes are Ready; return the identity then.
 
     ``timeout`` in seconds; 0 asks once. What no waiting mends (an untrusted certificate, refused credentials, a
     kubeconfig that can't be used) is raised at once. Raises WaitTimeout naming what is missing.
     """
     deadline = time.monotonic() + timeout
+    told = 0.0
     while True:
         try:
             found = gather(client)
-        except InputError:
-            raise
         except (AccessError, ApiError) as error:
             if not _may_pass(error) or time.monotonic() >= deadline:
                 raise
+            missing = str(error)
         else:
             if found.nodes_ready >= nodes_ready:
                 return found
+            missing = f"{found.nodes_ready} of {nodes_ready} nodes are Ready ({found.nodes} known)"
             if time.monotonic() >= deadline:
-                raise WaitTimeout(
-                    f"{client.access.server}: {found.nodes_ready} of {nodes_ready} nodes are Ready after {timeout:g} s "
-                    f"({found.nodes} known)"
-                )
+                raise WaitTimeout(f"{client.access.server}: after {timeout:g} s {missing}")
+        if time.monotonic() - told >= _TELL:
+            told = time.monotonic()
+            say(f"waiting for {client.access.server}: {missing}")
         time.sleep(_PAUSE)
 
 

@@ -24,6 +24,12 @@ HOSTS = ("sutest", "driver")
 #: Settings that say which cluster; each of the hosts may have its own.
 CHOOSING = ("cluster_provider", "cluster_kubeconfig", "cluster_context", "cluster_expected_host", "rehearsal_name")
 
+#: What tells two clusters of a provider apart. A host may give a kubeconfig, and the run a rehearsal all the same.
+MATTERS = {
+    "rehearsal": ("rehearsal_name",),
+    "existing": ("cluster_kubeconfig", "cluster_context", "cluster_expected_host"),
+}
+
 
 @dataclass(frozen=True)
 class Target:
@@ -72,7 +78,9 @@ def _of_host(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str
     if any(own.get(name, common.get(name)) != common.get(name) for name in ("cluster_kubeconfig", "cluster_provider")):
         base.pop("cluster_context", None)
         base.pop("cluster_expected_host", None)
-    return {**base, **own}
+    chosen = {**base, **own}
+    matters = MATTERS.get(chosen["cluster_provider"], CHOOSING)
+    return {name: value for name, value in chosen.items() if name == "cluster_provider" or name in matters}
 
 
 def check_provider(name: str, known: Collection[str], where: str) -> None:
@@ -118,7 +126,7 @@ def _from_environment(value: str) -> tuple[str, str]:
     return (there or names or [""])[0], "the environment variable KUBECONFIG"
 
 
-def check_host(access: Access, expected: str) -> None:
+def check_host(access: Access, expected: str, where: str = "") -> None:
     """Raise InputError unless ``access`` goes to ``expected``: a host, host:port, or an address with https://."""
     wanted = expected.strip().rstrip("/").lower()
     here = access.host.lower()
@@ -133,7 +141,8 @@ def check_host(access: Access, expected: str) -> None:
     }
     if wanted not in spellings:
         raise InputError(
-            f"cluster_expected_host is '{expected}', and {access.source} leads to {access.server}: nothing was touched"
+            f"{where}{': ' if where else ''}cluster_expected_host is '{expected}', and {access.source} leads to "
+            f"{access.server}: nothing was touched"
         )
 
 
@@ -144,7 +153,7 @@ def check_existing(target: Target, environment: Mapping[str, str]) -> dict[str, 
     context = target.chosen.get("cluster_context", "")
     access = load(path, context)
     if target.chosen.get("cluster_expected_host"):
-        check_host(access, target.chosen["cluster_expected_host"])
+        check_host(access, target.chosen["cluster_expected_host"], where)
     return {"kubeconfig": path, "context": context}
 
 

@@ -62,6 +62,8 @@ class Watch:
         if reply.status != 200:
             self._connection.close()
             raise api_error(reply, f"watch {path}", client.access)
+        #: When the server said that it watches, time.monotonic().
+        self.established = reply.answered
 
     def lines(self) -> Iterator[tuple[float, bytes]]:
         """Yield (time.monotonic() of arrival, the event as JSON), bookmarks included.

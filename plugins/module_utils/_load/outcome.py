@@ -53,6 +53,12 @@ class Story:
         state = self._child.state
         return self.there - sum(state.get(name, 0) for name in ("succeeded", "failed", "deleted"))
 
+    def unseen(self) -> int:
+        """Return how many of those that were created the sampler has not seen; 0 when it does not look for them."""
+        watched = {one["kind"] for one in self.request.stages}
+        kinds = {one["kind"] for one in self.planned.header["templates"]}
+        return self.there - self._child.state.get("seen", 0) if kinds <= watched else 0
+
     def rate(self) -> float:
         """Return workloads created a second in this session, between the answers to the first and the last."""
         dispatch = self._dispatch

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render im
 
 SCHEMA = "plan/1"
 #: Fields of the header that must be the same when a killed run is taken up again.
-_BINDING = ("run", "point", "count", "seed", "arrival", "templates")
+_BINDING = ("run", "point", "count", "seed", "arrival")
 CONSTANT, CLOSED = "constant", "closed"
 
 
@@ -156,14 +156,30 @@ def settle(path: Path, plan: Plan) -> bool:
     if not path.exists():
         write(path, plan)
         return False
-    held = read(path).header
-    for name in _BINDING:
-        if held[name] != plan.header[name]:
-            raise InputError(
-                f"{path} was made for another load: its {name} is {_short(held[name])}, now it would be "
-                f"{_short(plan.header[name])}. Take up the same load, or use a new point directory"
-            )
+    difference = _difference(read(path).header, plan.header)
+    if difference:
+        raise InputError(
+            f"{path} was made for another load: {difference}. Take up the same load, or use a new point directory"
+        )
     return True
+
+
+def _difference(held: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return in words what of two headers differs, or an empty string."""
+    for name in _BINDING:
+        if held[name] != now[name]:
+            return f"its {name} is {_short(held[name])}, now it would be {_short(now[name])}"
+    before, after = ([one["name"] for one in header["templates"]] for header in (held, now))
+    if before != after:
+        return f"its templates are {', '.join(before)}, now they would be {', '.join(after)}"
+    for old, new in zip(held["templates"], now["templates"], strict=True):
+        for key in sorted((old.keys() | new.keys()) - {"sha256"}):
+            if old.get(key) != new.get(key):
+                what = f"has {key} {_short(old.get(key))}, now it would be {_short(new.get(key))}"
+                return f"template '{old['name']}' {what}"
+        if old != new:
+            return f"template '{old['name']}' has another text now"
+    return ""
 
 
 def _short(value: Any) -> str:

@@ -76,6 +76,7 @@ class Rendered:
 
     template: Template
     documents: list[Document]
+    namespace: str  # of documents that name none
 
     @property
     def workload(self) -> Document:
@@ -88,6 +89,7 @@ class Rendered:
             "name": self.template.name,
             "kind": self.workload.kind,
             "api_version": self.workload.api_version,
+            "namespace": self.workload.namespace or self.namespace,
             "related": [one.kind for one in self.documents[:-1]],
             "weight": self.template.weight,
             "parameters": self.template.parameters,
@@ -150,8 +152,8 @@ class _Renderer:
             objects = self._objects(mark)
             made = [_document(one, str(mark)) for one in objects]
             if all([one.body(index) for one in made] == [_json(one) for one in exact[index]] for index in samples):
-                return Rendered(self.template, made)
-        return Rendered(self.template, self._each(count))
+                return Rendered(self.template, made, self.namespace)
+        return Rendered(self.template, self._each(count), self.namespace)
 
     def _each(self, count: int) -> list[Document]:
         rows = [self._objects(index) for index in range(count)]

@@ -31,6 +31,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 
 #: Seconds between two looks at where the load stands.
 _LOOK = 0.2
+#: Seconds within which the sampler should have seen everything that was created, when the load is not waited for.
+_SEEN_WITHIN = 10.0
 #: Seconds that requests under way are given when the call is interrupted.
 _PATIENCE = 2.0
 
@@ -187,8 +189,7 @@ class Load:
                 try:
                     self._watch_begins(child, stop)
                     self._send(dispatch, child, stop, story, book, clock)
-                    if request.wait:
-                        self._wait(child, stop, story)
+                    self._wait(child, stop, story)
                     reason = "timed out" if story.timed_out else "done"
                 except interrupt.Interrupted as error:
                     reason = str(error)
@@ -237,17 +238,19 @@ class Load:
         self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
 
     def _wait(self, child: Child, stop: interrupt.Interrupt, story: outcome.Story) -> None:
-        """Wait until every created workload has ended, then a little longer for what its children still say."""
+        """Wait until every created workload has ended, or has been seen when there is no wait; then settle."""
         began = time.monotonic()
-        deadline = began + self.request.timeout
-        while story.unfinished() > 0:
+        wait = self.request.wait
+        deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
+        while (story.unfinished() if wait else story.unseen()) > 0:
             if time.monotonic() >= deadline:
-                story.timed_out = True
+                story.timed_out = wait
                 break
             stop.check()
             child.poll(_LOOK)
             self._tell(story)
         else:
+            # What children of the last workloads still say is worth a moment.
             settled = time.monotonic() + self.request.settle
             while (left := settled - time.monotonic()) > 0:
                 stop.check()

@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.desc
     programs_of,
     told,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance, Marker
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance, Marker, boot_time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.options import Options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.starting import GRACE, Start
 
@@ -69,6 +69,7 @@ def present(options: Options, say: Say) -> dict[str, Any]:
 
     An instance keeps the components that it has: those asked for are added.
     """
+    asked = options.begun or boot_time()
     known = load_all(Path(options.components_dir))
     instance = options.instance
     before = instance.marker()
@@ -81,6 +82,11 @@ def present(options: Options, say: Say) -> dict[str, Any]:
         changes: list[str] = []
         if marker is None:
             _refuse_strays(instance)
+            if instance.was_gone_since(asked):
+                # Our run was killed and has given everything back meanwhile: what we started would be left behind.
+                raise ProcessError(
+                    f"{instance.name} was given back while its start was on the way: nothing was started"
+                )
             marker = instance.create(options.owner, wanted)
             changes.append("created")
         elif set(wanted) - set(marker.components):
@@ -114,8 +120,6 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
     Raises OwnershipError for a folder that is not ours and for an instance of another owner (unless forced).
     """
     instance = options.instance
-    if not instance.root.is_dir() and not processes.running(instance.path):
-        return {"changed": False, "state": "absent", "name": instance.name}
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
         found = processes.running(instance.path)
@@ -132,6 +136,7 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
             instance.remove()
         elif instance.path.is_dir():
             instance.path.rmdir()
+        instance.note_gone()
     return {"changed": bool(found) or marker is not None, "state": "absent", "name": instance.name}
 
 

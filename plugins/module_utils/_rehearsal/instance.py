@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     DataError,
     InputError,
@@ -28,7 +29,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import st
 
 SCHEMA = "rehearsal-instance/1"
 MARKER = "instance.json"
+#: How long a note of an instance's end is kept. A start that was begun before it comes within seconds, if at all.
+GONE_SECONDS = 600
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?\Z")
+
+
+def boot_time() -> float:
+    """Return the seconds since this machine was booted, the scale of process start times."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,27 @@ class Instance:
         """Remove what a creation or removal of this instance left when it was killed. Call with the lock held."""
         for left in [*self.root.glob(f".{self.name}.new-*"), *self.root.glob(f".{self.name}.old-*")]:
             shutil.rmtree(left, ignore_errors=True)
+
+    # A start that was on its way when the instance was given back
+
+    @property
+    def _gone_file(self) -> Path:
+        return self.root / f".{self.name}.gone"
+
+    def note_gone(self) -> None:
+        """Note that the instance was given back now. Call with the lock held."""
+        for old in self.root.glob(".*.gone"):
+            if time.time() - old.stat().st_mtime > GONE_SECONDS:
+                old.unlink(missing_ok=True)
+        _files.write_json(self._gone_file, {"boot": boot_id(), "at": boot_time()})
+
+    def was_gone_since(self, begun: float) -> bool:
+        """Tell whether the instance was given back after ``begun`` (seconds since boot)."""
+        try:
+            note = _files.read_json(self._gone_file)
+            return bool(note["boot"] == boot_id() and note["at"] > begun)
+        except (DataError, KeyError, TypeError):
+            return False
 
     def remove(self) -> None:
         """Remove the folder: moved aside in one step first, so that half an instance is never found."""

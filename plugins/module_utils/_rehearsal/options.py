@@ -31,7 +31,10 @@ SHARED_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What the module is asked. ``timeout``: for each single wait, seconds. ``owner``: a run's id, "" for nobody's."""
+    """What the module is asked. ``timeout``: for each single wait, seconds. ``owner``: a run's id, "" for nobody's.
+
+    ``begun``: when the asking began, in seconds since boot; 0 means with the call.
+    """
 
     name: str
     data_dir: str
@@ -44,6 +47,7 @@ class Options:
     owner: str = ""
     force: bool = False
     timeout: float = 120.0
+    begun: float = 0.0
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:

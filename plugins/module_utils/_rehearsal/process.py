@@ -67,6 +67,11 @@ def ticks_of(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def began(pid: int) -> float:
+    """Return when a process started, in seconds since boot."""
+    return (ticks_of(pid) or 0) / os.sysconf("SC_CLK_TCK")
+
+
 def program_of(pid: int) -> str | None:
     """Return the executable of a process; None when it is gone or not ours to see."""
     try:

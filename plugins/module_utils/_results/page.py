@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -16,6 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table 
 
 #: Longest sentence beside the verdict, so that the headline figures stay in sight; the table of checks has all of it.
 SENTENCE = 260
+#: So many rows with contradictions are shown; timeline.csv has all.
+MOST_ROWS = 10
 QUANTILES = ("p50", "p95", "p99", "max")
 
 
@@ -110,13 +111,13 @@ def _spaced(names: Iterable[str]) -> list[str]:
 
 
 def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
-    read = table
-    if table is not None and not len(table):
-        table = None  # nothing was planned: there is nothing to show but why
-        point.kpis = None
-    kpis = point.kpis or []
     record = point.record
-    notes = list(read.header.get("notes") or []) if read is not None else ["There is no timeline of this point."]
+    if table is None:
+        notes = ["There is no timeline of this point."]
+    else:
+        notes = list(table.header.get("notes") or [])
+    if table is not None and not len(table):
+        notes.insert(0, "No workload was planned or sent.")
     return {
         "number": point.number,
         "label": label(point, str(run.record.get("project") or "")),
@@ -124,26 +125,43 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         "several": len(run.points) > 1,
         "status": record.get("status") or "unknown",
         "error": record.get("error") or "",
-        "uuid": record.get("uuid") or "",
-        "started": record.get("started") or "",
         "seconds": facts.between(record.get("started"), record.get("ended")),
-        "planned": len(table) if table is not None else None,
-        "succeeded": table.outcome.count("succeeded") if table is not None else None,
-        "stages": _stages(table, kpis) if table is not None else [],
-        "kpis": [_kpi(one) for one in kpis if "stage" not in one.get("labels", {}) or "quantile" not in one["labels"]],
-        "headline": {one["name"]: _shown(one) for one in kpis if one.get("headline")},
-        "notes": notes if table is not None or read is None else ["No workload was planned or sent.", *notes],
-        "contradictions": _contradictions(table) if table is not None else [],
-        "gaps": [
-            {
-                "kind": gap.get("kind", ""),
-                "from": words.seconds(gap["from"] - table.header["start"]),
-                "length": words.seconds(gap["to"] - gap["from"]),
-                "reason": gap.get("reason", ""),
-            }
-            for gap in (table.header["gaps"] if table is not None else [])
-        ],
+        "notes": notes,
         "plots": [],
+        **_measured(table if table is not None and len(table) else None, point.kpis or []),
+    }
+
+
+def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what was measured at a point; empty without a timeline that has rows."""
+    if table is None:
+        return {
+            "planned": None,
+            "succeeded": None,
+            "stages": [],
+            "kpis": [],
+            "headline": {},
+            "contradictions": [],
+            "gaps": [],
+        }
+    return {
+        "planned": len(table),
+        "succeeded": table.outcome.count("succeeded"),
+        "stages": _stages(table, kpis),
+        # Quantiles of stages stand in the table of stages.
+        "kpis": [_kpi(one) for one in kpis if not {"stage", "quantile"} <= one.get("labels", {}).keys()],
+        "headline": {one["name"]: _shown(one) for one in kpis if one.get("headline")},
+        "contradictions": _contradictions(table),
+        "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
+    }
+
+
+def _gap(gap: Mapping[str, Any], start: float) -> dict[str, str]:
+    return {
+        "kind": str(gap.get("kind") or ""),
+        "from": words.seconds(gap["from"] - start),
+        "length": words.seconds(gap["to"] - gap["from"]),
+        "reason": str(gap.get("reason") or ""),
     }
 
 
@@ -161,11 +179,9 @@ def _failures(run: Run) -> list[str]:
 
 
 def _contradictions(table: Table) -> list[str]:
-    return [f"{table.name[row]}: {'; '.join(told)}" for row, told in list(table.contradictions.items())[:10]] + (
-        [f"and {len(table.contradictions) - 10:,} more rows, see timeline.csv"]
-        if len(table.contradictions) > 10
-        else []
-    )
+    rows = [f"{table.name[row]}: {'; '.join(told)}" for row, told in list(table.contradictions.items())[:MOST_ROWS]]
+    left = len(table.contradictions) - len(rows)
+    return [*rows, f"and {left:,} more rows, see timeline.csv"] if left else rows
 
 
 def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -209,7 +225,7 @@ def _cell(kpi: Mapping[str, Any] | None) -> dict[str, Any]:
 def _shown(kpi: Mapping[str, Any]) -> str:
     note = str(kpi.get("note") or "")
     if kpi["value"] is None:
-        return note.split(":")[0] if note.startswith("≥") else "–"
+        return note.split(":", maxsplit=1)[0] if note.startswith("≥") else "–"
     return words.value(kpi["value"], kpi["unit"])
 
 

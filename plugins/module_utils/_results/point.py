@@ -16,6 +16,8 @@ from typing import Any
 
 #: A line that holds this is an event; the others are few and are read in a first pass.
 _EVENT = b'"type":"event"'
+#: json.loads without what it does besides decoding; a line is one record and its newline, as our writers make it.
+_decode = json.JSONDecoder().raw_decode
 
 
 @dataclass
@@ -69,12 +71,15 @@ def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[
                 notes.append(f"the last line of {path.name} is torn: its writer was killed")
                 break
             try:
-                record = json.loads(raw)
+                text = raw.decode()
+                record, end = _decode(text)
             except ValueError:
                 damaged += 1
                 continue
-            if isinstance(record, dict):
+            if end == len(text) - 1 and isinstance(record, dict):
                 yield record
+            else:
+                damaged += 1
     if damaged:
         notes.append(f"{damaged} damaged line{'s' if damaged > 1 else ''} of {path.name} left out")
 

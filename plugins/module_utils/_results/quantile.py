@@ -65,5 +65,5 @@ class Sample:
             least = at(self._at_least, self.of, q)
             return Quantile(None, None, self.n, self.of, None if least is None else max(least, 0.0))
         low, high = at(self._lower, self.of, q), at(self._upper, self.of, q)
-        assert low is not None and high is not None  # the same rows are known
-        return Quantile(value, (low, high), self.n, self.of)
+        bounds = None if low is None or high is None else (low, high)  # the same rows are known: both or none
+        return Quantile(value, bounds, self.n, self.of)

@@ -54,6 +54,18 @@ class Ruler:
     def __len__(self) -> int:
         return len(self._versions)
 
+    def bounds(self, at: int) -> tuple[float, float]:
+        """Return after(at) and before(at), for the price of one search."""
+        versions = self._versions
+        place = bisect_right(versions, at)
+        own = place and versions[place - 1] == at
+        after = self._sent[place - 1] if place else -inf
+        if own:
+            place -= 1
+            while place and versions[place - 1] == at:
+                place -= 1
+        return after, self._answered[place] if place < len(versions) else inf
+
     def after(self, at: int) -> float:
         """Return the moment after which the commit with resourceVersion ``at`` was made; -inf when nothing is known."""
         place = bisect_right(self._versions, at)

@@ -29,6 +29,7 @@ class Point:
     folder: Path
     record: dict[str, Any] = field(default_factory=dict)  # point.yml
     kpis: list[dict[str, Any]] | None = None
+    max_lateness: float | None = None  # what its settings allow the generator, in seconds
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -84,6 +85,9 @@ def read(top: Path) -> Run:
     run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
     for folder in sorted((top / "points").glob("[0-9]*")) if (top / "points").is_dir() else []:
         point = Point(folder.name, folder, _document(run, folder / "point.yml"))
+        allowed = _document(run, folder / "settings.yml", needed=False).get("workload_max_lateness")
+        if isinstance(allowed, (int, float)):
+            point.max_lateness = float(allowed)
         if (folder / "kpis.json").exists():
             point.kpis = _document(run, folder / "kpis.json").get("kpis")
         run.points.append(point)

@@ -9,6 +9,7 @@ One pass over the events; everything is found through dictionaries, so ten times
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,35 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table 
 CREATED = Stage("created", "", "created", OWN, "API server", False)
 
 
+class Way:
+    """The two columns of a stage, and how what single objects do becomes what the workload does."""
+
+    def __init__(self, stage: Stage, table: Table) -> None:
+        self.stage = stage
+        self.first, self.last = table.earliest[stage.name], table.latest[stage.name]
+        self.count = [0] * len(table) if stage.which == ALL else None
+
+    def reach(self, row: int, earliest: float, latest: float) -> None:
+        """Take note that an object of the workload in ``row`` got there."""
+        first, last = self.first, self.last
+        if self.count is not None:
+            self.count[row] += 1
+        if isnan(first[row]):
+            first[row], last[row] = earliest, latest
+        elif self.stage.which == ALL:
+            first[row], last[row] = max(first[row], earliest), max(last[row], latest)
+        elif self.stage.which == FIRST:
+            first[row], last[row] = min(first[row], earliest), min(last[row], latest)
+        else:  # our own create was answered: what the watch says can only narrow it
+            first[row], last[row] = max(first[row], earliest), min(last[row], latest)
+
+    def only_whole_gangs(self, members: list[int]) -> None:
+        """A gang is not there before its last member: forget those of which fewer than ``members`` got there."""
+        for row, count in enumerate(self.count or ()):
+            if count < members[row]:
+                self.first[row] = self.last[row] = nan
+
+
 class Builder:
     """Builds the table of one point. ``simulated_writers``: of the cluster, used when the sampler didn't say."""
 
@@ -43,7 +73,7 @@ class Builder:
         self.ruler = Ruler(self._writes())
         self.start = self.table.header["start"]
         # The lives that were seen: a pod by its name, so that one made again under it doesn't count twice.
-        self.lives: dict[tuple[str, str, str], list[int]] = {}  # (kind, namespace, name) -> [row, stages seen, version]
+        self.lives: dict[tuple[tuple[str, str], str], list[int]] = {}  # ((kind, namespace), name) -> [stages, version]
         self.row_of_uid: dict[str, int] = {
             sent.uid: self.row_of[index] for index, sent in inputs.sent.items() if sent.uid and index in self.row_of
         }
@@ -51,12 +81,11 @@ class Builder:
         self.own_gpus: dict[int, float] = {}  # what the workload's own object asks for in all, where it says so
         self.seen_own: set[int] = set()
         self.last_watched: dict[tuple[str, str], int] = {}
-        self.by_definition: dict[str, dict[str, tuple[int, list[Stage]]]] = {}
-        for stage in self.stages:
-            of_kind = self.by_definition.setdefault(stage.kind, {})
-            bit, ways = of_kind.setdefault(stage.defined, (1 << len(of_kind), []))
-            ways.append(stage)
-        self.reached: dict[str, list[int]] = {s.name: [0] * len(self.rows) for s in self.stages if s.which == ALL}
+        self.ways = [Way(stage, self.table) for stage in self.stages]
+        self.by_definition: dict[str, dict[str, tuple[int, list[Way]]]] = {}
+        for way in self.ways:
+            of_kind = self.by_definition.setdefault(way.stage.kind, {})
+            of_kind.setdefault(way.stage.defined, (1 << len(of_kind), []))[1].append(way)
         self.members: dict[str, list[int]] = {}
 
     def _empty(self, run: str, point: str) -> Table:
@@ -139,46 +168,49 @@ class Builder:
         self.table.latest[stage][row] = latest
 
     def _take(self, received: float, event: dict[str, Any]) -> None:
-        kind = event["kind"]
-        row = self._row(event)
+        kind, uid = event["kind"], event["uid"]
+        row = self.row_of_uid.get(uid)
         if row is None:
-            return
-        own = kind in self.own and self.row_of_uid.get(event["uid"]) == row
-        key = (kind, event["namespace"], event["name"])
-        life = self.lives.get(key)
+            row = self._row(event)
+            if row is None:
+                return
+        own = kind in self.own and self.table.uid[row] == uid
+        place = (kind, event["namespace"])
+        life = self.lives.get((place, event["name"]))
         if life is None:
-            life = self.lives[key] = [row, 0, 0]
+            life = self.lives[place, event["name"]] = [0, 0]
             if not own:
                 self._join(kind, row, event)
         at = version(event["resource_version"])
-        earliest, latest = self._bounds(received, event, at, life, row)
         known = self.by_definition.get(kind)
         if known:
-            for defined, value in event["values"].items():
-                if value is None or value is False or defined not in known:
-                    continue
-                bit, ways = known[defined]
-                if life[1] & bit:
-                    continue
-                life[1] |= bit
-                for stage in ways:
-                    self._reach(stage, row, earliest, latest)
+            seen = life[0]
+            told = [known[name] for name, value in event["values"].items() if value and name in known]
+            fresh = [one for one in told if not seen & one[0]]
+            if fresh:
+                earliest, latest = self._bounds(received, event, at, life[1], row)
+                for bit, ways in fresh:
+                    life[0] |= bit
+                    for way in ways:
+                        way.reach(row, earliest, latest)
         if own:
-            self.seen_own.add(row)
-            if event["event"] == "DELETED":
-                self.deleted.add(row)
-            self.own_gpus[row] = max(self.own_gpus.get(row, 0.0), float(event.get("gpus") or 0))
+            self._own(row, event)
         if at is not None:
-            life[2] = max(life[2], at)
+            if at > life[1]:
+                life[1] = at
             if event["how"] == "watch":
-                self.last_watched[(kind, event["namespace"])] = at
+                self.last_watched[place] = at
+
+    def _own(self, row: int, event: dict[str, Any]) -> None:
+        self.seen_own.add(row)
+        if event["event"] == "DELETED":
+            self.deleted.add(row)
+        if event.get("gpus"):
+            self.own_gpus[row] = max(self.own_gpus.get(row, 0.0), float(event["gpus"]))
 
     def _row(self, event: dict[str, Any]) -> int | None:
-        """Find the workload that an object belongs to: by its uid, its index label, or its owners."""
+        """Find the workload that an object not seen before belongs to: by its owners or its index label."""
         uid = event["uid"]
-        row = self.row_of_uid.get(uid)
-        if row is not None:
-            return row
         for owner in event["owners"]:
             row = self.row_of_uid.get(owner)
             if row is not None:
@@ -197,48 +229,30 @@ class Builder:
 
     def _join(self, kind: str, row: int, event: dict[str, Any]) -> None:
         """A new member of a workload's gang."""
-        self.members.setdefault(kind, [0] * len(self.rows))[row] += 1
+        if kind not in self.members:
+            self.members[kind] = [0] * len(self.rows)
+        self.members[kind][row] += 1
         if kind == "Pod":
             self.table.pods[row] += 1
             self.table.gpus[row] += float(event.get("gpus") or 0)
 
     def _bounds(
-        self, received: float, event: dict[str, Any], at: int | None, life: list[int], row: int
+        self, received: float, event: dict[str, Any], at: int | None, held: int, row: int
     ) -> tuple[float, float]:
         """Return [earliest, latest] of what this event shows for the first time.
 
         A watch shows each commit, so the event's own resourceVersion dates it. After a gap, or when the object is gone,
-        the change was made by some commit after the last one that was seen: of this object, or by this watch.
+        the change was made by some commit after the last one that was seen: of this object (held), or by this watch.
         """
         floor = self.table.moments["sent"][row]  # nothing of a workload can be before it was first sent
-        if floor != floor:
+        if isnan(floor):
             floor = self.inputs.watched_from if self.inputs.watched_from is not None else self.start
         if at is None:
             return floor, received
-        since = at
+        after, before = self.ruler.bounds(at)
         if event["how"] != "watch" or event["event"] == "DELETED":
-            since = max(life[2], self.last_watched.get((event["kind"], event["namespace"]), 0))
-        return max(self.ruler.after(since), floor), min(self.ruler.before(at), received)
-
-    def _reach(self, stage: Stage, row: int, earliest: float, latest: float) -> None:
-        first, last = self.table.earliest[stage.name], self.table.latest[stage.name]
-        unseen = first[row] != first[row]
-        if stage.which == ALL:
-            self.reached[stage.name][row] += 1
-            pick = max
-        elif stage.which == FIRST:
-            pick = min
-        else:
-            # Our own create was answered: what the watch says can only narrow it.
-            self._set(
-                stage.name,
-                row,
-                earliest if unseen else max(first[row], earliest),
-                latest if unseen else min(last[row], latest),
-            )
-            return
-        first[row] = earliest if unseen else pick(first[row], earliest)
-        last[row] = latest if unseen else pick(last[row], latest)
+            after = self.ruler.after(max(held, self.last_watched.get((event["kind"], event["namespace"]), 0)))
+        return after if after > floor else floor, before if before < received else received
 
     def _contradict(self, row: int, text: str) -> None:
         told = self.table.contradictions.setdefault(row, [])
@@ -246,7 +260,6 @@ class Builder:
             told.append(text)
 
     def _finish(self) -> None:
-        nan = float("nan")
         earliest, latest = self.table.earliest, self.table.latest
         self.columns = [
             (
@@ -257,13 +270,9 @@ class Builder:
             )
             for one in self.stages
         ]
-        for stage in self.stages:
-            if stage.which != ALL:
-                continue
-            members = self.members.get(stage.kind, [0] * len(self.rows))
-            for row, count in enumerate(self.reached[stage.name]):
-                if count < members[row]:  # not all of them: the stage of the gang was not reached
-                    self._set(stage.name, row, nan, nan)
+        for way in self.ways:
+            if way.stage.which == ALL:
+                way.only_whole_gangs(self.members.get(way.stage.kind, [0] * len(self.rows)))
         for row in range(len(self.rows)):
             outcome = self._outcome(row)
             self.table.outcome.append(outcome)
@@ -292,7 +301,7 @@ class Builder:
         """Keep in words what can't be: bounds the wrong way round, a stage before one that it waits for."""
         for name, first, last, needs in self.columns:
             earliest, latest = first[row], last[row]
-            if latest != latest:
+            if isnan(latest):
                 continue
             if earliest > latest:
                 bounds = f"after {earliest - self.start:.6f} s and before {latest - self.start:.6f} s"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
@@ -69,10 +70,10 @@ def generator(point: str, table: Table | None, limit: float) -> dict[str, Any]:
     late = sorted(
         one - due
         for one, due, outcome in zip(sent, intended, table.outcome, strict=True)
-        if outcome != "unsent" and one == one and due == due
+        if outcome != "unsent" and not (isnan(one) or isnan(due))
     )
     if not late:
-        if any(due == due for due in intended) or not len(table):
+        if not all(isnan(due) for due in intended) or not len(table):
             return _check("generator", FAIL, "Nothing was sent, so the load was not the one that was asked for.", point)
         return _check(
             "generator", PASS, "Closed loop: each workload was due as soon as an earlier one made room.", point
@@ -144,12 +145,17 @@ def points(run: Run) -> list[dict[str, Any]]:
 
 
 def judge(run: Run, tables: Mapping[str, Table | None], limit: float) -> dict[str, Any]:
-    """Return the verdict as in schema verdict/1. tables: point number -> timeline, None where there is none."""
+    """Return the verdict as in schema verdict/1.
+
+    tables: point number -> timeline, None where there is none. limit: of lateness, in seconds, for a point whose
+    settings don't say.
+    """
     checks = [phases(run), *points(run)]
     recorded = 0
     for point in run.points:
         checks.append(objects(point.number, tables.get(point.number)))
-        checks.append(generator(point.number, tables.get(point.number), limit))
+        allowed = limit if point.max_lateness is None else point.max_lateness
+        checks.append(generator(point.number, tables.get(point.number), allowed))
         recorded += len(point.kpis or [])
     if recorded:
         checks.append(

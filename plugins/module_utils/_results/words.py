@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
 #: From here on a time is written in minutes, hours.
 _MINUTES, _HOURS = 120.0, 7200.0
@@ -13,7 +14,7 @@ _MINUTES, _HOURS = 120.0, 7200.0
 
 def number(value: float) -> str:
     """Return ``value`` with three significant digits, whole numbers whole, thousands with thin commas."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not isfinite(value):
         return "–"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"

@@ -105,7 +105,7 @@ class Follower(threading.Thread):
             except Broken as error:
                 pause = self._rest(pause, error)
                 continue
-            now = time.monotonic()
+            now = watch.established
             self._established = True
             if first:
                 self._put(WATCHING, now, self._version)

@@ -256,8 +256,8 @@ def definitions_for(own: Sequence[str], kinds: Sequence[Kind]) -> None:
     for kind in own:
         if kind not in known:
             raise InputError(
-                f"there is no stage definition of {kind}{nearest(kind, known)}: without one it can't be told when a "
-                f"workload has ended. Give one, or don't wait"
+                f"stages have no definition of {kind}{nearest(kind, known)}, so it can't be told when a workload has "
+                f"ended: give one, or don't wait"
             )
         if not known[kind].ends:
             raise InputError(f"stage definition of {kind}: none of its stages has 'ends', so waiting would never end")

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import followed
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp"))), max_size=20), st.data())
 def test_every_line_is_read_once_however_it_is_written(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], data: st.DataObject

@@ -73,8 +73,14 @@ def test_every_host_has_exactly_one_cluster_and_two_clusters_differ(common: dict
     found = targets.targets({"cluster_provider": "rehearsal", **common}, {"sutest": sutest, "driver": driver})
     assert sorted(host for one in found for host in one.hosts) == ["driver", "sutest"]
     assert len({tuple(sorted(one.chosen.items())) for one in found}) == len(found)
-    for name, value in sutest.items():
-        assert found[0].chosen[name] == value
+    matters = targets.MATTERS.get(found[0].provider, targets.CHOOSING)
+    assert {name: value for name, value in sutest.items() if name in matters}.items() <= found[0].chosen.items()
+
+
+def test_a_rehearsal_is_one_cluster_whatever_kubeconfigs_the_hosts_have() -> None:
+    """-e cluster_provider=rehearsal in a lab's inventory: nothing of the lab is touched."""
+    own = {"sutest": {"cluster_kubeconfig": "/a"}, "driver": {"cluster_kubeconfig": "/b", "cluster_expected_host": "h"}}
+    assert targets.targets(REHEARSAL, own) == [targets.Target(("sutest", "driver"), {"cluster_provider": "rehearsal"})]
 
 
 def test_a_value_that_every_host_has_is_no_choice_of_one_host() -> None:

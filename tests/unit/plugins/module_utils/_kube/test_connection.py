@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_server import RESET, Asked, ScriptedServer, reply
 
@@ -23,6 +23,7 @@ def chunked(parts: list[bytes]) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part) + b"0\r\n\r\n"
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1, max_size=40))
 def test_chunks_come_out_whole_however_they_are_cut(parts: list[bytes], cuts: list[int]) -> None:
     wire = chunked(parts)

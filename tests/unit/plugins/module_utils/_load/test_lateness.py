@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lateness
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1, 1000, allow_subnormal=False), min_size=1, max_size=200))
 def test_quantiles_are_numpys(values: list[float]) -> None:
     found = lateness.summary(values)

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import plan
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-TEMPLATES = [{"name": "a", "kind": "Job", "weight": 1}, {"name": "b", "kind": "Job", "weight": 3}]
+TEMPLATES = [
+    {"name": "a", "kind": "Job", "weight": 1, "parameters": {"gpus": 1}, "sha256": "1"},
+    {"name": "b", "kind": "Job", "weight": 3, "parameters": {}, "sha256": "2"},
+]
 
 
 def make(count: int = 8, **changes: Any) -> plan.Plan:
@@ -28,6 +31,7 @@ def make(count: int = 8, **changes: Any) -> plan.Plan:
     return plan.make(**{**values, **changes})
 
 
+@settings(deadline=None)
 @given(st.floats(0.001, 100_000), st.integers(0, 400))
 def test_constant_arrivals_keep_their_rate_to_the_last_one(rate: float, count: int) -> None:
     found = list(plan.offsets({"type": "constant", "rate": rate}, count))
@@ -35,6 +39,7 @@ def test_constant_arrivals_keep_their_rate_to_the_last_one(rate: float, count: i
     assert found == sorted(found)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(0, 500))
 def test_every_stretch_of_a_load_has_the_shares_of_its_templates(weights: list[int], count: int) -> None:
     chosen = plan.shares(weights, count)
@@ -95,7 +100,12 @@ def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
         ({"run": "test-two"}, "its run is test-run"),
         ({"arrival": {"type": "closed"}}, "its arrival is"),
         ({"seed": None}, "its seed is 7, now it would be None"),
-        ({"templates": TEMPLATES[:1]}, "its templates is"),
+        ({"templates": TEMPLATES[:1]}, "its templates are a, b, now they would be a"),
+        (
+            {"templates": [{**TEMPLATES[0], "parameters": {"gpus": 2}, "sha256": "3"}, TEMPLATES[1]]},
+            "template 'a' has parameters {'gpus': 1}, now it would be {'gpus': 2}",
+        ),
+        ({"templates": [TEMPLATES[0], {**TEMPLATES[1], "sha256": "3"}]}, "template 'b' has another text now"),
     ],
 )
 def test_a_directory_with_another_load_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

@@ -207,7 +207,7 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
 
 
 def dispatch(one: Trial, kinds: list[str], count: int, past: Past | None = None, rate: float | None = None) -> Dispatch:
-    rendered = Rendered(Template("t", ""), [document(kind) for kind in kinds])
+    rendered = Rendered(Template("t", ""), [document(kind) for kind in kinds], "n")
     past = past or Past()
     todo = [
         Planned(index, f"test-run-001-{index}", None if rate is None else index / rate, "t")

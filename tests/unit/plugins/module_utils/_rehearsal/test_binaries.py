@@ -230,7 +230,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[str, Path]]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}/m", root / "m"
         server.shutdown()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    InputError,
+    OwnershipError,
+    ProcessError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, component, plan, process
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance, boot_time
 
 
 @pytest.fixture
@@ -44,13 +51,39 @@ def test_an_instance_of_another_owner_is_not_removed(data: Path, owner: str, ask
 def test_an_instance_is_removed_by_its_owner_or_by_force(data: Path, owner: str, more: dict[str, Any]) -> None:
     made(data, owner)
     assert cluster.absent(support.options(data, **more), support.quiet)["changed"]
-    assert list(data.iterdir()) == []
+    assert [one.name for one in data.iterdir()] == [".tests.gone"]
     assert not cluster.absent(support.options(data, **more), support.quiet)["changed"]
 
 
-def test_removing_what_was_never_there_makes_nothing(data: Path) -> None:
-    assert not cluster.absent(support.options(data), support.quiet)["changed"]
-    assert not data.exists()
+def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_nothing(data: Path) -> None:
+    begun = boot_time()
+    assert not cluster.absent(support.options(data, owner="run-1"), support.quiet)["changed"]
+    late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", begun=begun)
+    with pytest.raises(ProcessError, match="tests was given back while its start was on the way: nothing was started"):
+        cluster.present(dataclasses.replace(late, binaries=programs()), support.quiet)
+    assert Instance(data, "tests").marker() is None
+
+
+def test_a_later_start_is_not_hindered_by_an_earlier_end(data: Path) -> None:
+    cluster.absent(support.options(data), support.quiet)
+    instance = Instance(data, "tests")
+    assert not instance.was_gone_since(boot_time())
+    (data / ".tests.gone").write_text("{")
+    assert not instance.was_gone_since(0)
+
+
+def test_old_notes_of_ends_are_swept(data: Path) -> None:
+    cluster.absent(support.options(data, "old"), support.quiet)
+    hour_ago = time.time() - 3600
+    os.utime(data / ".old.gone", (hour_ago, hour_ago))
+    cluster.absent(support.options(data), support.quiet)
+    assert [one.name for one in data.iterdir()] == [".tests.gone"]
+
+
+def programs() -> dict[str, str]:
+    """Some executable for every program of the components that are always there."""
+    known = component.load_all(support.COMPONENTS)
+    return {name: "/bin/true" for one in component.select(known, []) for name in one.build.binaries}
 
 
 def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:

@@ -62,3 +62,10 @@ def test_a_slow_answer_of_an_early_write_does_not_widen_the_bounds_of_a_later_on
 )
 def test_a_version_that_is_no_number_of_etcd_is_left_out(text, number):
     assert version(text) == number
+
+
+@given(COMMITS, st.integers(90, 160))
+def test_both_bounds_at_once_are_the_same_as_one_by_one(commits, at):
+    numbered = enumerate(sorted(commits, key=lambda one: one[0]), start=100)
+    ruler = Ruler((number // 2, moment - lags[0], moment + lags[1]) for number, (moment, lags) in numbered if lags)
+    assert ruler.bounds(at // 2) == (ruler.after(at // 2), ruler.before(at // 2))

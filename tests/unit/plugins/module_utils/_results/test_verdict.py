@@ -167,3 +167,12 @@ def test_headline_figures_in_words(tmp_path, kpis, value, text, detail):
     points = [Point(f"{number:03d}", tmp_path, kpis=[one]) for number, one in enumerate(kpis)]
     (entry,) = verdict.headline(points)
     assert (entry["value"], entry["text"], entry["detail"], entry["simulated"]) == (value, text, detail, True)
+
+
+def test_the_limit_of_lateness_is_what_the_settings_of_the_point_say(tmp_path):
+    run = run_of(tmp_path, points=2)
+    run.points[1].max_lateness = 2.0
+    results = [
+        one["result"] for one in judged(run, table(late=0.9), table(late=0.9))["checks"] if one["check"] == "generator"
+    ]
+    assert results == ["invalid", "pass"]

@@ -8,7 +8,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import stages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 KIND = stages.compile_kind(
@@ -140,6 +140,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(EVENTS, st.integers(0, 40))
 def test_a_session_that_takes_over_says_what_one_that_never_ended_would(
     events: list[tuple[int, str, str]], cut: int
@@ -159,6 +160,7 @@ def test_a_session_that_takes_over_says_what_one_that_never_ended_would(
     assert second.tally == whole.tally
 
 
+@settings(deadline=None)
 @given(EVENTS)
 def test_the_rows_alone_tell_every_value(events: list[tuple[int, str, str]]) -> None:
     world = World()

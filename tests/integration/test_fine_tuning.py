@@ -1,0 +1,178 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The template of a fine-tuning job against the real CRD, and the logs of played pods through the real API server."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _pod_logs, _training, _training_played
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.sweep import Sweep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
+
+TEMPLATE = Path(__file__).resolve().parents[2] / "roles" / "fine_tuning" / "templates" / "pytorchjob.yaml.j2"
+PARAMETERS: dict[str, Any] = {
+    "pod_count": 2,
+    "gpus": 1,
+    "resources": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 1},
+    "node_selector": {},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "priority_class": "",
+    "shared_memory": "2Gi",
+    "storage_claim": "",
+    "image": "played",
+    "command": ["torchrun", "-m", "tuning.sft_trainer"],
+    "config_map": "configuration",
+    "secret": "",
+    "simulated": True,
+    "run_seconds": 1.0,
+    "spread": 0.2,
+}
+EVERYTHING = {
+    **PARAMETERS,
+    "pod_count": 8,
+    "gpus": 0,
+    "resources": {"cpu": "500m", "memory": "1Gi"},
+    "node_selector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+    "priority_class": "system-node-critical",
+    "shared_memory": "",
+    "storage_claim": "models",
+    "secret": "token",
+    "simulated": False,
+}
+
+
+@pytest.fixture
+def client(rehearsal: Any) -> Iterator[Client]:
+    with Client.from_kubeconfig(rehearsal.kubeconfig) as found:
+        yield found
+
+
+@pytest.fixture
+def run_id(client: Client) -> Iterator[str]:
+    """A run with a namespace of its own, removed afterwards."""
+    name = f"f-{secrets.token_hex(4)}"
+    own = {"perfscale.seatrial/run": name}
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": own}})
+    yield name
+    Sweep(client, name).clean(timeout=120)
+
+
+def jobs(run_id: str, count: int, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    template = render.Template("pytorchjob", TEMPLATE.read_text(encoding="utf-8"), parameters=parameters)
+    made = render.render(template, run_id, "001", run_id, count)
+    return [
+        {**(job := made.workload.manifest(n)), "metadata": {**job["metadata"], "namespace": run_id}}
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize("parameters", [PARAMETERS, EVERYTHING], ids=["usual", "everything else"])
+def test_the_api_server_accepts_every_field_of_the_template(
+    client: Client, run_id: str, parameters: dict[str, Any]
+) -> None:
+    """Strict validation refuses a field that the CRD does not know, which would otherwise be dropped silently."""
+    manifest = jobs(run_id, 1, parameters)[0]
+    stored = client.create(manifest, {"fieldValidation": "Strict", "dryRun": "All"})
+    replicas = stored["spec"]["pytorchReplicaSpecs"]
+    assert replicas["Master"]["replicas"] == 1 and replicas["Worker"]["replicas"] == parameters["pod_count"] - 1
+    annotations = replicas["Master"]["template"]["metadata"]["annotations"]
+    assert ("perfscale.seatrial/run-seconds" in annotations) is parameters["simulated"]
+    assert stored["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
+
+
+def test_one_pod_is_a_master_without_workers(run_id: str) -> None:
+    assert list(jobs(run_id, 1, {**PARAMETERS, "pod_count": 1})[0]["spec"]["pytorchReplicaSpecs"]) == ["Master"]
+
+
+def test_played_run_times_spread_around_the_one_that_was_set(run_id: str) -> None:
+    times = []
+    for job in jobs(run_id, 200, {**PARAMETERS, "run_seconds": 10.0}):
+        meta = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]
+        times.append(float(meta["annotations"]["perfscale.seatrial/run-seconds"]))
+    assert 8 <= min(times) < 8.5 and 11.5 < max(times) <= 12 and abs(sum(times) / 200 - 10) < 0.1
+
+
+def wait_for_phases(client: Client, run_id: str, phases: dict[str, int]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        found: dict[str, int] = {}
+        for pod in client.list(client.kind("v1", "Pod"), run_id)[0]:
+            found[pod["status"].get("phase", "")] = found.get(pod["status"].get("phase", ""), 0) + 1
+        if found == phases:
+            return
+        assert time.monotonic() < deadline, f"pods are {found} and not {phases} after 60 s"
+        time.sleep(0.2)
+
+
+def test_logs_of_played_masters_are_collected_and_their_figures_read(
+    client: Client, run_id: str, rehearsal: Any, tmp_path: Path
+) -> None:
+    order = nodes.Order(1, pool=run_id, run_id=run_id, labels={"test": run_id})
+    nodes.present(client, order, 60, lambda _line: None, False)
+    played = _training_played.play(1, 2, 1, {})
+    _training_played.write(rehearsal.info["played_logs"], _training_played.lines(played, "model", "data", 2, 1))
+    parameters = {**PARAMETERS, "node_selector": {"test": run_id}}
+    made = jobs(run_id, 3, parameters)
+    fails = made[2]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]["annotations"]
+    fails["perfscale.seatrial/outcome"] = "failed"
+    own = {"perfscale.seatrial/run": run_id}
+    meta = {"name": "configuration", "namespace": run_id, "labels": own}
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"config.json": "{}"}})
+    for one in made:
+        client.create(one)
+    wait_for_phases(client, run_id, {"Succeeded": 5, "Failed": 1})
+
+    masters = f"{labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
+    logs = _pod_logs.Order(str(tmp_path / "logs"), run_id, masters, container="pytorch")
+    result = _pod_logs.Collection(client, logs).run()
+    assert result["failed"] == [] and result["collected"] == result["found"] == 3 and result["changed"]
+    assert [(one["index"], one["workload"], one["phase"]) for one in result["pods"]] == [
+        (0, f"{run_id}-001-0", "Succeeded"),
+        (1, f"{run_id}-001-1", "Succeeded"),
+        (2, f"{run_id}-001-2", "Failed"),
+    ]
+    text = (tmp_path / "logs" / f"{run_id}-001-0-master-0.log").read_text(encoding="utf-8")
+    assert text.startswith("PLAYED: ")
+    assert _pod_logs.Collection(client, logs).run()["changed"] is False, "the same logs once more"
+
+    _training.write(tmp_path, _training.logs_of(result["pods"], tmp_path / "logs"), simulated=True)
+    rows = list(_files.read_lines(tmp_path / "training.jsonl"))
+    assert [row["figures"] for row in rows] == [played.figures] * 3 and all(row["simulated"] for row in rows)
+
+    failed = _pod_logs.Order(str(tmp_path / "failed"), run_id, masters, which="failed")
+    assert [one["index"] for one in _pod_logs.Collection(client, failed).run()["pods"]] == [2]
+    few = _pod_logs.Order(str(tmp_path / "few"), run_id, masters, maximum=2)
+    found = _pod_logs.Collection(client, few).run()
+    assert [one["index"] for one in found["pods"]] == [0, 2] and found["left_out"] == 1
+
+
+def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: str, tmp_path: Path) -> None:
+    """A pod that never got a node has no log; the others' are collected all the same."""
+    own = {"perfscale.seatrial/run": run_id, "perfscale.seatrial/index": "7"}
+    spec = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "such-node"}}
+    meta = {"name": "waits", "namespace": run_id, "labels": own}
+    client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    order = _pod_logs.Order(str(tmp_path), run_id, f"{labels.RUN}={run_id}")
+    result = _pod_logs.Collection(client, order).run()
+    assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
+    assert f"log of pod {run_id}/waits: 400" in result["failed"][0]
+    assert list(tmp_path.glob("*")) == []
+
+
+def test_what_prepare_asks_for_is_told_truly(client: Client, run_id: str) -> None:
+    kinds = identity.kinds(client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"])
+    assert list(kinds.values()) == [True, False, False]
+    assert identity.namespaces(client, [run_id, "default", "no-such"]) == {
+        run_id: run_id,
+        "default": "",
+        "no-such": None,
+    }
