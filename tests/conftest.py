@@ -7,6 +7,12 @@ from __future__ import annotations
 
 import os
 
+from hypothesis import settings
+
+# A deadline for one example says something about the machine, not about the code.
+settings.register_profile("seatrial", deadline=None)
+settings.load_profile("seatrial")
+
 # Set at import, not in a fixture: fixtures of wider scope and child processes must see it too.
 os.environ["SEATRIAL_VALIDATE"] = "1"
 for name in ("KUBECONFIG", "ARTIFACT_DIR", "ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH"):

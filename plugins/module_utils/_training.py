@@ -243,7 +243,11 @@ def text(written: list[dict[str, Any]], simulated: bool) -> str:
     medians = found["medians"]
     shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
     units = {"train_runtime": " s", "train_loss": ""}
-    figures = [f"{name} {medians[name]:.4g}{units.get(name, '/s')}" for name in shown if name in medians]
+    figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
     played = " (played, not measured)" if simulated and figures else ""
     tail = f": median {', '.join(figures)}{played}" if figures else ""
     return f"training figures in {found['with_figures']} of {found['logs']} logs{tail}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

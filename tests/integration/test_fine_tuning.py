@@ -76,11 +76,9 @@ def jobs(run_id: str, count: int, parameters: dict[str, Any]) -> list[dict[str, 
 
 
 @pytest.mark.parametrize("parameters", [PARAMETERS, EVERYTHING], ids=["usual", "everything else"])
-def test_the_api_server_accepts_every_field_of_the_template(
-    client: Client, run_id: str, parameters: dict[str, Any]
-) -> None:
+def test_the_api_server_accepts_every_field_of_the_template(client: Client, parameters: dict[str, Any]) -> None:
     """Strict validation refuses a field that the CRD does not know, which would otherwise be dropped silently."""
-    manifest = jobs(run_id, 1, parameters)[0]
+    manifest = jobs("default", 1, parameters)[0]
     stored = client.create(manifest, {"fieldValidation": "Strict", "dryRun": "All"})
     replicas = stored["spec"]["pytorchReplicaSpecs"]
     assert replicas["Master"]["replicas"] == 1 and replicas["Worker"]["replicas"] == parameters["pod_count"] - 1
@@ -89,13 +87,13 @@ def test_the_api_server_accepts_every_field_of_the_template(
     assert stored["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
 
 
-def test_one_pod_is_a_master_without_workers(run_id: str) -> None:
-    assert list(jobs(run_id, 1, {**PARAMETERS, "pod_count": 1})[0]["spec"]["pytorchReplicaSpecs"]) == ["Master"]
+def test_one_pod_is_a_master_without_workers() -> None:
+    assert list(jobs("default", 1, {**PARAMETERS, "pod_count": 1})[0]["spec"]["pytorchReplicaSpecs"]) == ["Master"]
 
 
-def test_played_run_times_spread_around_the_one_that_was_set(run_id: str) -> None:
+def test_played_run_times_spread_around_the_one_that_was_set() -> None:
     times = []
-    for job in jobs(run_id, 200, {**PARAMETERS, "run_seconds": 10.0}):
+    for job in jobs("default", 200, {**PARAMETERS, "run_seconds": 10.0}):
         meta = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]
         times.append(float(meta["annotations"]["perfscale.seatrial/run-seconds"]))
     assert 8 <= min(times) < 8.5 and 11.5 < max(times) <= 12 and abs(sum(times) / 200 - 10) < 0.1
@@ -156,23 +154,16 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
 
 
 def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: str, tmp_path: Path) -> None:
-    """A pod that never got a node has no log; the others' are collected all the same."""
     own = {"perfscale.seatrial/run": run_id, "perfscale.seatrial/index": "7"}
-    spec = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "such-node"}}
     meta = {"name": "waits", "namespace": run_id, "labels": own}
+    spec = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "such-node"}}
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    order = _pod_logs.Order(str(tmp_path), run_id, f"{labels.RUN}={run_id}")
+    order = _pod_logs.Order(str(tmp_path), run_id, f"{labels.RUN}={run_id}", container="another")
     result = _pod_logs.Collection(client, order).run()
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
-    assert f"log of pod {run_id}/waits: 400" in result["failed"][0]
-    assert list(tmp_path.glob("*")) == []
+    assert f"log of pod {run_id}/waits: 400" in result["failed"][0] and list(tmp_path.glob("*")) == []
 
-
-def test_what_prepare_asks_for_is_told_truly(client: Client, run_id: str) -> None:
     kinds = identity.kinds(client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"])
     assert list(kinds.values()) == [True, False, False]
-    assert identity.namespaces(client, [run_id, "default", "no-such"]) == {
-        run_id: run_id,
-        "default": "",
-        "no-such": None,
-    }
+    found = identity.namespaces(client, [run_id, "default", "no-such"])
+    assert found == {run_id: run_id, "default": "", "no-such": None}

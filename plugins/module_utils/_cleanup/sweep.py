@@ -23,6 +23,9 @@ _PARALLEL = 16
 #: Seconds that the garbage collector is given for what belongs to a deleted object, before we delete that ourselves.
 _GRACE = 15.0
 
+#: Objects, at most, that Kubernetes may help to delete by emptying their namespace.
+_FEW = 200
+
 #: Seconds between two lines that say what is waited for.
 _TELL = 5.0
 
@@ -113,12 +116,15 @@ class Sweep:
             self.say(f"deleting {plan.text(plan.counts(here))}")
             first, *others = plan.waves(here)
             self._delete_wave(first)
-            # Kubernetes begins to empty a namespace 5 s after it was told to, and from then on nothing new gets in: so
-            # it is told early. A namespace is gone only when all in it is.
-            self._delete_wave([one for wave in others for one in wave if one.kind.kind == "Namespace"])
+            told = []
+            if len(first) <= _FEW:
+                # Kubernetes begins to empty a namespace 5 s after it was told to, so it is told early. With much in it
+                # that would be emptied twice, by us and one by one by Kubernetes, each in the other's way.
+                told = [one for wave in others for one in wave if one.kind.kind == "Namespace"]
+                self._delete_wave(told)
             self._wait_gone(first, deadline, timeout)
             for wave in others:
-                self._delete_wave([one for one in wave if one.kind.kind != "Namespace"])
+                self._delete_wave([one for one in wave if one not in told])
                 self._wait_gone(wave, deadline, timeout)
         self._wait_dependents(deadline, timeout)
         self.outcome.deleted = plan.counts(self._deleted.values())
@@ -138,9 +144,13 @@ class Sweep:
         A collection's deletion is one request, but the server then deletes its objects one after the other: measured
         on a busy machine that takes five times as long, and beyond a minute the request is cut off.
         """
+        told = time.monotonic()
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            # list() makes errors of the threads come out here.
-            list(pool.map(self._delete_one, objects))
+            # Errors of the threads come out here.
+            for number, _nothing in enumerate(pool.map(self._delete_one, objects), 1):
+                if time.monotonic() - told >= _TELL:
+                    told = time.monotonic()
+                    self.say(f"sent {number} of {len(objects)} deletions")
 
     def _delete_one(self, one: Found) -> None:
         """Delete exactly the object that was seen: one of the same name made since has another uid (409)."""

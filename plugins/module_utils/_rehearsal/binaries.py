@@ -9,13 +9,14 @@ programs. A folder appears there complete or not at all, and two starters never 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -145,9 +146,8 @@ def read_entry(component: Component, folder: Path) -> Programs | None:
     return Programs(component.name, component.version, paths, sums, crds, str(entry.get("source", "cached")))
 
 
-def announce(components: list[Component], sources: Sources) -> list[str]:
-    """Say what getting the missing programs will take, one line each; nothing when nothing is missing."""
-    lacking = missing(components, sources)
+def announce(lacking: list[Component], sources: Sources) -> list[str]:
+    """Say what getting the programs of these components will take, one line each; nothing for none."""
     if not lacking:
         return []
     names = ", ".join(f"{one.name} {one.version}" for one in lacking)
@@ -164,26 +164,32 @@ def announce(components: list[Component], sources: Sources) -> list[str]:
 def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dict[str, Programs], bool]:
     """Return the programs of all components, and whether any had to be made. Raises InputError, ProcessError."""
     check_given(components, sources)
-    made = False
-    for line in announce(components, sources):
+    lacking = missing(components, sources)
+    for line in announce(lacking, sources):
         say(line)
-    found: dict[str, Programs] = {}
-    for component in components:
-        ready = _ready_made(component, sources)
-        if ready is None:
-            try:
-                if set(from_places(component, sources)) == set(component.build.binaries):
-                    _make_crds(component, sources, say)
-                else:
-                    _make(component, sources, say)
-            except (SeatrialError, OSError) as error:
-                raise ProcessError(_three_ways(component, error)) from error
-            made = True
-            ready = _ready_made(component, sources)
-        if ready is None:
-            raise ProcessError(f"{entry_of(component, sources.cache)} vanished while it was needed")
-        found[component.name] = ready
-    return found, made
+    if lacking and not sources.url:
+        with _explained(lacking[0]):
+            build.check_room(lacking, sources.cache, say)
+    for component in lacking:
+        with _explained(component):
+            if set(from_places(component, sources)) == set(component.build.binaries):
+                _make_crds(component, sources, say)
+            else:
+                _make(component, sources, say)
+    found = {one.name: _ready_made(one, sources) for one in components}
+    vanished = [name for name, programs in found.items() if programs is None]
+    if vanished:
+        raise ProcessError(f"the programs of {', '.join(vanished)} vanished from {sources.cache} in between")
+    return {name: programs for name, programs in found.items() if programs is not None}, bool(lacking)
+
+
+@contextlib.contextmanager
+def _explained(component: Component) -> Iterator[None]:
+    """Whatever goes wrong in the body ends as one error that says how else to get the programs."""
+    try:
+        yield
+    except (SeatrialError, OSError) as error:
+        raise ProcessError(_three_ways(component, error)) from error
 
 
 def _three_ways(component: Component, error: Exception) -> str:

@@ -26,7 +26,6 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     """
     toolchain = golang.find(golang.needed(component.folder), cache, say)
     build = component.build
-    _check_disk(component, toolchain, cache)
     say(f"building {component.name} {component.version} with Go {toolchain.text}")
     # Copied, so that nothing a build leaves behind (or an installed, read-only collection) gets in the way.
     work = fresh / "src"
@@ -73,17 +72,21 @@ def write_crds(wanted: list[Crds], toolchain: golang.Toolchain, target: Path, sa
     target.write_text("---" + "\n---".join(f"\n{one.strip()}\n" for one in parts), encoding="utf-8")
 
 
-def _check_disk(component: Component, toolchain: golang.Toolchain, cache: Path) -> None:
-    """Raise ProcessError when a cold build would not fit where Go keeps its caches; a warm one takes little."""
-    caches = _go_caches(toolchain, component.folder)
-    if _is_warm(component, caches.get("GOMODCACHE", "")):
-        return
+def check_room(components: list[Component], cache: Path, say: Say) -> None:
+    """Raise ProcessError when cold builds of ``components`` would not fit where Go keeps its caches.
+
+    A component whose main module Go has unpacked on this machine before counts as warm: it takes little.
+    """
+    toolchain = golang.find(max(golang.needed(one.folder) for one in components), cache, say)
+    caches = _go_caches(toolchain, components[0].folder)
+    cold = [one for one in components if not _is_warm(one, caches.get("GOMODCACHE", ""))]
+    needed = sum(one.build.disk_gib for one in cold)
     for place in {one for one in [*caches.values(), str(cache)] if one}:
         there = next(one for one in [Path(place), *Path(place).parents] if one.exists())
         free = shutil.disk_usage(there).free / GIB
-        if free < component.build.disk_gib:
+        if free < needed:
             raise ProcessError(
-                f"building {component.name} takes up to {component.build.disk_gib:.0f} GiB, {free:.1f} GiB are free"
+                f"building {', '.join(one.name for one in cold)} takes up to {needed:.0f} GiB, {free:.1f} GiB are free"
                 f" at {there}. Free some, or set GOCACHE and GOMODCACHE and rehearsal_cache_dir to a larger disk"
             )
 

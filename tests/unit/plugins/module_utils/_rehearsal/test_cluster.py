@@ -64,12 +64,14 @@ def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_not
     assert Instance(data, "tests").marker() is None
 
 
-def test_a_later_start_is_not_hindered_by_an_earlier_end(data: Path) -> None:
+def test_a_later_start_or_another_run_is_not_hindered_by_an_end(data: Path) -> None:
     cluster.absent(support.options(data), support.quiet)
     instance = Instance(data, "tests")
-    assert not instance.was_gone_since(boot_time())
+    assert instance.was_gone_since(0, "")
+    assert not instance.was_gone_since(boot_time(), "")
+    assert not instance.was_gone_since(0, "another-run")
     (data / ".tests.gone").write_text("{")
-    assert not instance.was_gone_since(0)
+    assert not instance.was_gone_since(0, "")
 
 
 def test_old_notes_of_ends_are_swept(data: Path) -> None:

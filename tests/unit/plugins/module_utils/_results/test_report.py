@@ -249,3 +249,10 @@ def test_a_directory_that_is_not_there_is_refused(tmp_path):
 def test_a_template_that_is_not_there_is_refused(made, tmp_path):
     with pytest.raises(InputError, match="report template .* does not exist"):
         work.report(str(made[0]), str(tmp_path / "none.j2"))
+
+
+def test_the_settings_of_a_point_say_how_late_is_too_late(small, tmp_path, definitions):
+    def strict(top):
+        _files.write_yaml(top / "points" / "000" / "settings.yml", {"workload_max_lateness": 0.000001})
+
+    assert "INVALID 99 % of 2 workloads were sent at most" in again(small, tmp_path, definitions, strict).words

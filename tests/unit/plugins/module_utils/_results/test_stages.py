@@ -58,6 +58,12 @@ def test_simulated_is_who_writes_not_who_waits():
     assert not found["running"].simulated
 
 
+def test_a_played_writer_that_is_not_watched_shows_in_what_waits_for_it():
+    found = stages({"PyTorchJob": STAGES["PyTorchJob"]})
+    assert found["succeeded"].simulated
+    assert not found["created"].simulated
+
+
 def test_a_need_that_another_need_implies_is_dropped():
     kinds = {
         "Job": {
