@@ -17,7 +17,8 @@ def main() -> int:
         place = Path(folder)
         collection = install(build(place), place)
         site = next(VENV.glob("lib/python*/site-packages/ansible_collections")).parent
-        env = quiet_environment(ANSIBLE_COLLECTIONS_PATH=f"{place}:{site}", ANSIBLE_HOME=f"{place}/home")
+        # It leaves a log in the home folder, whatever one asks for.
+        env = quiet_environment(ANSIBLE_COLLECTIONS_PATH=f"{place}:{site}", HOME=folder)
         command = [str(VENV / "bin" / "antsibull-docs"), "lint-collection-docs", "--plugin-docs", "--skip-rstcheck"]
         done = subprocess.run([*command, str(collection)], env=env, cwd=place, stdin=subprocess.DEVNULL, timeout=240)
         say(f"antsibull-docs ended with {done.returncode}")

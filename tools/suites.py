@@ -178,8 +178,8 @@ def install(name: str, long: bool) -> Count:
 
 
 def integration(name: str, long: bool) -> Count:
-    """Against a real control plane."""
-    return pytest(name, ["tests/integration"], "--durations=10", limit=3000)
+    """Against real control planes: two workers with one each, since most of the time is waiting."""
+    return pytest(name, ["tests/integration"], "-n", "2", "--dist", "loadfile", "--durations=10", limit=3000)
 
 
 def long_tests(name: str, long: bool) -> Count:

@@ -17,7 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import SettingsError, expand, names_of
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_text import mark
 
-TAG_WORDS = ("all", "always", "never", "tagged", "untagged")
+#: Ansible's own words, and what Molecule skips whatever is run.
+TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule-notest")
 
 
 def raw(value: Any) -> Any:

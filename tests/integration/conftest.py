@@ -34,8 +34,9 @@ def rehearsal_folder(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def rehearsal(rehearsal_folder: Path) -> support.Rehearsal:
-    """The one rehearsal cluster of this test run. Tests share it: use a namespace and a run id of your own."""
-    info = cluster.present(support.options(rehearsal_folder), print)
+    """The rehearsal cluster of a worker. Its tests share it: use a namespace and a run id of your own."""
+    name = f"tests-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
+    info = cluster.present(support.options(rehearsal_folder, name), print)
     return support.Rehearsal(info["kubeconfig"], info)
 
 
