@@ -125,32 +125,41 @@ def test_a_wrong_choice_is_one_error_and_leaves_no_record(
     assert not (lab.run_dir / "cluster.yml").exists()
 
 
-def test_only_the_runs_own_instance_is_given_back_when_asked_also_after_a_crash(lab: Lab) -> None:
-    """One instance through all of it: kept, then another run's, then the run's own after a crash while acquiring.
+def test_a_crash_while_acquiring_is_made_good_by_release_and_somebody_elses_instance_stays(lab: Lab) -> None:
+    """cluster.yml says ``acquiring`` and nothing more: whose the instance is only it knows itself."""
+    data = ["-e", f"rehearsal_data_dir={lab.folder}/data"]
+    up = ["-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=0"]
+    assert lab.run("acquire", *data, *up).code == 0
+    taken = lab.clusters["sutest"]
+    assert taken["owned"] is True and taken["name"] == RUN_ID and Path(taken["data_dir"]).is_dir()
 
-    cluster.yml says ``acquiring`` then and nothing more: whose the instance is only it knows itself.
-    """
-    words = ["-e", f"rehearsal_data_dir={lab.folder}/data", "-e", "cluster_keep=true"]
-    done = lab.run("acquire,release", *words, "-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=0")
-    assert done.code == 0, done.output
-    kept = lab.clusters["sutest"]
-    assert kept["state"] == "acquired" and kept["owned"] is True and kept["name"] == RUN_ID
-    assert f"export KUBECONFIG={kept['kubeconfig']}" in done.flat()
-
-    # Who asks for the release by its tag gets it, whatever cluster_keep says.
-    lab.play.write_text(PLAY.replace("  tasks:", "  tags: [release]\n  tasks:"), encoding="utf-8")
-    words += ["--tags", "release"]
-    marker = Path(kept["data_dir"]) / "instance.json"
-    begun = {"provider": "rehearsal", "name": RUN_ID, "state": "acquiring", "owned": False}
-    begun |= {"simulated": True, "simulated_writers": ["node"]}
-    for owner, stays in (("c-another", True), (RUN_ID, False)):
-        _files.write_json(marker, {**_files.read_json(marker), "owner": owner})
-        document = {"schema": "cluster/1", "clusters": {"sutest": begun, "driver": begun}}
-        _files.write_yaml(lab.run_dir / "cluster.yml", document)
-        done = lab.run("release", *words)
+    for instance_of, stays in (("c-another", True), (RUN_ID, False)):
+        marker = Path(taken["data_dir"]) / "instance.json"
+        content = _files.read_json(marker)
+        _files.write_json(marker, {**content, "owner": instance_of})
+        begun = {"provider": "rehearsal", "name": RUN_ID, "state": "acquiring", "owned": False}
+        begun |= {"simulated": False, "simulated_writers": []}
+        _files.write_yaml(
+            lab.run_dir / "cluster.yml", {"schema": "cluster/1", "clusters": {"sutest": begun, "driver": begun}}
+        )
+        done = lab.run("release", *data)
         assert done.code == 0, done.output
-        assert marker.exists() is stays
+        assert Path(taken["data_dir"]).exists() is stays
         assert ("is of run c-another and stays" in done.flat()) is stays
         assert lab.clusters["sutest"]["state"] == "released"
-    assert lab.run("release", *words).code == 0, "a second release has nothing to do"
+    assert lab.run("release", *data).code == 0, "a second release has nothing to do"
     assert not list((lab.folder / "data").glob("[!.]*"))
+
+
+def test_a_kept_cluster_stays_until_its_release_is_asked_for(lab: Lab) -> None:
+    words = ["-e", f"rehearsal_data_dir={lab.folder}/data", "-e", "cluster_keep=true"]
+    up = ["-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=0"]
+    done = lab.run("acquire,release", *words, *up)
+    assert done.code == 0, done.output
+    record = lab.clusters["sutest"]
+    assert record["state"] == "acquired" and Path(record["data_dir"]).is_dir()
+    assert f"export KUBECONFIG={record['kubeconfig']}" in done.flat()
+    lab.play.write_text(PLAY.replace("  tasks:", "  tags: [release]\n  tasks:"), encoding="utf-8")
+    done = lab.run("release", *words, "--tags", "release")
+    assert done.code == 0 and lab.clusters["sutest"]["state"] == "released", done.output
+    assert not Path(record["data_dir"]).exists()

@@ -9,6 +9,7 @@ them without a copy.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from array import array
@@ -111,43 +112,39 @@ def write(table: Table, folder: Path) -> None:
 def _write_csv(table: Table, path: Path) -> None:
     """Write the table with times relative to the start of the load, in seconds; ``start_epoch`` says when that was."""
     names = [one["name"] for one in table.stages]
+    start = float(table.header["start"])
     first = ["index", "name", "kind", "template", "outcome", "censored", "attempts", "pods", "gpus", "start_epoch"]
     sides = [side for name in names for side in (f"{name}_earliest_s", f"{name}_latest_s")]
+    columns = [table.moments[name] for name in MOMENTS]
+    for name in names:
+        columns += [table.earliest[name], table.latest[name]]
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
-            stream.write(",".join([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"]) + "\n")
-            stream.writelines(_csv_rows(table, names))
+            out = csv.writer(stream, lineterminator="\n")
+            out.writerow([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"])
+            epoch = f"{start:.6f}"
+            for row in range(len(table)):
+                out.writerow(
+                    [
+                        table.index[row],
+                        table.name[row],
+                        table.kind[row],
+                        table.template[row],
+                        table.outcome[row],
+                        "true" if table.censored[row] else "false",
+                        table.attempts[row],
+                        table.pods[row],
+                        f"{table.gpus[row]:g}",
+                        epoch,
+                        *["" if (value := one[row]) != value else f"{value - start:.6f}" for one in columns],
+                        "; ".join(table.contradictions.get(row, ())),
+                    ]
+                )
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _csv_rows(table: Table, names: list[str]) -> Iterator[str]:
-    """Yield the lines. All times of a row are written at once, which is several times as fast as one by one."""
-    import numpy
-
-    start = float(table.header["start"])
-    columns = [table.moments[name] for name in MOMENTS]
-    for name in names:
-        columns += [table.earliest[name], table.latest[name]]
-    times = numpy.column_stack([numpy.frombuffer(one) for one in columns]) - start if len(table) else ()
-    form = ",".join(["%.6f"] * len(columns))
-    for row, values in enumerate(times):
-        texts = ",".join(_field(one[row]) for one in (table.name, table.kind, table.template, table.outcome))
-        censored = "true" if table.censored[row] else "false"
-        counts = f"{table.attempts[row]},{table.pods[row]},{table.gpus[row]:g},{start:.6f}"
-        moments = (form % tuple(values.tolist())).replace("nan", "")
-        told = _field("; ".join(table.contradictions.get(row, ())))
-        yield f"{table.index[row]},{texts},{censored},{counts},{moments},{told}\n"
-
-
-def _field(text: str) -> str:
-    """Return a text as a field of CSV, in quotes where it needs them (RFC 4180)."""
-    if any(letter in text for letter in ',"\r\n'):
-        return '"' + text.replace('"', '""') + '"'
-    return text
 
 
 def read(path: Path) -> Table:

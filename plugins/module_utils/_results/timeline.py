@@ -128,7 +128,12 @@ class Builder:
     def build(self) -> Table:
         """Return the table."""
         self._take_ledger()
-        self._take_events()
+        last = self.table.header["end"]
+        for received, event in files.events(self.inputs):
+            self._take(received, event)
+            last = max(last, received)
+        if self.inputs.ended is None:
+            self.table.header["end"] = last
         self._finish()
         return self.table
 
@@ -162,47 +167,39 @@ class Builder:
         self.table.earliest[stage][row] = earliest
         self.table.latest[stage][row] = latest
 
-    def _take_events(self) -> None:
-        """Go through the events once. A hundred thousand workloads have a million of them: names are local here."""
-        row_of_uid, lives, last_watched = self.row_of_uid, self.lives, self.last_watched
-        uids, own_kinds, definitions = self.table.uid, self.own, self.by_definition
-        last: float = self.table.header["end"]
-        for received, event in files.events(self.inputs):
-            kind, uid = event["kind"], event["uid"]
-            row = row_of_uid.get(uid)
+    def _take(self, received: float, event: dict[str, Any]) -> None:
+        kind, uid = event["kind"], event["uid"]
+        row = self.row_of_uid.get(uid)
+        if row is None:
+            row = self._row(event)
             if row is None:
-                row = self._row(event)
-                if row is None:
-                    continue
-            own = kind in own_kinds and uids[row] == uid
-            place = (kind, event["namespace"])
-            name = (place, event["name"])
-            life = lives.get(name)
-            if life is None:
-                life = lives[name] = [0, 0]
-                if not own:
-                    self._join(kind, row, event)
-            at = version(event["resource_version"])
-            known = definitions.get(kind)
-            for defined, value in event["values"].items() if known else ():
-                if not value or defined not in known or life[0] & known[defined][0]:
-                    continue
-                bit, ways = known[defined]
-                life[0] |= bit
+                return
+        own = kind in self.own and self.table.uid[row] == uid
+        place = (kind, event["namespace"])
+        life = self.lives.get((place, event["name"]))
+        if life is None:
+            life = self.lives[place, event["name"]] = [0, 0]
+            if not own:
+                self._join(kind, row, event)
+        at = version(event["resource_version"])
+        known = self.by_definition.get(kind)
+        if known:
+            seen = life[0]
+            told = [known[name] for name, value in event["values"].items() if value and name in known]
+            fresh = [one for one in told if not seen & one[0]]
+            if fresh:
                 earliest, latest = self._bounds(received, event, at, life[1], row)
-                for way in ways:
-                    way.reach(row, earliest, latest)
-            if own:
-                self._own(row, event)
-            if at is not None:
-                if at > life[1]:
-                    life[1] = at
-                if event["how"] == "watch":
-                    last_watched[place] = at
-            if received > last:
-                last = received
-        if self.inputs.ended is None:
-            self.table.header["end"] = last
+                for bit, ways in fresh:
+                    life[0] |= bit
+                    for way in ways:
+                        way.reach(row, earliest, latest)
+        if own:
+            self._own(row, event)
+        if at is not None:
+            if at > life[1]:
+                life[1] = at
+            if event["how"] == "watch":
+                self.last_watched[place] = at
 
     def _own(self, row: int, event: dict[str, Any]) -> None:
         self.seen_own.add(row)
