@@ -63,7 +63,7 @@ def read_junit(path: Path, count: Count) -> None:
         if case.find("failure") is not None or case.find("error") is not None:
             count.fail(name)
         elif skipped is not None:
-            count.skip(skipped.get("message", "no reason given"))
+            count.skip(skipped.get("message") or f"{name}: {skipped.text or 'no reason given'}")
         else:
             count.passed += 1
 

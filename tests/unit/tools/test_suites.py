@@ -13,6 +13,7 @@ JUNIT = """<?xml version="1.0"?>
   <testcase classname="a" name="breaks"><error message="no"/></testcase>
   <testcase classname="a" name="waits"><skipped message="no chromium here"/></testcase>
   <testcase classname="a" name="waits_too"><skipped message="no chromium here"/></testcase>
+  <testcase classname="b" name="empty"><skipped>No tests applicable.</skipped></testcase>
 </testsuite></testsuites>
 """
 
@@ -21,9 +22,9 @@ def test_each_kind_of_result_is_counted_and_named(tmp_path):
     (tmp_path / "x.xml").write_text(JUNIT)
     count = suites.Count()
     suites.read_junit(tmp_path / "x.xml", count)
-    assert (count.passed, count.failed, count.skipped) == (1, 2, 2)
+    assert (count.passed, count.failed, count.skipped) == (1, 2, 3)
     assert count.failures == ["a::fails", "a::breaks"]
-    assert count.reasons == ["no chromium here"]
+    assert count.reasons == ["no chromium here", "b::empty: No tests applicable."]
 
 
 def run(monkeypatch, tmp_path, capsys, **functions):
