@@ -109,7 +109,7 @@ class Collection:
         """Return the module's result. A log that can't be had is an ``error`` of its pod, not of the call."""
         order = self.order
         if order.which == "none":
-            return {"changed": False, "pods": [], "found": 0, "collected": 0, "left_out": 0, "failed": []}
+            return {"changed": False, "pods": [], "found": 0, "collected": 0, "left_out": 0, "unread": []}
         listed = self.client.list(self.client.kind("v1", "Pod"), order.namespace, order.selector)[0]
         pods = [Pod.of(item) for item in listed]
         chosen, left_out = choose(pods, order.which, order.maximum)
@@ -120,14 +120,14 @@ class Collection:
             raise InputError(f"dest {folder} can't be made: {error.strerror}") from error
         with ThreadPoolExecutor(max(1, order.parallel)) as pool:
             rows = list(pool.map(lambda pod: self._one(pod, folder / file_name(pod, chosen), len(chosen)), chosen))
-        failed = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
+        unread = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         return {
             "changed": self._changed,
             "pods": rows,
             "found": len(pods),
-            "collected": len(rows) - len(failed),
+            "collected": len(rows) - len(unread),
             "left_out": left_out,
-            "failed": failed,
+            "unread": unread,
         }
 
     def _one(self, pod: Pod, path: Path, of: int) -> dict[str, Any]:
@@ -179,6 +179,6 @@ def text(result: Mapping[str, Any]) -> str:
     parts = [f"{result['collected']} of {result['found']} pods' logs collected"]
     if result["left_out"]:
         parts.append(f"{result['left_out']} left out by the maximum")
-    if result["failed"]:
-        parts.append(f"{len(result['failed'])} failed, first: {result['failed'][0]}")
+    if result["unread"]:
+        parts.append(f"{len(result['unread'])} could not be read, first: {result['unread'][0]}")
     return ", ".join(parts)

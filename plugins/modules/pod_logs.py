@@ -124,7 +124,7 @@ left_out:
   description: How many logs were wanted but are beyond O(maximum).
   returned: success
   type: int
-failed:
+unread:
   description: Pods whose log could not be had, with the reason.
   returned: success
   type: list
@@ -172,7 +172,8 @@ def main() -> None:
         text = _pod_logs.text(result)
         if given["which"] != "none":
             say(text)
-        return {"summary": text, **result}
+        # A log that can't be had takes its figures along (n of N shows it); the jobs themselves were judged before.
+        return {"summary": text, **({"warnings": [text]} if result["unread"] else {}), **result}
 
     _module.run(module, work)
 

@@ -132,7 +132,7 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     masters = f"{labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
     logs = _pod_logs.Order(str(tmp_path / "logs"), run_id, masters, container="pytorch")
     result = _pod_logs.Collection(client, logs).run()
-    assert result["failed"] == [] and result["collected"] == result["found"] == 3 and result["changed"]
+    assert result["unread"] == [] and result["collected"] == result["found"] == 3 and result["changed"]
     assert [(one["index"], one["workload"], one["phase"]) for one in result["pods"]] == [
         (0, f"{run_id}-001-0", "Succeeded"),
         (1, f"{run_id}-001-1", "Succeeded"),
@@ -161,7 +161,7 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     order = _pod_logs.Order(str(tmp_path), run_id, f"{labels.RUN}={run_id}", container="another")
     result = _pod_logs.Collection(client, order).run()
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
-    assert f"log of pod {run_id}/waits: 400" in result["failed"][0] and list(tmp_path.glob("*")) == []
+    assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 
     kinds = identity.kinds(client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"])
     assert list(kinds.values()) == [True, False, False]

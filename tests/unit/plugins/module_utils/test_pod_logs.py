@@ -62,7 +62,7 @@ def test_no_selector_is_not_all_pods_of_the_cluster() -> None:
 
 
 def test_the_sentence_names_the_first_failure() -> None:
-    result = {"found": 5, "collected": 2, "left_out": 2, "failed": ["w-1: 404 NotFound"]}
+    result = {"found": 5, "collected": 2, "left_out": 2, "unread": ["w-1: 404 NotFound"]}
     assert _pod_logs.text(result) == (
-        "2 of 5 pods' logs collected, 2 left out by the maximum, 1 failed, first: w-1: 404 NotFound"
+        "2 of 5 pods' logs collected, 2 left out by the maximum, 1 could not be read, first: w-1: 404 NotFound"
     )
