@@ -196,19 +196,20 @@ def bench(name: str, long: bool) -> Count:
 
 
 Suite = Callable[[str, bool], Count]
-FAST: dict[str, Suite] = {
+FAST: dict[str, Suite] = {  # of those that run side by side the longest first
+    "molecule": molecule,
     "sanity": sanity_suite,
     "lint": lint,
     "unit": unit,
     "integration": integration,
-    "molecule": molecule,
     "install": install,
 }
 LONG: dict[str, Suite] = {"sanity": sanity_suite, "long": long_tests}
 BENCH: dict[str, Suite] = {"bench": bench}
 
-#: These only compute, so two of them run at a time. The others measure and wait, and have the machine to themselves.
-BESIDE = frozenset({"sanity", "lint", "unit"})
+#: These compute, or wait for what they don't measure: two of them run at a time. The others judge lateness and start
+#: whole runs, and have the machine to themselves.
+BESIDE = frozenset({"molecule", "sanity", "lint", "unit"})
 
 #: These start rehearsal clusters.
 CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench"})
@@ -240,7 +241,7 @@ def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:
 
 
 def run_all(suites: dict[str, Suite], long: bool) -> dict[str, tuple[Count, float]]:
-    """Run the suites that only compute two at a time, then the others one by one."""
+    """Run the suites that bear company two at a time, then the others one by one."""
     results: dict[str, tuple[Count, float]] = {}
     beside = [name for name in suites if name in BESIDE]
     with ThreadPoolExecutor(max_workers=2) as pool:
