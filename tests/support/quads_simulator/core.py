@@ -43,6 +43,8 @@ class Simulator:
         self.inventories: dict[str, str] = {}
         self.inventory_at = self.clock.now()
         self.ticket = self.config.next_ticket
+        #: The lowest number that the next schedule may get: a number that was drawn is never given out again.
+        self.schedules_from = 1
         self.log: list[tuple[str, str, int]] = []
         self.lock = threading.Lock()
         #: What happens between the check and the insert of a schedule; by default others are served for a while.
@@ -75,6 +77,14 @@ class Simulator:
             answer.headers["Date"] = rfc1123(self.clock.now())
             self.log.append((request.method, request.target, answer.status))
             return answer
+
+    def date(self) -> str:
+        """The header Date of an answer that is sent now."""
+        return rfc1123(self.clock.now())
+
+    def answer_now(self, request: Request) -> None:
+        """Carry out a request whose answer nobody waits for."""
+        self._answer(request)
 
     def _injected(self, request: Request) -> Answer | None:
         for rule in self.faults.answers:
@@ -148,7 +158,8 @@ class Simulator:
     def insert(self, assignment: Assignment, host: str, start: float, end: float) -> Schedule:
         """Add a schedule, asking nobody."""
         now = self.clock.now()
-        row = Schedule(max(self.schedules, default=0) + 1, assignment, host, start, end, now)
+        number = max(max(self.schedules, default=0) + 1, self.schedules_from)
+        row = Schedule(number, assignment, host, start, end, now)
         self.schedules[row.id] = row
         return row
 
