@@ -108,7 +108,7 @@ class Acquisition:
                 self.say(f"took {self.parts[number].cloud}, assignment {self.parts[number].id}")
         lease = self._read()
         for _round in range(ROUNDS):
-            if sum(self._fill(number, lease) for number in self.parts):
+            if self._fill(lease):
                 lease = self._read()
                 continue
             self.client.pause(SECOND_LOOK)
@@ -122,21 +122,24 @@ class Acquisition:
 
     # hosts
 
-    def _fill(self, number: int, lease: Lease) -> int:
-        """Ask for the hosts that a part lacks; return how many were given."""
-        part = next(one for one in lease.parts if one.assignment.id == self.parts[number].id)
-        mine = [host for host in part.hosts if host not in lease.lost_hosts]
+    def _fill(self, lease: Lease) -> int:
+        """Ask for the hosts that each part lacks; return how many were given."""
         for host in lease.lost_hosts:
             self._reject(host, "another tenant's earlier schedule has it")
-        need = self.order.sizes[number - 1] - len(mine)
+        lack = {}
+        for part in lease.parts:
+            number = next(number for number, one in self.parts.items() if one.id == part.assignment.id)
+            mine = [host for host in part.hosts if host not in lease.lost_hosts]
+            lack[number] = self.order.sizes[number - 1] - len(mine) if number not in self.full else 0
+        if not any(need > 0 for need in lack.values()):
+            return 0
         got = 0
-        if need > 0 and number not in self.full:
-            for host in self._candidates(lease):
-                if got == need or number in self.full:
-                    break
-                if self._belongs(host, number) and host not in self.rejected and self._ask(number, host):
-                    got += 1
-                    self.say(f"took {host}")
+        for host in self._candidates(lease):
+            number = next((one for one in lack if lack[one] > 0 and self._belongs(host, one)), 0)
+            if number and number not in self.full and self._ask(number, host):
+                self.say(f"took {host}")
+                lack[number] -= 1
+                got += 1
         return got
 
     def _belongs(self, host: str, number: int) -> bool:

@@ -89,7 +89,9 @@ class Client:
     # time
 
     def server_now(self) -> float:
-        """Return the server's time in epoch seconds, UTC, from the Date of its last answer."""
+        """Return the server's time in epoch seconds, UTC, from the Date of its last answer; ask when there is none."""
+        if self._skew is None:
+            self.version()
         return self.timing.wall() + (self._skew or 0.0)
 
     def learn_offset(self, written: str, date: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from quads_simulator.state import Assignment, Schedule
+from quads_simulator.state import Schedule
 
 if TYPE_CHECKING:
     from quads_simulator.core import Simulator
@@ -15,8 +15,10 @@ def run(simulator: Simulator) -> None:
     """Bring the lab up to the clock's moment."""
     now = simulator.clock.now()
     _expire(simulator, now)
-    _move(simulator, now)
-    _validate(simulator, now)
+    if simulator.schedules:
+        held = holders(simulator, now)
+        _move(simulator, now, held)
+        _validate(simulator, now, held)
     if now - simulator.inventory_at >= simulator.config.inventory_period:
         write_inventories(simulator)
 
@@ -29,20 +31,18 @@ def _expire(simulator: Simulator, now: float) -> None:
             one.active = False
 
 
-def holder(simulator: Simulator, host: str, now: float) -> Schedule | None:
-    """Return the schedule that has the host now: of two, the earlier one."""
-    rows = [row for row in simulator.schedules.values() if row.host == host and row.current(now)]
-    return min(rows, key=lambda row: row.id, default=None)
+def holders(simulator: Simulator, now: float) -> dict[str, Schedule]:
+    """Return host -> the schedule that has it now: of two, the earlier one."""
+    rows = sorted((row for row in simulator.schedules.values() if row.current(now)), key=lambda row: -row.id)
+    return {row.host: row for row in rows}
 
 
-def _move(simulator: Simulator, now: float) -> None:
-    for host in simulator.hosts.values():
-        row = holder(simulator, host["name"], now)
+def _move(simulator: Simulator, now: float, held: dict[str, Schedule]) -> None:
+    for name, host in simulator.hosts.items():
+        row = held.get(name)
         wanted = row.assignment.cloud if row else host["default_cloud"]["name"]
-        since = row.start if row else 0.0
+        since = row.start if row else simulator.released_at.get(name, 0.0)
         if host["cloud"]["name"] == wanted or now < since + simulator.config.move_delay:
-            continue
-        if not row and now < simulator.released_at.get(host["name"], 0.0) + simulator.config.move_delay:
             continue
         host["cloud"] = simulator.clouds[wanted]
         host["cloud_id"] = host["cloud"]["id"]
@@ -51,28 +51,18 @@ def _move(simulator: Simulator, now: float) -> None:
             row.assignment.validated = False  # a host that joins takes the cloud back to unvalidated
 
 
-def _rows(simulator: Simulator, one: Assignment, now: float) -> list[Schedule]:
-    return [row for row in simulator.schedules.values() if row.assignment is one and row.current(now)]
-
-
-def _validate(simulator: Simulator, now: float) -> None:
+def _validate(simulator: Simulator, now: float, held: dict[str, Schedule]) -> None:
     for one in simulator.assignments.values():
-        rows = _rows(simulator, one, now)
-        moved = [row for row in rows if simulator.hosts[row.host]["cloud"]["name"] == one.cloud]
         # A host that another tenant holds by an earlier schedule never arrives.
-        awaited = [row for row in rows if holder(simulator, row.host, now) is row]
-        if not one.active or not rows or one.validated or len(moved) < len(awaited):
+        hosts = [simulator.hosts[name] for name, row in held.items() if row.assignment is one]
+        if not one.active or not hosts or any(host["cloud"]["name"] != one.cloud for host in hosts):
             continue
         if not one.provisioned:
             one.provisioned, one.provisioned_at = True, now
-        broken = [row.host for row in awaited if row.host in simulator.faults.broken]
-        if not one.wipe or now >= one.provisioned_at + simulator.config.validate_delay and not broken:
-            one.validated = True
-        for row in awaited:
-            if one.validated or (
-                now >= one.provisioned_at + simulator.config.validate_delay and row.host not in broken
-            ):
-                simulator.hosts[row.host]["validated"] = True
+        done = not one.wipe or now >= one.provisioned_at + simulator.config.validate_delay
+        for host in hosts:
+            host["validated"] = host["validated"] or (done and host["name"] not in simulator.faults.broken)
+        one.validated = one.validated or not one.wipe or all(host["validated"] for host in hosts)
 
 
 def write_inventories(simulator: Simulator) -> None:

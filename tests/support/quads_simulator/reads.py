@@ -185,9 +185,9 @@ def moves(simulator: Simulator, request: Request) -> Answer:
     """GET /moves: hosts that are not yet where their schedule wants them."""
     now = simulator.clock.now()
     found = []
-    for name, one in simulator.hosts.items():
-        row = cron.holder(simulator, name, now)
-        if row and one["cloud"]["name"] != row.assignment.cloud:
+    for name, row in sorted(cron.holders(simulator, now).items()):
+        one = simulator.hosts[name]
+        if one["cloud"]["name"] != row.assignment.cloud:
             found.append({"current": one["cloud"]["name"], "host": name, "new": row.assignment.cloud})
     return answers.data(found)
 

@@ -17,6 +17,8 @@ from quads_simulator.state import Assignment
 #: How long (s) one exchange takes.
 TRIP = 0.05
 RIVAL = "rival"
+#: What a request asks for, as faults name it.
+WHATS = {("POST", "assignments"): "create", ("POST", "schedules"): "schedule", ("POST", "login"): "login"}
 
 
 class Killed(BaseException):
@@ -33,18 +35,22 @@ class Fault:
 
 @dataclass
 class Wire:
-    """Sends calls to a simulator. ``faults``: number of the request, from 0 -> fault."""
+    """Sends calls to a simulator. ``faults``: (what is asked, how often before, from 0) -> fault."""
 
     simulator: Simulator
-    faults: Mapping[int, Fault] = field(default_factory=dict)
+    faults: Mapping[tuple[str, int], Fault] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
     dead: bool = False
 
     def __call__(self, call: Call) -> Reply:
         """Be a Send."""
         if self.dead:
             raise Killed
-        fault = self.faults.get(len(self.calls), Fault("none"))
+        what = WHATS.get((call.method, urlsplit(call.url).path.removeprefix(API).split("/")[1]), "read")
+        what = "terminate" if "/terminate/" in call.url else what
+        fault = self.faults.get((what, self.counts.get(what, 0)), Fault("none"))
+        self.counts[what] = self.counts.get(what, 0) + 1
         self.calls.append(call)
         self.simulator.clock.advance(TRIP)
         return getattr(self, f"_{fault.kind}")(call, fault.value)
