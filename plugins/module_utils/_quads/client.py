@@ -79,6 +79,7 @@ class Client:
         self.timing = timing or Timing()
         #: Clocks that no signal cuts short, for giving back.
         self._calm: Timing | None = None
+        self._check: Callable[[], None] = lambda: None
         self.say = say or (lambda _text: None)
         self._send = send
         self._token = account.api_token
@@ -103,6 +104,7 @@ class Client:
     # sending
 
     def _exchange(self, call: Call) -> Reply:
+        self._check()
         reply = self._send(call)
         if reply.date is not None:
             self._skew = reply.date - self.timing.wall()
@@ -333,6 +335,10 @@ class Client:
             return reply if reply.status == 200 else None
         raise self._refusal(f"GET {url}", reply)
 
+    def heed(self, timing: Timing, check: Callable[[], None]) -> None:
+        """Go by clocks that a signal cuts short; ``check`` raises when one came, and is asked before each request."""
+        self._calm, self.timing, self._check = self.timing, timing, check
+
     def undisturbed(self) -> None:
-        """Go on without heeding interrupts: what was taken is being given back."""
-        self.timing = self._calm or self.timing
+        """Go on without heeding signals: what was taken is being given back."""
+        self.timing, self._check = self._calm or self.timing, lambda: None

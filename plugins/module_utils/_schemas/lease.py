@@ -28,7 +28,7 @@ LEASE: dict[str, dict[str, Any]] = {
             # asking: something may be held, and not all of it is known
             "state": {"enum": ["asking", "held", "adopted", "released"]},
             "adopted": TRUTH,
-            # The request for a cloud that was sent and got no answer yet: at as in the mark, sent by the server's clock.
+            # The request for a cloud that got no answer yet: at as in the mark, sent by the server's clock.
             "pending": {
                 "anyOf": [record({"part": COUNT, "at": COUNT, "sent": {"type": "number"}}), {"type": "null"}],
             },

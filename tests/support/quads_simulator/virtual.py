@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Account, Client, Timing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Call, NoAnswer, Reply
+
 from quads_simulator import answers
 from quads_simulator.answers import Request
 from quads_simulator.core import API, Simulator

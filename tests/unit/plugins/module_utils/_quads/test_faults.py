@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquired, Acquisition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
