@@ -119,7 +119,6 @@ def main() -> None:
             "gather_metadata": {"type": "bool", "default": False},
             **options.OPTIONS,
         },
-        **options.RULES,
         supports_check_mode=True,
     )
 

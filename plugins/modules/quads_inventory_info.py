@@ -137,7 +137,7 @@ def main() -> None:
             "lease_file": {"type": "path"},
             **options.OPTIONS,
         },
-        mutually_exclusive=[*options.RULES["mutually_exclusive"], ("lease_id", "assignment_id", "cloud")],
+        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
         required_one_of=[("lease_id", "assignment_id", "cloud")],
         supports_check_mode=True,
     )

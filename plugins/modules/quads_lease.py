@@ -296,7 +296,6 @@ def main() -> None:
             ("state", "present", ["lease_id"]),
             ("state", "absent", ["lease_id", "assignment_id", "older_than"], True),
         ],
-        **options.RULES,
         supports_check_mode=True,
     )
 

@@ -88,7 +88,7 @@ def main() -> None:
             "active": {"type": "bool", "default": True},
             **options.OPTIONS,
         },
-        mutually_exclusive=[*options.RULES["mutually_exclusive"], ("lease_id", "assignment_id", "cloud")],
+        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
         required_one_of=[("lease_id", "assignment_id", "cloud", "owner")],
         supports_check_mode=True,
     )

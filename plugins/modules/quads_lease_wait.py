@@ -128,7 +128,7 @@ def main() -> None:
             **_module.STEP_OPTIONS,
             **_module.PROGRESS_OPTIONS,
         },
-        mutually_exclusive=[*options.RULES["mutually_exclusive"], ("lease_id", "assignment_id", "cloud")],
+        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
         required_one_of=[("lease_id", "assignment_id", "cloud")],
         supports_check_mode=True,
     )

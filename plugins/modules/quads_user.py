@@ -62,7 +62,6 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present"], "default": "present"},
             **options.OPTIONS,
         },
-        **options.RULES,
         supports_check_mode=True,
     )
 

@@ -310,7 +310,7 @@ class Acquisition:
         error.facts = facts  # type: ignore[attr-defined]
         facts.setdefault("rejected_hosts", self._rejections())
         if self.in_use or not self.order.rollback:
-            facts["held"] = bool(self.parts)
+            facts.update(held=bool(self.parts), in_use=self.in_use)
             return
         self.client.undisturbed()
         try:

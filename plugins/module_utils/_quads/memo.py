@@ -113,11 +113,16 @@ class Memo:
         """Change the record and the file."""
         import time
 
+        import yaml
+
         before = {**self.known}
         self.known.update(values)
         if self.path and ({**self.known, "updated": ""} != {**before, "updated": ""} or not self.path.exists()):
             self.known["updated"] = stamp(time.time())
-            _files.write_yaml(self.path, self.known, "lease/1", HEAD)
+            _files.check("lease/1", self.known)
+            # The command stays on one line, to be copied.
+            text = yaml.safe_dump(_files.plain(self.known), sort_keys=False, width=10_000)
+            _files.replace_text(self.path, f"---\n# {HEAD}\n{text}")
 
 
 def read(path: str | Path | None) -> dict[str, Any]:

@@ -28,14 +28,13 @@ OPTIONS: dict[str, Any] = {
     "utc_offset": {"type": "int"},
 }
 
-#: Further arguments of AnsibleModule that go with them.
-RULES: dict[str, Any] = {"mutually_exclusive": [("password", "api_token")]}
-
 
 def account(options: Mapping[str, Any], secret: bool) -> Account:
     """Return who asks, checked. secret: credentials are needed. Raises InputError before a request is sent."""
     base_url(options["api_url"])
     username = options.get("username") or ""
+    if options.get("password") and options.get("api_token"):
+        raise InputError("password and api_token are both given: one of them is enough")
     if secret and not (options.get("password") or options.get("api_token")):
         raise InputError(
             "taking and giving back machines needs credentials: give password, or api_token where the server knows "
