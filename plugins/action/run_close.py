@@ -38,11 +38,12 @@ class ActionModule(SeatrialAction):
         began = run_record.started_of_process(os.getppid())
         split = summary.split(time.time() - began, run_dirs.timings(directory, began))
         clusters = run_dirs.read_optional(directory / "cluster.yml").get("clusters") or {}
+        lease = run_dirs.read_optional(directory / "lease.yml")
 
         def edit(record: dict[str, Any]) -> None:
             close_running(record["phases"], "passed")
             record["clusters"] = clusters
-            record["held"] = summary.held(record)
+            record["held"] = summary.held(record, lease)
             record["split"] = split
             record["ended"] = stamp()
             record["status"] = summary.status(record, failures)

@@ -34,8 +34,8 @@ def split_line(parts: Mapping[str, float]) -> str:
     return f"{parts['total']:.1f} s = " + " + ".join([*named, f"Ansible itself {parts['ansible']:.1f}"])
 
 
-def held(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the run still holds: clusters that it owns, objects that were not cleaned up."""
+def held(record: Mapping[str, Any], lease: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return what the run still holds: clusters that it owns, objects that were not cleaned up, a lease of machines."""
     found: list[dict[str, Any]] = []
     seen: set[str] = set()
     for cluster in record["clusters"].values():
@@ -49,6 +49,10 @@ def held(record: Mapping[str, Any]) -> list[dict[str, Any]]:
             found.append({"what": f"{cluster['provider']} cluster {name}", "since": record["started"], "until": until})
         elif _objects_left(record) and cluster["state"] == "acquired":
             found.append({"what": f"objects on cluster {name}", "since": record["started"], "until": None})
+    if lease and lease["state"] in ("asking", "held"):
+        clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "nothing that is known"
+        what = f"lease {lease['lease_id']}: {len(lease['hosts'])} machines in {clouds}"
+        found.append({"what": what, "since": record["started"], "until": lease["expires_at"]})
     return found
 
 

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: options of every module that speaks to a QUADS server."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """The server, and who asks."""
+
+    DOCUMENTATION = r"""
+options:
+  api_url:
+    description:
+      - Address of the QUADS server, such as V(https://quads.example.com), with or without C(/api/v3).
+    type: str
+    required: true
+  username:
+    description:
+      - E-mail address of the user. The part before the C(@) is the owner of leases.
+      - It may be left out where nothing is taken and nothing of one's own is looked for.
+    type: str
+    default: ''
+  password:
+    description:
+      - Password of the user. A token is got with it, once more when it has expired, and is never logged out, since
+        parallel jobs of one user may share it.
+    type: str
+  api_token:
+    description:
+      - A permanent token (C(qat_…)) of newer servers, instead of O(password).
+    type: str
+  validate_certs:
+    description:
+      - Check who answers. With V(false) anybody on the way can read the credentials.
+    type: bool
+    default: true
+  ca_path:
+    description: File with the certificates of the authority that signed the server's.
+    type: path
+  timeout:
+    description: How long to wait for one answer, in seconds.
+    type: float
+    default: 60
+  retry_time:
+    description:
+      - How long a request that may be repeated is tried again while the server is down or silent, in seconds. A server
+        that never answered is given up after 10 s.
+    type: float
+    default: 300
+  utc_offset:
+    description:
+      - How many minutes the server's local time is ahead of UTC. Servers up to 2.2.6 write local time and call it GMT.
+        For leases made by this collection the offset is found out. It is needed only to know when a lease ends that
+        was made by others.
+    type: int
+attributes:
+  action_group:
+    description: Use C(group/perfscale.seatrial.quads) in C(module_defaults) to set defaults for this module.
+    support: full
+    membership:
+      - perfscale.seatrial.quads
+"""

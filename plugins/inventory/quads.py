@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Inventory of the machines of a QUADS lease."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: quads
+short_description: Machines of a QUADS lease
+version_added: 0.1.0
+author:
+  - The perfscale.seatrial authors (@perfscale)
+description:
+  - Gives the machines of one lease with their BMC addresses, MAC addresses by interface name and VLAN, in groups that
+    are made by name or by what a machine is.
+  - The name of the file must end in C(quads.yml) or C(quads.yaml). Several labs are several such files in one folder.
+  - The inventory that the lab publishes is refused unless it is that of this lease. Passwords of BMCs are not in it;
+    M(perfscale.seatrial.quads_inventory_info) returns them.
+  - Only reads, without credentials.
+extends_documentation_fragment:
+  - constructed
+  - inventory_cache
+options:
+  plugin:
+    description: Marks the file as one of this plugin.
+    type: str
+    required: true
+    choices: [perfscale.seatrial.quads]
+  api_url:
+    description: Address of the QUADS server, such as V(https://quads.example.com).
+    type: str
+    required: true
+    env:
+      - name: SEATRIAL_QUADS_LEASE_API_URL
+  username:
+    description: E-mail address of the user whose lease O(lease_id) is.
+    type: str
+    default: ''
+  validate_certs:
+    description: Check who answers.
+    type: bool
+    default: true
+  ca_path:
+    description: File with the certificates of the authority that signed the server's.
+    type: path
+  timeout:
+    description: How long to wait for one answer, in seconds.
+    type: float
+    default: 60
+  lease_id:
+    description: Id of the lease. With it O(username) is needed.
+    type: str
+  assignment_id:
+    description: Number of an assignment instead.
+    type: int
+  cloud:
+    description: Name of a cloud instead.
+    type: str
+  lease_file:
+    description: The lease file, which knows the hosts that were asked for; relative to this file.
+    type: path
+  group:
+    description: Group of all machines of this file.
+    type: str
+    default: quads
+  roles:
+    description:
+      - Groups in the order in which they take machines, each from those that are left. C(name) of the group; C(hosts),
+        names or patterns; C(where), conditions as in the filters of M(perfscale.seatrial.quads_lease); C(count), a
+        number or C(rest), which is what it is without it.
+      - Without C(hosts) and C(where) the first by name are taken.
+    type: list
+    elements: dict
+    default: []
+  bmc:
+    description: Read addresses of BMCs from the inventory that the lab publishes. Fails while that is not this lease's.
+    type: bool
+    default: true
+  inventory_url:
+    description: Address of that inventory, where it is not the usual one. C({cloud}) stands for the cloud's name.
+    type: str
+    default: ''
+"""
+
+EXAMPLES = r"""
+# my_lab.quads.yml:
+plugin: perfscale.seatrial.quads
+api_url: https://quads.example.com
+username: jo@example.com
+lease_id: t1121-k3f9xa
+roles:
+  - {name: bastion, hosts: [s01-h01-000-r640]}
+  - {name: controlplane, count: 3, where: {model: R650}}
+  - {name: worker, count: 2}
+  - {name: hypervisor, count: rest}
+
+# the long-term allocation of a team, whose BMCs are of no interest:
+# plugin: perfscale.seatrial.quads
+# api_url: https://quads.example.com
+# cloud: cloud07
+# bmc: false
+"""
+
+import os
+import time
+from typing import Any
+
+from ansible.errors import AnsibleParserError
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import groups, options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.machines import collect, expired
+
+NAMES = ("quads.yml", "quads.yaml")
+GIVEN = ("api_url", "username", "validate_certs", "ca_path", "timeout", "lease_id", "assignment_id", "cloud")
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
+    """One file, one lease."""
+
+    NAME = "perfscale.seatrial.quads"
+
+    def verify_file(self, path: str) -> bool:
+        """Take files of our name only."""
+        return super().verify_file(path) and path.endswith(NAMES)
+
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        """Fill the inventory from the cache or the server."""
+        super().parse(inventory, loader, path, cache)
+        self._read_config_data(path)
+        self.load_cache_plugin()
+        key = self.get_cache_key(path)
+        try:
+            found = self._cached(key) if cache and self.get_option("cache") else None
+            if found is None:
+                found = self._collect(path)
+                if self.get_option("cache"):
+                    self._cache[key] = found
+            self._fill(found)
+        except SeatrialError as error:
+            raise AnsibleParserError(f"{path}: {error}") from error
+
+    def _cached(self, key: str) -> dict[str, Any] | None:
+        found = self._cache.get(key)
+        asked = {name: self.get_option(name) for name in GIVEN}
+        if not found or found["asked"] != asked or expired(found["lease"], time.time()):
+            return None
+        return found
+
+    def _collect(self, path: str) -> dict[str, Any]:
+        given = {name: self.get_option(name) for name in (*GIVEN, "lease_file", "inventory_url")}
+        if sum(bool(given[name]) for name in ("lease_id", "assignment_id", "cloud")) != 1:
+            raise InputError("which machines? Give one of lease_id, assignment_id and cloud")
+        if given["lease_file"]:
+            given["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), given["lease_file"])
+        found = collect(options.client({**given, "retry_time": 60}), given, self.get_option("bmc"))
+        return {"asked": {name: given[name] for name in GIVEN}, **found}
+
+    def _fill(self, found: dict[str, Any]) -> None:
+        lease, machines = found["lease"], found["machines"]
+        chosen = groups.assign({name: one["about"] for name, one in machines.items()}, self.get_option("roles"))
+        top = self.inventory.add_group(self.get_option("group"))
+        for name, value in found["common"].items():
+            self.inventory.set_variable(top, name, value)
+        for name in chosen:
+            self.inventory.add_child(top, self.inventory.add_group(name))
+        for name, one in machines.items():
+            self.inventory.add_host(name, group=top)
+            for key, value in one["vars"].items():
+                self.inventory.set_variable(name, key, value)
+        for group, hosts in chosen.items():
+            for host in hosts:
+                self.inventory.add_host(host, group=group)
+        for name, one in machines.items():
+            variables = {**found["common"], **one["vars"]}
+            strict = self.get_option("strict")
+            self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
+            self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
+            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
+        self.display.vvv(f"{self.get_option('group')}: lease {lease['lease_id'] or lease['assignment_id']}")

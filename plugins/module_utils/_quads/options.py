@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the modules share: the options of the server, and a client made from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.interrupt import Interrupt, noticed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Account, Client, Timing, base_url
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import sender
+
+#: Options of the doc fragment _quads.
+OPTIONS: dict[str, Any] = {
+    "api_url": {"type": "str", "required": True},
+    "username": {"type": "str", "default": ""},
+    "password": {"type": "str", "no_log": True},
+    "api_token": {"type": "str", "no_log": True},
+    "validate_certs": {"type": "bool", "default": True},
+    "ca_path": {"type": "path"},
+    "timeout": {"type": "float", "default": 60},
+    "retry_time": {"type": "float", "default": 300},
+    "utc_offset": {"type": "int"},
+}
+
+
+def account(options: Mapping[str, Any], secret: bool) -> Account:
+    """Return who asks, checked. secret: credentials are needed. Raises InputError before a request is sent."""
+    base_url(options["api_url"])
+    username = options.get("username") or ""
+    if options.get("password") and options.get("api_token"):
+        raise InputError("password and api_token are both given: one of them is enough")
+    if secret and not (options.get("password") or options.get("api_token")):
+        raise InputError(
+            "taking and giving back machines needs credentials: give password, or api_token where the server knows "
+            "such tokens"
+        )
+    if secret and "@" not in username:
+        raise InputError(f"username '{username}': give the full e-mail address with which you log in")
+    if secret and options["api_url"].strip().startswith("http://") and options.get("validate_certs", True):
+        raise InputError(
+            f"api_url {options['api_url']}: credentials don't go over http://. Use https://, or say with "
+            "validate_certs=false that anybody may read them"
+        )
+    return Account(
+        api_url=options["api_url"],
+        username=username,
+        password=options.get("password") or "",
+        api_token=options.get("api_token") or "",
+        timeout=float(options.get("timeout") or 60),
+        retry_time=float(options.get("retry_time") or 0),
+    )
+
+
+def client(options: Mapping[str, Any], secret: bool = False, say: Callable[[str], None] | None = None) -> Client:
+    """Return a client for a module's options."""
+    send = sender(options.get("validate_certs", True), options.get("ca_path"))
+    made = Client(account(options, secret), send, say=say)
+    if options.get("utc_offset") is not None:
+        made.ahead = options["utc_offset"] * 60.0
+    return made
+
+
+@contextmanager
+def heeding_signals(one: Client) -> Iterator[None]:
+    """End waits of a client at once on Ctrl-C or a kill: then Interrupted is raised, and what was taken given back."""
+    with noticed() as interrupt:
+        one.heed(_timing(interrupt), interrupt.check)
+        yield
+
+
+def _timing(interrupt: Interrupt) -> Timing:
+    def sleep(seconds: float) -> None:
+        interrupt.event.wait(seconds)
+        interrupt.check()
+
+    return Timing(time.monotonic, time.time, sleep)

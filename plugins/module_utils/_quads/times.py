@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Durations that people write, and the times that a QUADS server writes.
+
+Up to 2.2.6 a server prints its *local* time and calls it GMT. The HTTP header ``Date`` of the same answer is true, so
+their difference, rounded to a quarter of an hour as time zones are, is the server's offset from UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import http_date
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+QUARTER = 900.0
+
+
+def duration(text: str | float, name: str) -> float:
+    """Return seconds of ``90``, ``90s``, ``30m``, ``4h`` or ``2d``. Raises InputError naming the option."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(text))
+    if not found:
+        raise InputError(f"{name}: '{text}' is no duration: write a number with s, m, h or d behind it, such as 4h")
+    return float(found[1]) * UNITS[found[2] or "s"]
+
+
+def offset(written: str, date: float | None) -> float | None:
+    """Return how far (s) the server's times are ahead of UTC, from a time that it wrote at ``date`` (epoch, UTC)."""
+    moment = http_date(written)
+    return None if moment is None or date is None else round((moment - date) / QUARTER) * QUARTER
+
+
+def moment(written: str, ahead: float) -> float:
+    """Return a time that the server wrote as epoch seconds, UTC. 0.0 for what is no time."""
+    found = http_date(written)
+    return 0.0 if found is None else found - ahead
+
+
+def local(when: float, ahead: float) -> str:
+    """Return a moment (epoch, UTC) as GET /available takes it: YYYY-MM-DDTHH:MM in the server's local time."""
+    return datetime.fromtimestamp(when + ahead, timezone.utc).strftime("%Y-%m-%dT%H:%M")
+
+
+def about(seconds: float) -> str:
+    """Return a length of time for people: 3 d 4 h, 2 h 5 min, 45 s."""
+    whole = int(max(seconds, 0))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"

@@ -1,0 +1,132 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: quads_available_info
+short_description: See which machines of a QUADS lab can be leased
+version_added: 0.1.0
+description:
+  - Returns the hosts that are free for self-scheduling over a length of time, best first, and what else is free.
+  - Only reads, without credentials.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._quads
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  model:
+    description: Models in the order in which they are preferred, in upper or lower case.
+    type: list
+    elements: str
+    default: []
+  filters:
+    description: What hosts must have, as in M(perfscale.seatrial.quads_lease).
+    type: dict
+    default: {}
+  prefer:
+    description: Several such filters in the order in which they are preferred.
+    type: list
+    elements: dict
+    default: []
+  exclude:
+    description: Hosts to leave out.
+    type: list
+    elements: str
+    default: []
+  duration:
+    description:
+      - How long they must be free from now on, such as V(8h). A host that is free now and booked for tomorrow
+        can't be leased.
+    type: str
+    default: 1d
+  count:
+    description: Fail when there are fewer.
+    type: int
+    default: 0
+  gather_metadata:
+    description: Return everything that the lab knows about each host, too.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Look for machines with NVMe disks
+  perfscale.seatrial.quads_available_info:
+    api_url: https://quads.example.com
+    model: [R650]
+    filters:
+      disks.disk_type: nvme
+    duration: 8h
+  register: free
+"""
+
+RETURN = r"""
+hosts:
+  description: Names of hosts that are free, best first.
+  returned: success
+  type: list
+  elements: str
+hosts_info:
+  description: The same hosts with everything that the lab knows about them.
+  returned: with O(gather_metadata)
+  type: list
+  elements: dict
+free_clouds:
+  description: Names of clouds that nobody has.
+  returned: success
+  type: list
+  elements: str
+free_vlans:
+  description: Public VLANs that nobody uses.
+  returned: success
+  type: list
+  elements: dict
+server_version:
+  description: The server's version in its own words.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "model": {"type": "list", "elements": "str", "default": []},
+            "filters": {"type": "dict", "default": {}},
+            "prefer": {"type": "list", "elements": "dict", "default": []},
+            "exclude": {"type": "list", "elements": "str", "default": []},
+            "duration": {"type": "str", "default": "1d"},
+            "count": {"type": "int", "default": 0},
+            "gather_metadata": {"type": "bool", "default": False},
+            **options.OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        return {"changed": False, **info.available(options.client(module.params), module.params)}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: quads_inventory_info
+short_description: Read the inventory of a lease
+version_added: 0.1.0
+description:
+  - Reads the file with BMC addresses and credentials that the lab publishes for a cloud, and refuses one that is not
+    that of the lease. The lab writes it every quarter of an hour and never deletes it, so it may be that of the cloud's
+    earlier tenant.
+  - Passwords of BMCs are returned only on demand. Their values are hidden in everything else that the module prints.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._quads
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  lease_id:
+    description: Id of the lease. With it O(username) is needed.
+    type: str
+  assignment_id:
+    description: Number of an assignment instead.
+    type: int
+  cloud:
+    description: Name of a cloud instead.
+    type: str
+  expected_hosts:
+    description: The hosts that must be in it; those of the lease if left out.
+    type: list
+    elements: str
+    default: []
+  ticket:
+    description: The ticket whose number ends the passwords; that of the lease if left out.
+    type: str
+  url:
+    description:
+      - Address of the file, where it is not C(/instack/<cloud>_ocpinventory.json) on the server. C({cloud}) in it
+        stands for the cloud's name.
+    type: str
+    default: ''
+  wait:
+    description: How long to wait for a file that is right, in seconds.
+    type: float
+    default: 0
+  passwords:
+    description: Return C(bmc_password), too. The task needs C(no_log=true) then.
+    type: bool
+    default: false
+  lease_file:
+    description: The lease file, which knows the hosts that were asked for.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Read addresses
+  perfscale.seatrial.quads_inventory_info:
+    api_url: https://quads.example.com
+    username: jo@example.com
+    lease_id: t1121-k3f9xa
+  register: machines
+
+- name: Read credentials
+  perfscale.seatrial.quads_inventory_info:
+    api_url: https://quads.example.com
+    username: jo@example.com
+    lease_id: t1121-k3f9xa
+    passwords: true
+  register: credentials
+  no_log: true
+"""
+
+RETURN = r"""
+nodes:
+  description: The machines by name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the host.
+      type: str
+    bmc_address:
+      description: Name or address of its BMC.
+      type: str
+    bmc_user:
+      description: User of the BMC.
+      type: str
+    bmc_password:
+      description: Password of the BMC.
+      returned: with O(passwords)
+      type: str
+    macs:
+      description: MAC addresses in the order of the interfaces' names.
+      type: list
+      elements: str
+    interfaces:
+      description: Name of each interface with its MAC address.
+      type: dict
+stale:
+  description: Whether the file is not that of the lease.
+  returned: always, V(true) on failure
+  type: bool
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "lease_id": {"type": "str"},
+            "assignment_id": {"type": "int"},
+            "cloud": {"type": "str"},
+            "expected_hosts": {"type": "list", "elements": "str", "default": []},
+            "ticket": {"type": "str"},
+            "url": {"type": "str", "default": ""},
+            "wait": {"type": "float", "default": 0},
+            "passwords": {"type": "bool", "default": False, "no_log": False},
+            "lease_file": {"type": "path"},
+            **options.OPTIONS,
+        },
+        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
+        required_one_of=[("lease_id", "assignment_id", "cloud")],
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        nodes = info.nodes(options.client(module.params), module.params)
+        if not module.params["passwords"]:
+            module.no_log_values.update(node["bmc_password"] for node in nodes if node["bmc_password"])
+            nodes = [{key: value for key, value in node.items() if key != "bmc_password"} for node in nodes]
+        return {"changed": False, "nodes": nodes, "stale": False}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: quads_lease_info
+short_description: Find leases of a QUADS lab
+version_added: 0.1.0
+description:
+  - Returns leases by their id, the number of an assignment, a cloud or an owner. Only reads, without credentials.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._quads
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  lease_id:
+    description: Id of a lease. With it O(username) or O(owner) is needed.
+    type: str
+  assignment_id:
+    description: Number of an assignment, also one that was not made by this collection.
+    type: int
+  cloud:
+    description: Name of a cloud; its active assignment is returned.
+    type: str
+  owner:
+    description: All active leases of this owner; the part of the e-mail address before the C(@).
+    type: str
+  active:
+    description: Return active leases only.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: Look at a lease
+  perfscale.seatrial.quads_lease_info:
+    api_url: https://quads.example.com
+    username: jo@example.com
+    lease_id: t1121-k3f9xa
+  register: found
+
+- name: Wait for it with plain Ansible
+  perfscale.seatrial.quads_lease_info:
+    api_url: https://quads.example.com
+    username: jo@example.com
+    lease_id: t1121-k3f9xa
+  register: found
+  until: found.leases[0].validated
+  retries: 60
+  delay: 60
+"""
+
+RETURN = r"""
+leases:
+  description: The leases, each as M(perfscale.seatrial.quads_lease) returns it.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "lease_id": {"type": "str"},
+            "assignment_id": {"type": "int"},
+            "cloud": {"type": "str"},
+            "owner": {"type": "str"},
+            "active": {"type": "bool", "default": True},
+            **options.OPTIONS,
+        },
+        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
+        required_one_of=[("lease_id", "assignment_id", "cloud", "owner")],
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        return {"changed": False, "leases": info.leases(options.client(module.params), module.params)}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

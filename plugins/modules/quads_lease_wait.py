@@ -1,0 +1,143 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: quads_lease_wait
+short_description: Wait for the machines of a lease
+version_added: 0.1.0
+description:
+  - Waits until the lab has moved and installed the machines (V(provisioned)), has checked them (V(validated)), or has
+    published their credentials (V(inventory)).
+  - Fails at once when the lease is no longer active, when another tenant has a host of it, or when it would end before
+    the wait may be over. On a timeout it names the hosts that are not ready.
+  - Reads without credentials, so that no token expires meanwhile.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._quads
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+    details: Waits, since nothing is changed.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  lease_id:
+    description: Id of the lease. With it O(username) is needed.
+    type: str
+  assignment_id:
+    description: Number of an assignment instead.
+    type: int
+  cloud:
+    description: Name of a cloud instead.
+    type: str
+  wait_for:
+    description:
+      - What to wait for. V(inventory) includes V(validated); the lab publishes up to a quarter of an hour later.
+      - Of a lease that is not wiped the lab says validated as soon as it is provisioned.
+    type: str
+    choices: [provisioned, validated, inventory]
+    default: validated
+  wait_timeout:
+    description: How long to wait, in seconds. Two hours are the most that is normal.
+    type: float
+    default: 7200
+  interval:
+    description: How often to look, in seconds, a quarter more or less.
+    type: float
+    default: 60
+  min_lifetime:
+    description: How long the lease must last afterwards, such as V(4h).
+    type: str
+    default: '0'
+  inventory_url:
+    description:
+      - Address of the inventory, where it is not C(/instack/<cloud>_ocpinventory.json) on the server. C({cloud}) in it
+        stands for the cloud's name.
+    type: str
+    default: ''
+  lease_file:
+    description: The lease file, which knows the hosts that were asked for.
+    type: path
+seealso:
+  - module: perfscale.seatrial.quads_lease
+"""
+
+EXAMPLES = r"""
+- name: Wait for the machines
+  perfscale.seatrial.quads_lease_wait:
+    api_url: https://quads.example.com
+    username: jo@example.com
+    lease_id: t1121-k3f9xa
+    min_lifetime: 4h
+"""
+
+RETURN = r"""
+lease:
+  description: The lease as it is now, as M(perfscale.seatrial.quads_lease) returns it.
+  returned: success
+  type: dict
+elapsed:
+  description: How long it took, in seconds.
+  returned: success
+  type: float
+stages:
+  description: Each stage with the seconds after which it was seen.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{stage: scheduled, seconds: 0.4}, {stage: provisioned, seconds: 721.2}, {stage: validated, seconds: 2523.0}]
+pending_hosts:
+  description: Hosts that are not ready.
+  returned: on failure
+  type: list
+  elements: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import job, options, wait
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "lease_id": {"type": "str"},
+            "assignment_id": {"type": "int"},
+            "cloud": {"type": "str"},
+            "wait_for": {"type": "str", "choices": list(wait.GOALS), "default": "validated"},
+            "wait_timeout": {"type": "float", "default": 7200},
+            "interval": {"type": "float", "default": 60},
+            "min_lifetime": {"type": "str", "default": "0"},
+            "inventory_url": {"type": "str", "default": ""},
+            "lease_file": {"type": "path"},
+            **options.OPTIONS,
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
+        required_one_of=[("lease_id", "assignment_id", "cloud")],
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        return job.wait_for(module.params, step)
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: quads_user
+short_description: Register a user at a QUADS server
+version_added: 0.1.0
+description:
+  - Logs in, and registers the user when the server doesn't know it.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._quads
+attributes:
+  check_mode:
+    support: full
+    details: Only tries to log in.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  state:
+    description: The user is there and can log in. A user can't be removed through the API.
+    type: str
+    choices: [present]
+    default: present
+"""
+
+EXAMPLES = r"""
+- name: Register
+  perfscale.seatrial.quads_user:
+    api_url: https://quads.example.com
+    username: jo@example.com
+    password: "{{ lookup('perfscale.seatrial.secret', 'quads_lease_password') }}"
+"""
+
+RETURN = r"""
+owner:
+  description: The owner of this user's leases.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present"], "default": "present"},
+            **options.OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        client = options.client(module.params, secret=True)
+        return {"changed": info.register(client, module.check_mode), "owner": client.account.owner}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

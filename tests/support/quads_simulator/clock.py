@@ -1,0 +1,42 @@
+"""The simulated server's clock: it stands still and is advanced, or runs with real time at any speed."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+
+
+class Clock:
+    """Seconds since the epoch, UTC. ``speed`` 0: moves only when told; 1: as fast as real time."""
+
+    def __init__(self, now: float, speed: float = 0.0) -> None:
+        self._base = now
+        self._began = time.monotonic()
+        self.speed = speed
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def now(self) -> float:
+        """Return the server's time."""
+        return self._base + (time.monotonic() - self._began) * self.speed
+
+    def set(self, now: float) -> None:
+        """Jump to a moment, forwards or backwards; what was due up to it happens first."""
+        self._run_until(now)
+        self._base, self._began = now, time.monotonic()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; what becomes due happens at its moment."""
+        self.set(self.now() + seconds)
+
+    def at(self, when: float, do: Callable[[], None]) -> None:
+        """Let ``do`` happen at ``when``."""
+        heapq.heappush(self._events, (when, next(self._numbers), do))
+
+    def _run_until(self, moment: float) -> None:
+        while self._events and self._events[0][0] <= moment:
+            when, _, do = heapq.heappop(self._events)
+            self._base, self._began = max(when, self._base), time.monotonic()
+            do()
