@@ -35,6 +35,13 @@ def _template(one: dict[str, Any], find: Find) -> dict[str, Any]:
     return {"name": path.name.split(".")[0], **rest, "content": path.read_text(encoding="utf-8")}
 
 
+def arrival(given: Any, find: Find) -> Any:
+    """Return the module's ``arrival`` with the content of a trace beside its name."""
+    if not isinstance(given, dict) or not given.get("src") or given.get("content"):
+        return given
+    return {**given, "content": Path(find("files", str(given["src"]))).read_text(encoding="utf-8")}
+
+
 def stages(given: Any, find: Find) -> Any:
     """Return the module's ``stages`` with names of kinds and of files replaced by the definitions."""
     if not isinstance(given, list):

@@ -96,6 +96,7 @@ class Canary(threading.Thread):
         while not self._over.wait(max(0.0, due - time.monotonic())):
             beat = beat % 2_000_000_000 + 1
             body = b'{"spec":{"leaseTransitions":%d}}' % beat
+            shown = access.authorization
             try:
                 reply = connection.exchange(request_bytes(access, head, body, MERGE_PATCH))
             except (Broken, AccessError) as error:
@@ -109,6 +110,9 @@ class Canary(threading.Thread):
                     self._tell(reply.sent, reply.answered, version)
                     self._answered(version, reply.answered)
             elif reply is not None:
+                if reply.status == 401 and access.refresh(shown):
+                    connection.close()
+                    continue
                 self.failure = f"{reply.status} {' '.join(status_of(reply))}"
                 if reply.status in (401, 403, 404):
                     break

@@ -23,8 +23,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler, Task
 
 #: Seconds between two reports to the parent, when something changed.
@@ -102,6 +102,22 @@ class Child:
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
+
+
+class Nobody:
+    """In the place of a Child where nothing is sampled."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {}
+        self.watching = True
+
+    def poll(self, timeout: float) -> bool:
+        """Wait."""
+        time.sleep(timeout)
+        return False
+
+    def finish(self) -> None:
+        """Do nothing."""
 
 
 def _live(access: Access, task: Task, clock: Clock, report: int, order: int) -> int:
