@@ -139,6 +139,7 @@ class Story:
             "sessions": self._sessions,
             "events": self._child.state.get("events", 0),
             "gaps": self._child.state.get("gaps", 0),
+            "sampling": self._child.state.get("sampling", {}),
             "notes": self._child.state.get("notes", []),
             "seconds": round(seconds, 3),
         }

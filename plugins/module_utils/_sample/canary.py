@@ -56,6 +56,9 @@ class Canary(threading.Thread):
         self.labels = {labels.RUN: run, labels.POINT: point, labels.ROLE: "canary"}
         self.namespace = namespace or client.access.namespace
         self.failure = ""
+        self.version = ""  # that the object had when it was made or found
+        self._cpu = 0.0  # seconds of processor time that writing took
+        self._took: deque[float] = deque(maxlen=100_000)
         self._client = client
         self._rate = rate
         self._tell = tell
@@ -78,11 +81,14 @@ class Canary(threading.Thread):
             "metadata": {"name": self.object_name, "namespace": self.namespace, "labels": self.labels},
             "spec": {"leaseTransitions": 0},
         }
+        path = LEASE.path(self.namespace)
         try:
-            self._client.request("POST", LEASE.path(self.namespace), manifest, {"fieldManager": "perfscale-seatrial"})
+            made = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
         except ApiError as error:
             if error.status != 409:
                 raise
+            made = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
+        self.version = made["metadata"]["resourceVersion"]
 
     def run(self) -> None:
         """Write at the times of an absolute schedule; a write that is late is not made up for by two."""
@@ -92,6 +98,7 @@ class Canary(threading.Thread):
         connection = Connection(access, _TIMEOUT)
         period = 1.0 / self._rate
         due = time.monotonic()
+        began = time.thread_time()
         beat = 0
         while not self._over.wait(max(0.0, due - time.monotonic())):
             beat = beat % 2_000_000_000 + 1
@@ -107,6 +114,7 @@ class Canary(threading.Thread):
                 found = _VERSION.search(reply.body)
                 if found:
                     version = found.group(1).decode()
+                    self._took.append(reply.answered - reply.sent)
                     self._tell(reply.sent, reply.answered, version)
                     self._answered(version, reply.answered)
             elif reply is not None:
@@ -117,6 +125,7 @@ class Canary(threading.Thread):
                 if reply.status in (401, 403, 404):
                     break
             due = max(due + period, time.monotonic())
+        self._cpu = time.thread_time() - began
         connection.close()
 
     def received(self, at: float, line: bytes) -> None:
@@ -145,6 +154,11 @@ class Canary(threading.Thread):
         with self._lock:
             found = summary(list(self._lags))
             return {**found, "n": len(self._lags)} if found else {}
+
+    def cost(self) -> dict[str, Any]:
+        """Return what the canary cost: writes, how long they took, our processor time; seconds. For after close()."""
+        found = summary(list(self._took))
+        return {"writes": len(self._took), "took": found, "cpu": round(self._cpu, 6)} if found else {}
 
     def close(self, patience: float) -> None:
         """Stop writing and remove the object; it carries the run's label, so a cleanup finds it if that fails."""

@@ -157,7 +157,7 @@ def _live(access: Access, task: Task, clock: Clock, report: int, order: int) -> 
         tell({"watching": True, **_state(sampler)})
         _sample(sampler, stop, tell)
         sampler.close(reason[0])
-        tell({**_state(sampler), "waiting": sampler.tally.waiting(10)})
+        tell({**_state(sampler), "waiting": sampler.tally.waiting(10), "sampling": sampler.sampling()})
     except SeatrialError as error:
         tell({"error": str(error)})
         return 1
