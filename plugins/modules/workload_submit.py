@@ -304,6 +304,10 @@ rate:
   description: Workloads created a second in this call, between the answers to the first and the last.
   returned: success
   type: float
+load_seconds:
+  description: How long this call took to create its workloads, from opening connections to the last answer.
+  returned: success
+  type: float
 repeated:
   description: How often an attempt had to be repeated, by HTTP status; C(0) is no answer at all.
   returned: success

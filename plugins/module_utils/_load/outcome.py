@@ -29,6 +29,7 @@ class Story:
     ) -> None:
         self.request = request
         self.planned = planned
+        self.opened = 0.0  # when connections began to be opened, time.monotonic()
         self.started = 0.0
         self.timed_out = False
         self._dispatch = dispatch
@@ -135,6 +136,7 @@ class Story:
             "max_lateness": self.request.max_lateness,
             "on_time": lateness.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
+            "load_seconds": round(max(0.0, self._dispatch.last_answered - self.opened), 3) if self.opened else 0.0,
             "repeated": {str(status): number for status, number in sorted(self._dispatch.repeated.items())},
             "sessions": self._sessions,
             "events": self._child.state.get("events", 0),

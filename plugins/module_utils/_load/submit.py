@@ -232,6 +232,7 @@ class Load:
     ) -> None:
         if not story.todo:
             return
+        story.opened = time.monotonic()
         dispatch.open()
         started = dispatch.start()
         story.started = started
