@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
@@ -43,12 +43,31 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render im
 FIELD_MANAGER = "perfscale-seatrial"
 #: Answers after which the same request may succeed a little later.
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+#: How long (seconds) a server may refuse what it allowed before: one that has just started does not know yet who may
+#: do what, and says 403 meanwhile.
+FORGETFUL = 30.0
 #: First, longest pause before another attempt, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class Halted(Exception):
     """The load is being stopped; the object that was under way stays as it is and is found when the run goes on."""
+
+
+@dataclass
+class Standing:
+    """What all senders know of our permissions: since when (time.monotonic()) nothing but refusals has come."""
+
+    refused_since: float | None = None
+
+    def may_pass(self, message: str) -> bool:
+        """Tell whether a 403 with this message may go away by itself: the authorizer's, for less than a while."""
+        if 'User "' not in message or " cannot " not in message:
+            return False  # an admission plugin's, such as a quota
+        now = time.monotonic()
+        if self.refused_since is None:
+            self.refused_since = now
+        return now - self.refused_since < FORGETFUL
 
 
 @dataclass(frozen=True)
@@ -62,6 +81,7 @@ class Settings:
     retry_time: float
     run: str
     point: str
+    standing: Standing = field(default_factory=Standing)
 
 
 class Sender:
@@ -110,6 +130,7 @@ class Sender:
             self._pause(task.attempts)
             return self._resolve(task, last) if error.sent else RETRY
         if reply.status == 201:
+            self.settings.standing.refused_since = None
             task.row(CREATED, reply)
             return CREATED
         if reply.status == 409:
@@ -128,7 +149,8 @@ class Sender:
                 )
             self.connection.close()  # a client certificate is shown when a connection is opened
             return RETRY
-        if reply.status not in _PASSING or last:
+        passing = reply.status in _PASSING or (reply.status == 403 and self.settings.standing.may_pass(message))
+        if not passing or last:
             task.row(REFUSED, reply, reason, message)
             return REFUSED
         task.row(RETRY, reply, reason, message)

@@ -10,6 +10,7 @@ It is a Lease, which is made for being written often and which nobody else looks
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -99,7 +100,8 @@ class Canary(threading.Thread):
         period = 1.0 / self._rate
         due = time.monotonic()
         began = time.thread_time()
-        beat = 0
+        # Not from 0: a patch that changes nothing is answered with the resourceVersion of an earlier session's write.
+        beat = int(time.time() * 1000) % 2_000_000_000
         while not self._over.wait(max(0.0, due - time.monotonic())):
             beat = beat % 2_000_000_000 + 1
             body = b'{"spec":{"leaseTransitions":%d}}' % beat
@@ -122,11 +124,17 @@ class Canary(threading.Thread):
                     connection.close()
                     continue
                 self.failure = f"{reply.status} {' '.join(status_of(reply))}"
-                if reply.status in (401, 403, 404):
-                    break
+                self._mend(reply.status)
             due = max(due + period, time.monotonic())
         self._cpu = time.thread_time() - began
         connection.close()
+
+    def _mend(self, status: int) -> None:
+        """Do what helps after a refusal: an API server that has just started refuses until it has read who may what."""
+        self._over.wait(0.5)
+        if status == 404 and not self._over.is_set():
+            with contextlib.suppress(AccessError, ApiError):
+                self.make()  # somebody has deleted it
 
     def received(self, at: float, line: bytes) -> None:
         """A watch showed a write of ours at ``at`` (time.monotonic())."""

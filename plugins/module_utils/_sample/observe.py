@@ -85,15 +85,14 @@ class Observer:
             return
         owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
         index = known[3] if known is not None else _index(metadata)
-        if self.family is not None:
+        if self.family is not None and index is None:
+            index = self.family.index_of(owners)
             if index is None:
-                index = self.family.index_of(owners)
-                if index is None:
-                    # Its owner may be on its way through another watch; without one it is nobody's we know.
-                    self.events -= 1
-                    if owners:
-                        self.family.wait(received, owners, lambda: self.take(received, how, event, thing))
-                    return
+                # Its owner may be on its way through another watch; without one it is nobody's we know.
+                self.events -= 1
+                if owners:
+                    self.family.wait(received, owners, lambda: self.take(received, how, event, thing))
+                return
         before = known[0] if known is not None else self._nothing
         changed = {
             name: value for name, value, old in zip(self.kind.names, values, before, strict=True) if value != old

@@ -195,6 +195,32 @@ def test_refused_credentials_end_the_load(trial: Make) -> None:
         one.create()
 
 
+FORBIDDEN = (403, status_object(403, "Forbidden", 'x is forbidden: User "me" cannot create resource "x"'))
+
+
+def test_a_server_that_has_just_started_is_asked_again_until_it_knows_who_may_what(trial: Make) -> None:
+    _server, one = trial(FORBIDDEN, FORBIDDEN, created(1))
+    assert one.create() == "created"
+    assert one.told() == [(1, 403, "retry"), (2, 403, "retry"), (3, 201, "created")]
+    assert one.settings.standing.refused_since is None
+
+
+def test_a_permission_that_is_taken_away_is_a_refusal_after_a_while(
+    trial: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "FORGETFUL", 0.05)
+    _server, one = trial(FORBIDDEN)
+    assert one.create() == "refused" and len(one.rows) > 1
+    # From then on nobody waits again.
+    rows = len(one.rows)
+    assert one.create(index=4) == "refused" and len(one.rows) == rows + 1
+
+
+def test_a_quota_is_no_forgetful_server(trial: Make) -> None:
+    _server, one = trial((403, status_object(403, "Forbidden", 'x "y" is forbidden: exceeded quota: q')))
+    assert one.create() == "refused" and len(one.rows) == 1
+
+
 def test_an_expired_token_is_read_anew_once_and_the_load_goes_on(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
