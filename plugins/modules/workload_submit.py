@@ -37,7 +37,8 @@ attributes:
     details: A load that is finished is found finished.
 options:
   count:
-    description: How many workloads to create.
+    description:
+      - How many workloads to create. V(0) is as many as V(steps), a V(trace), or a rate over a timespan hold.
     type: int
     required: true
   arrival:
@@ -47,21 +48,88 @@ options:
     suboptions:
       type:
         description:
-          - V(constant) is one every 1/O(arrival.rate) seconds, whatever the API server does.
-          - V(closed) is the next one as soon as one of O(in_flight) connections is free.
+          - The schedule is absolute, whatever the API server does, except for V(closed). All types but V(steps),
+            V(ramp) and V(trace) take either O(arrival.rate) or O(arrival.timespan), and O(count) tells the other one.
+          - V(constant) is one every 1/O(arrival.rate) seconds; V(burst) is O(arrival.size) at once, as often as the
+            rate says.
+          - V(poisson) has independent gaps (exponential), V(gamma) gaps of a gamma distribution with
+            O(arrival.shape), which below 1 come in clusters.
+          - V(uniform), V(normal) and V(bimodal) draw for each workload a moment in the timespan, everywhere alike,
+            around its middle, or around two O(arrival.peaks).
+          - V(steps) is a list of rates that hold for a time each, V(ramp) goes evenly from O(arrival.rate) to
+            O(arrival.to_rate), V(trace) replays the moments of a file.
+          - V(closed) is the next one as soon as one of O(in_flight) connections is free, or in batches, or as workloads
+            end.
         type: str
-        choices: [constant, closed]
+        choices: [constant, poisson, gamma, uniform, normal, bimodal, burst, steps, ramp, trace, closed]
         default: constant
       rate:
-        description: Workloads a second.
+        description: Workloads a second; 10 when neither it nor O(arrival.timespan) is given. Of V(ramp) the first one.
         type: float
-        default: 10
+      timespan:
+        description: Seconds in which the workloads are created.
+        type: float
+      to_rate:
+        description: Workloads a second at the end of a V(ramp).
+        type: float
+      shape:
+        description: Shape of V(gamma); the gaps' coefficient of variation is 1/√shape. 0.5 when not given.
+        type: float
+      spread:
+        description:
+          - Standard deviation of V(normal) and V(bimodal) as a share of the timespan. 1/6 and 1/12 when not given.
+        type: float
+      peaks:
+        description: Middles of the two parts of V(bimodal) as shares of the timespan. 1/4 and 3/4 when not given.
+        type: list
+        elements: float
+      share:
+        description: Share of the first peak of V(bimodal). 0.5 when not given.
+        type: float
+      size:
+        description: Workloads of one V(burst). 10 when not given.
+        type: int
+      steps:
+        description: Rates of V(steps), one after the other.
+        type: list
+        elements: dict
+        suboptions:
+          rate:
+            description: Workloads a second; V(0) is a pause.
+            type: float
+            required: true
+          duration:
+            description: Seconds that the rate holds.
+            type: float
+            required: true
+      src:
+        description:
+          - File of a V(trace), found as M(ansible.builtin.template) finds its files. CSV with a column C(offset) in
+            seconds, or JSON lines with such a key; C(template) names the template of an arrival.
+        type: str
+      content:
+        description: The trace itself.
+        type: str
+      speed:
+        description: How many times as fast as it happened a V(trace) is replayed. 1 when not given.
+        type: float
+      batch:
+        description: In a V(closed) loop, how many go at once; the next ones wait until these were answered.
+        type: int
+      delay:
+        description: Seconds between two batches.
+        type: float
+      at_once:
+        description: In a V(closed) loop, how many workloads may exist that have not ended.
+        type: int
   in_flight:
     description: How many requests may be under way at a time, each on a connection of its own.
     type: int
     default: 16
   seed:
-    description: Recorded in the plan. The arrivals that exist so far draw nothing from it.
+    description:
+      - What random arrivals are drawn from; the same seed gives the same moments on every machine. Without one, a new
+        one is drawn and written into the plan.
     type: int
   templates:
     description:
@@ -95,6 +163,12 @@ options:
         description: Variables of this template.
         type: dict
         default: {}
+  sample:
+    description:
+      - Watch what becomes of the workloads. Without, M(perfscale.seatrial.workload_sample) can do so from elsewhere;
+        then O(wait) must be off.
+    type: bool
+    default: true
   wait:
     description:
       - Wait until every workload has ended. Each kind of workload then needs a definition in O(stages) with a stage
@@ -230,6 +304,15 @@ rate:
   description: Workloads created a second in this call, between the answers to the first and the last.
   returned: success
   type: float
+load_seconds:
+  description: How long this call took to create its workloads, from opening connections to the last answer.
+  returned: success
+  type: float
+repeated:
+  description: How often an attempt had to be repeated, by HTTP status; C(0) is no answer at all.
+  returned: success
+  type: dict
+  sample: {"0": 2, "429": 17}
 sessions:
   description: How many calls the load took, this one included.
   returned: success
@@ -242,6 +325,17 @@ gaps:
   description: How many gaps there are in what the sampler saw; they stand in C(observations.jsonl).
   returned: success
   type: int
+sampling:
+  description:
+    - What the sampling cost and how far it lagged behind, in seconds. C(lag) is from the answer to a write of the
+      canary to its event; C(canary) has its writes, how long the API server took for them (C(took)) and our processor
+      time (C(cpu)); C(cpu) is the processor time of the whole sampler.
+  returned: success
+  type: dict
+  sample:
+    cpu: 0.61
+    lag: {p50: 0.0021, p95: 0.006, p99: 0.012, max: 0.03, n: 1200}
+    canary: {writes: 1200, took: {p50: 0.003, p95: 0.009, p99: 0.02, max: 0.05}, cpu: 0.19}
 notes:
   description: What should be known of the sampling, such as a canary that was not allowed.
   returned: success

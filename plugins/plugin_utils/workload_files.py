@@ -35,14 +35,30 @@ def _template(one: dict[str, Any], find: Find) -> dict[str, Any]:
     return {"name": path.name.split(".")[0], **rest, "content": path.read_text(encoding="utf-8")}
 
 
+def arrival(given: Any, find: Find) -> Any:
+    """Return the module's ``arrival`` with the content of a trace beside its name."""
+    if not isinstance(given, dict) or not given.get("src") or given.get("content"):
+        return given
+    return {**given, "content": Path(find("files", str(given["src"]))).read_text(encoding="utf-8")}
+
+
 def stages(given: Any, find: Find) -> Any:
     """Return the module's ``stages`` with names of kinds and of files replaced by the definitions."""
     if not isinstance(given, list):
         return given
-    return [_definition(one, find) if isinstance(one, str) else one for one in given]
+    return [_definition(one, find) for one in given]
 
 
-def _definition(name: str, find: Find) -> dict[str, Any]:
+def _definition(one: Any, find: Find) -> Any:
+    """A name stands for its file; a dictionary with ``use`` is the definition of that name with keys replaced."""
+    if isinstance(one, str):
+        return _named(one, find)
+    if isinstance(one, dict) and "use" in one:
+        return {**_named(str(one["use"]), find), **{key: value for key, value in one.items() if key != "use"}}
+    return one
+
+
+def _named(name: str, find: Find) -> dict[str, Any]:
     if name.endswith((".yml", ".yaml")):
         path = Path(find("files", name))
     else:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from load_world import World, world_on
 
 
 def main_process(config: pytest.Config) -> int:
@@ -38,6 +39,13 @@ def rehearsal(rehearsal_folder: Path) -> support.Rehearsal:
     name = f"tests-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
     info = cluster.present(support.options(rehearsal_folder, name), print)
     return support.Rehearsal(info["kubeconfig"], info)
+
+
+@pytest.fixture
+def world(rehearsal: support.Rehearsal, tmp_path: Path) -> Iterator[World]:
+    """A namespace of its own for loads."""
+    with world_on(rehearsal.kubeconfig, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of an API server that cuts its connections when told to."""
+"""A TCP proxy in front of an API server that cuts, delays and refuses connections when told to."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 
 
 class CuttingProxy:
-    """Forwards connections to ``host:port``; ``cut()`` resets all that are open, in both directions."""
+    """Forwards connections to ``host:port``; ``cut()`` resets all that are open, in both directions.
+
+    ``delay``: seconds that everything is held back, in both directions. ``refusing``: new connections are reset.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._to = (host, port)
         self._open: list[socket.socket] = []
         self._lock = threading.Lock()
         self.cuts = 0
+        self.delay = 0.0
+        self.refusing = False
 
     def __enter__(self) -> CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -46,6 +52,10 @@ class CuttingProxy:
         while True:
             try:
                 near, _address = self._listener.accept()
+                if self.refusing:
+                    near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    near.close()
+                    continue
                 far = socket.create_connection(self._to)
             except OSError:
                 return
@@ -57,6 +67,8 @@ class CuttingProxy:
     def _pump(self, one: socket.socket, other: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := one.recv(65536):
+                if self.delay:
+                    time.sleep(self.delay)
                 other.sendall(data)
         for each in (one, other):
             with contextlib.suppress(OSError):

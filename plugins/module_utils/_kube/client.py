@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     JSON,
     METADATA,
@@ -31,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access, load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -90,8 +91,10 @@ class Client:
         head = request_head(self.access, method, with_query(path, query), accept)
         connection = self._take()
         try:
+            shown = self.access.authorization
             reply = self._once(connection, head, body, content_type, method == "GET")
-            if reply.status == 401 and self.access.refresh():
+            if reply.status == 401 and self.access.refresh(shown):
+                connection.close()  # a client certificate is shown when a connection is opened
                 reply = self._once(connection, head, body, content_type, method == "GET")
         except BaseException:
             connection.close()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 
 JSON = "application/json"
 #: Ask for the metadata of objects only.
@@ -77,7 +77,8 @@ def request_head(access: Access, method: str, path: str, accept: str = JSON) -> 
 
 def request_bytes(access: Access, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
     """Return the whole request: ``head`` as of request_head(), our credentials, ``body``."""
-    authorization = f"Authorization: {access.authorization}\r\n" if access.authorization else ""
+    shown = access.authorization
+    authorization = f"Authorization: {shown}\r\n" if shown else ""
     if not body:
         return b"%b%b\r\n" % (head, authorization.encode("latin-1"))
     tail = f"{authorization}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode("latin-1")
@@ -167,6 +168,7 @@ class Connection:
     def _open(self) -> socket.socket:
         access = self.access
         plain: socket.socket | None = None
+        access.renew()
         try:
             plain = socket.create_connection(access.proxy or (access.host, access.port), self.timeout)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -317,7 +319,8 @@ def _status(head: bytes) -> int:
 def _tunnel(plain: socket.socket, access: Access) -> None:
     """Ask the proxy for a way to the API server (RFC 9110, CONNECT)."""
     target = f"[{access.host}]:{access.port}" if ":" in access.host else f"{access.host}:{access.port}"
-    plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode("ascii"))
+    shown = f"Proxy-Authorization: {access.proxy_authorization}\r\n" if access.proxy_authorization else ""
+    plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{shown}\r\n".encode("ascii"))
     answer = b""
     while b"\r\n\r\n" not in answer:
         more = plain.recv(1)  # not a byte more than the answer: what follows is TLS

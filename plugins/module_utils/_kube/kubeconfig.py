@@ -3,20 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reading a kubeconfig: where the API server is and what we show it.
 
-Client certificates (data or files), token, tokenFile, username and password, tls-server-name, proxy-url and
-insecure-skip-tls-verify are read here. The exec and auth-provider forms are left to the ``kubernetes`` package,
-which is imported only for them. Values of credentials never appear in an error.
+Client certificates (data or files), token, tokenFile, username and password, exec, tls-server-name, proxy-url and
+insecure-skip-tls-verify are read here, and the service account of the pod that we run in. The auth-provider form is
+left to the ``kubernetes`` package, which is imported only for it. Values of credentials never appear in an error.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import ssl
-from dataclasses import dataclass, field
+import os
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
@@ -25,44 +25,23 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     InputError,
     nearest,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, oauth
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access, Credentials
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import make_context
 
-#: Forms of a user entry that the ``kubernetes`` package resolves for us.
-FOREIGN = ("exec", "auth-provider")
-
-
-@dataclass
-class Access:
-    """One API server and our credentials for it. ``repr`` shows no credential."""
-
-    server: str
-    host: str
-    port: int
-    prefix: str  # path below which the API lies, without a trailing slash; mostly empty
-    source: str  # which kubeconfig and context, for errors
-    namespace: str = "default"
-    proxy: tuple[str, int] | None = None
-    server_name: str = ""
-    context: ssl.SSLContext | None = field(default=None, repr=False)  # None: plain HTTP
-    insecure: bool = False
-    authorization: str = field(default="", repr=False)
-    reader: Any = field(default=None, repr=False)  # called for a new value of ``authorization``
-
-    def refresh(self) -> bool:
-        """Read the credentials anew (a token file, an exec plugin); return whether they changed."""
-        if self.reader is None:
-            return False
-        fresh = self.reader()
-        changed = fresh != self.authorization
-        self.authorization = fresh
-        return changed
+#: In the place of a kubeconfig: the service account of the pod that this process runs in.
+IN_CLUSTER = "in-cluster"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def load(path: str | Path, context: str = "") -> Access:
     """Read the kubeconfig at ``path`` and return the access of ``context`` (its current one if empty).
 
-    Raises InputError naming the file and the entry that is missing or can't be used.
+    ``path`` may be the word in-cluster. Raises InputError naming the file and the entry that is missing or can't be
+    used, AccessError when a program that the kubeconfig names gives no credentials.
     """
+    if str(path) == IN_CLUSTER:
+        return in_cluster()
     where = Path(path).expanduser()
     try:
         config = _files.read_yaml(where)
@@ -93,6 +72,7 @@ def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, 
     parts = urlsplit(str(cluster.get("server") or ""))
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InputError(f"{source}: server '{cluster.get('server')}' is no http(s) address")
+    proxy, proxy_authorization = _proxy(cluster.get("proxy-url"), source)
     access = Access(
         server=f"{parts.scheme}://{parts.netloc}",
         host=parts.hostname,
@@ -100,86 +80,117 @@ def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, 
         prefix=parts.path.rstrip("/"),
         source=source,
         namespace=str(entry.get("namespace") or "default"),
-        proxy=_proxy(cluster.get("proxy-url"), source),
+        proxy=proxy,
+        proxy_authorization=proxy_authorization,
         server_name=str(cluster.get("tls-server-name") or ""),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
     )
-    foreign = next((form for form in FOREIGN if user.get(form)), None)
-    certificate = key = None
-    if foreign:
-        certificate, key = _adopt_foreign(access, where, chosen, foreign)
-    else:
-        certificate = _bytes_of(user, "client-certificate", where, source)
-        key = _bytes_of(user, "client-key", where, source)
-        _read_authorization(access, user, where)
+    first = _credentials(access, user, cluster, where, chosen)
     if parts.scheme == "https":
         authority = _bytes_of(cluster, "certificate-authority", where, source)
-        access.context = make_context(authority, certificate, key, access.insecure, source)
+        access.make_context = partial(_context, authority, access.insecure, source)
+        access.context = _context(authority, access.insecure, source, first.certificate, first.key)
+    access.held, access.expires = first.authorization, first.expires
+    if access.reader is not None and user.get("username") and not user.get("token") and not user.get("tokenFile"):
+        access.held = None  # a login is for when it is needed
     return access
 
 
-def _read_authorization(access: Access, user: dict[str, Any], where: Path) -> None:
-    """Set the Authorization header's value; a token wins over a token file, as in kubectl."""
+def in_cluster() -> Access:
+    """Return the access of the pod's service account, as the kubelet mounts it. Raises InputError outside of a pod."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    token = SERVICE_ACCOUNT / "token"
+    if not host or not token.exists():
+        raise InputError(
+            f"kubeconfig '{IN_CLUSTER}': this is no pod with a service account (KUBERNETES_SERVICE_HOST is "
+            f"{'set' if host else 'not set'}, {token} {'exists' if token.exists() else 'does not exist'})"
+        )
+    source = f"the service account in {SERVICE_ACCOUNT}"
+    named = SERVICE_ACCOUNT / "namespace"
+    address = f"[{host}]" if ":" in host else host
+    access = Access(
+        server=f"https://{address}:{port}",
+        host=host,
+        port=int(port),
+        prefix="",
+        source=source,
+        namespace=named.read_text(encoding="utf-8").strip() if named.exists() else "default",
+    )
+    authority = SERVICE_ACCOUNT / "ca.crt"
+    access.context = _context(authority.read_bytes() if authority.exists() else None, False, source)
+    access.reader = partial(_from_file, token, source)
+    access.take(access.reader())
+    return access
+
+
+def _context(
+    authority: bytes | None, insecure: bool, source: str, certificate: bytes | None = None, key: bytes | None = None
+) -> Any:
+    return make_context(authority, certificate, key, insecure, source)
+
+
+def _credentials(
+    access: Access, user: dict[str, Any], cluster: dict[str, Any], where: Path, chosen: str
+) -> Credentials:
+    """Return what we show first, and set the access's reader; a token wins over a token file, as in kubectl."""
+    if user.get("exec"):
+        access.reader = partial(exec_plugin.credentials, user["exec"], cluster, where, access.source)
+        return access.reader()
+    if user.get("auth-provider"):
+        access.reader = partial(_from_package, where, chosen, access.source)
+        return access.reader()
+    certificate = _bytes_of(user, "client-certificate", where, access.source)
+    key = _bytes_of(user, "client-key", where, access.source)
+    authorization = ""
     if user.get("token"):
-        access.authorization = f"Bearer {user['token']}"
+        authorization = f"Bearer {user['token']}"
     elif user.get("tokenFile"):
-        token_file = _beside(where, user["tokenFile"])
-
-        def read() -> str:
-            try:
-                return f"Bearer {token_file.read_text(encoding='ascii').strip()}"
-            except (OSError, UnicodeDecodeError) as error:
-                raise AccessError(
-                    f"{access.source}: token file {token_file} can't be read: {_reason(error)}"
-                ) from error
-
-        access.reader = read
-        access.authorization = read()
+        access.reader = partial(_from_file, _beside(where, user["tokenFile"]), access.source)
+        authorization = access.reader().authorization
     elif user.get("username"):
-        pair = f"{user['username']}:{user.get('password') or ''}"
-        access.authorization = "Basic " + base64.b64encode(pair.encode()).decode()
+        access.reader = partial(oauth.login, access, str(user["username"]), str(user.get("password") or ""))
+    return Credentials(authorization, certificate, key)
 
 
-def _adopt_foreign(access: Access, where: Path, chosen: str, form: str) -> tuple[bytes | None, bytes | None]:
-    """Let the ``kubernetes`` package run an exec or auth-provider entry; return its client certificate and key."""
+def _from_file(file: Path, source: str) -> Credentials:
+    try:
+        return Credentials(f"Bearer {file.read_text(encoding='ascii').strip()}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AccessError(f"{source}: token file {file} can't be read: {_reason(error)}") from error
+
+
+def _from_package(where: Path, chosen: str, source: str) -> Credentials:
+    """Let the ``kubernetes`` package resolve an auth-provider entry."""
     try:
         from kubernetes import client, config
     except ImportError as error:
         raise AccessError(
-            f"{access.source}: its user entry has '{form}', which needs the Python package kubernetes"
+            f"{source}: its user entry has 'auth-provider', which needs the Python package kubernetes"
         ) from error
-
-    def ask() -> Any:
-        settings = client.Configuration()
-        try:
-            config.load_kube_config(str(where), context=chosen, client_configuration=settings, persist_config=False)
-        except Exception as error:  # whatever the package or the plugin raises; its text may quote a credential
-            raise AccessError(f"{access.source}: '{form}' gave no credentials ({type(error).__name__})") from error
-        return settings
-
-    settings = ask()
-
-    def token_of(settings: Any) -> str:
-        found = settings.get_api_key_with_prefix("authorization") or settings.get_api_key_with_prefix("BearerToken")
-        return str(found or "")
-
-    access.authorization = token_of(settings)
-    access.reader = lambda: token_of(ask())
-    if not access.authorization and not settings.cert_file:
-        raise AccessError(f"{access.source}: '{form}' gave neither a token nor a certificate")
+    settings: Any = client.Configuration()
+    try:
+        config.load_kube_config(str(where), context=chosen, client_configuration=settings, persist_config=False)
+    except Exception as error:  # whatever the package raises; its text may quote a credential
+        raise AccessError(f"{source}: 'auth-provider' gave no credentials ({type(error).__name__})") from error
+    token = settings.get_api_key_with_prefix("authorization") or settings.get_api_key_with_prefix("BearerToken")
     pair = [Path(one).read_bytes() if one else None for one in (settings.cert_file, settings.key_file)]
-    return pair[0], pair[1]
+    if not token and not pair[0]:
+        raise AccessError(f"{source}: 'auth-provider' gave neither a token nor a certificate")
+    return Credentials(str(token or ""), pair[0], pair[1])
 
 
-def _proxy(url: Any, source: str) -> tuple[str, int] | None:
+def _proxy(url: Any, source: str) -> tuple[tuple[str, int] | None, str]:
+    """Return address and Proxy-Authorization of a proxy."""
     if not url:
-        return None
+        return None, ""
     parts = urlsplit(str(url))
     if parts.scheme != "http" or not parts.hostname:
         raise InputError(f"{source}: proxy-url has scheme '{parts.scheme}', only http (a CONNECT proxy) is known")
+    authorization = ""
     if parts.username:
-        raise InputError(f"{source}: proxy-url carries a user name, which isn't supported")
-    return parts.hostname, parts.port or 80
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
+    return (parts.hostname, parts.port or 80), authorization
 
 
 def _bytes_of(holder: dict[str, Any], key: str, where: Path, source: str) -> bytes | None:

@@ -56,8 +56,10 @@ class Watch:
         path = kind.path(namespace)
         head = request_head(client.access, "GET", with_query(path, query), METADATA if metadata_only else JSON)
         self._connection = Connection(client.access, client.timeout)
+        shown = client.access.authorization
         reply, self._lines = self._connection.stream(request_bytes(client.access, head), silence)
-        if reply.status == 401 and client.access.refresh():
+        if reply.status == 401 and client.access.refresh(shown):
+            self._connection.close()
             reply, self._lines = self._connection.stream(request_bytes(client.access, head), silence)
         if reply.status != 200:
             self._connection.close()

@@ -4,7 +4,8 @@
 """Sending a plan on time: one thread that sleeps until the next workload is due, others that send.
 
 The schedule is absolute. A slow API server keeps sending threads busy, never the dispatcher; only when all of them
-are busy (the in-flight limit) does a workload leave late, and then its lateness says so.
+are busy (the in-flight limit) does a workload leave late, and then its lateness says so. In a closed loop nothing is
+due at a moment: a batch waits for the one before, or a workload for one that has ended.
 """
 
 from __future__ import annotations
@@ -12,23 +13,39 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import REFUSED, Past
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import (
+    ALREADY_MINE,
+    CREATED,
+    REFUSED,
+    Past,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import Planned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import Halted, Sender, Settings
 
 #: Between start() and the time of the first workload, seconds: threads are awake by then.
 LEAD = 0.05
+#: Keys of a closed loop that say when the next workload may go.
+LOOP = ("batch", "delay", "at_once")
 
 
 class Dispatch:
     """Sends what of ``todo`` is missing. Counters may be read by any thread while it runs."""
 
     def __init__(
-        self, settings: Settings, templates: dict[str, Rendered], todo: Sequence[Planned], past: Past, in_flight: int
+        self,
+        settings: Settings,
+        templates: dict[str, Rendered],
+        todo: Sequence[Planned],
+        past: Past,
+        in_flight: int,
+        loop: Mapping[str, Any] | None = None,
     ) -> None:
+        """``loop``: batch, delay and at_once of a closed loop, as the plan's arrival has them."""
         self.halt = threading.Event()
         self.error: Exception | None = None
         self.submitted = 0  # workloads that a connection has taken on
@@ -41,8 +58,12 @@ class Dispatch:
         self._templates = templates
         self._todo = todo
         self._past = past
+        self._loop = loop or {}
+        self._finished = 0  # workloads that are over for us, well or badly
+        self._ended = 0  # workloads of all sessions that the sampler saw end
+        self.before = 0  # workloads that earlier sessions created; set before start()
         self._queue: queue.SimpleQueue[tuple[Planned, float | None] | None] = queue.SimpleQueue()
-        self._count = threading.Lock()
+        self._count = threading.Condition()
         self._senders = [Sender(settings, number, self.halt) for number in range(max(1, min(in_flight, len(todo))))]
         self._threads: list[threading.Thread] = []
         self._left = len(self._senders)
@@ -51,7 +72,12 @@ class Dispatch:
     @property
     def retries(self) -> int:
         """Attempts that had to be repeated."""
-        return sum(one.retries for one in self._senders)
+        return sum(self.repeated.values())
+
+    @property
+    def repeated(self) -> Counter[int]:
+        """HTTP status (0: no answer came) -> how many attempts had to be repeated after it."""
+        return sum((one.repeated for one in self._senders), Counter())
 
     def open(self) -> None:
         """Open all connections, several at a time. Raises AccessError when the first can't be opened."""
@@ -67,7 +93,7 @@ class Dispatch:
 
         After an interruption the schedule goes on where it stood: the first missing workload is due now.
         """
-        first = self._todo[0].offset if self._todo else None
+        first = self._todo[0].offset if self._todo and self._past.outcomes else None
         start = time.monotonic() + LEAD - (first or 0.0)
         self._threads = [threading.Thread(target=self._serve, args=(one,), daemon=True) for one in self._senders]
         self._threads.append(threading.Thread(target=self._dispatch, args=(start,), daemon=True))
@@ -75,9 +101,23 @@ class Dispatch:
             one.start()
         return start
 
+    def note_ended(self, number: int) -> None:
+        """Take note how many workloads, of all sessions, have ended: a closed loop with at_once makes room by it."""
+        if number != self._ended:
+            with self._count:
+                self._ended = number
+                self._count.notify_all()
+
+    def _there(self) -> int:
+        """Workloads that were created and are not known to have ended."""
+        made = self.outcomes.get(CREATED, 0) + self.outcomes.get(ALREADY_MINE, 0)
+        return self.before + made - self._ended
+
     def stop(self, patience: float) -> None:
         """Send nothing more; give what is under way ``patience`` seconds to be answered."""
         self.halt.set()
+        with self._count:
+            self._count.notify_all()
         deadline = time.monotonic() + patience
         for one in self._threads:
             one.join(max(0.0, deadline - time.monotonic()))
@@ -90,8 +130,24 @@ class Dispatch:
         except Exception:  # it will be opened, or the error told, when there is something to send
             sender.connection.close()
 
+    def _may_go(self, number: int) -> bool:
+        """Wait until the closed loop lets the workload ``number`` of this session go; return whether it may."""
+        batch, at_once = self._loop.get("batch"), self._loop.get("at_once")
+        if batch and number and number % batch == 0:
+            with self._count:
+                self._count.wait_for(lambda: self._finished >= number or self.halt.is_set())
+            if self.halt.wait(self._loop.get("delay") or 0.0):
+                return False
+        if at_once:
+            with self._count:
+                # What was handed out and is not yet answered is not among those that exist.
+                self._count.wait_for(lambda: self._there() + number - self._finished < at_once or self.halt.is_set())
+        return not self.halt.is_set()
+
     def _dispatch(self, start: float) -> None:
-        for planned in self._todo:
+        for number, planned in enumerate(self._todo):
+            if self._loop and not self._may_go(number):
+                break
             due = None
             if planned.offset is not None:
                 due = start + planned.offset
@@ -108,6 +164,10 @@ class Dispatch:
         try:
             while (job := self._queue.get()) is not None and not self.halt.is_set():
                 self._send(sender, *job)
+                if self._loop:
+                    with self._count:
+                        self._finished += 1
+                        self._count.notify_all()
         except Halted:
             pass
         except Exception as error:
@@ -117,6 +177,7 @@ class Dispatch:
         finally:
             with self._count:
                 self._left -= 1
+                self._count.notify_all()
                 if not self._left:
                     self.done.set()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.arrivals import CONSTANT, TAKES
 
 SAMPLE: dict[str, Any] = {
     "kubeconfig": {"type": "path", "required": True},
@@ -31,8 +32,29 @@ SUBMIT: dict[str, Any] = {
         "type": "dict",
         "default": {},
         "options": {
-            "type": {"type": "str", "choices": ["constant", "closed"], "default": "constant"},
-            "rate": {"type": "float", "default": 10},
+            "type": {"type": "str", "choices": list(TAKES), "default": CONSTANT},
+            "rate": {"type": "float"},
+            "timespan": {"type": "float"},
+            "to_rate": {"type": "float"},
+            "shape": {"type": "float"},
+            "spread": {"type": "float"},
+            "peaks": {"type": "list", "elements": "float"},
+            "share": {"type": "float"},
+            "size": {"type": "int"},
+            "steps": {
+                "type": "list",
+                "elements": "dict",
+                "options": {
+                    "rate": {"type": "float", "required": True},
+                    "duration": {"type": "float", "required": True},
+                },
+            },
+            "src": {"type": "str"},
+            "content": {"type": "str"},
+            "speed": {"type": "float"},
+            "batch": {"type": "int"},
+            "delay": {"type": "float"},
+            "at_once": {"type": "int"},
         },
     },
     "in_flight": {"type": "int", "default": 16},
@@ -49,6 +71,7 @@ SUBMIT: dict[str, Any] = {
             "parameters": {"type": "dict", "default": {}},
         },
     },
+    "sample": {"type": "bool", "default": True},
     "wait": {"type": "bool", "default": True},
     "request_timeout": {"type": "float", "default": 60},
     "retry_time": {"type": "float", "default": 120},

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch 
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child, Nobody
 
 #: How many names a message gives of those that something is still waited for.
 _NAMED = 5
@@ -25,10 +25,11 @@ class Story:
     """Counts of a load, from what sends it, what watches it, and what earlier sessions did."""
 
     def __init__(
-        self, request: Request, planned: plan.Plan, past: ledger.Past, dispatch: Dispatch, child: Child
+        self, request: Request, planned: plan.Plan, past: ledger.Past, dispatch: Dispatch, child: Child | Nobody
     ) -> None:
         self.request = request
         self.planned = planned
+        self.opened = 0.0  # when connections began to be opened, time.monotonic()
         self.started = 0.0
         self.timed_out = False
         self._dispatch = dispatch
@@ -48,13 +49,18 @@ class Story:
         """Workloads that were created, now or before."""
         return self.count(ledger.CREATED) + self.count(ledger.ALREADY_MINE)
 
+    def ended(self) -> int:
+        """Return how many workloads have been seen to end, well or badly."""
+        return sum(self._child.state.get(name, 0) for name in ("succeeded", "failed", "deleted"))
+
     def unfinished(self) -> int:
         """Return how many of those that were created have not been seen to end."""
-        state = self._child.state
-        return self.there - sum(state.get(name, 0) for name in ("succeeded", "failed", "deleted"))
+        return self.there - self.ended()
 
     def unseen(self) -> int:
         """Return how many of those that were created the sampler has not seen; 0 when it does not look for them."""
+        if not self.request.sample:
+            return 0
         watched = {one["kind"] for one in self.request.stages}
         kinds = {one["kind"] for one in self.planned.header["templates"]}
         return self.there - self._child.state.get("seen", 0) if kinds <= watched else 0
@@ -130,9 +136,12 @@ class Story:
             "max_lateness": self.request.max_lateness,
             "on_time": lateness.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
+            "load_seconds": round(max(0.0, self._dispatch.last_answered - self.opened), 3) if self.opened else 0.0,
+            "repeated": {str(status): number for status, number in sorted(self._dispatch.repeated.items())},
             "sessions": self._sessions,
             "events": self._child.state.get("events", 0),
             "gaps": self._child.state.get("gaps", 0),
+            "sampling": self._child.state.get("sampling", {}),
             "notes": self._child.state.get("notes", []),
             "seconds": round(seconds, 3),
         }

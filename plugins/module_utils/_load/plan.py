@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,15 +13,17 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.arrivals import Arrivals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import workload_name
 
 SCHEMA = "plan/1"
 #: Fields of the header that must be the same when a killed run is taken up again.
 _BINDING = ("run", "point", "count", "seed", "arrival")
-CONSTANT, CLOSED = "constant", "closed"
+#: What a workload has that no trace gave anything else; one for all, since a plan may hold a hundred thousand.
+_NO_PARAMETERS: dict[str, Any] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Planned:
     """One workload. ``offset``: seconds after the start of the load, None in a closed loop."""
 
@@ -28,7 +31,7 @@ class Planned:
     name: str
     offset: float | None
     template: str
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=lambda: _NO_PARAMETERS)
 
 
 @dataclass(frozen=True)
@@ -37,36 +40,6 @@ class Plan:
 
     header: dict[str, Any]
     workloads: list[Planned]
-
-
-def arrival_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrivals as the plan records them: constant (with rate, in workloads a second) or closed.
-
-    Raises InputError for a type or rate that can't be used.
-    """
-    kind = given.get("type") or CONSTANT
-    if kind == CLOSED:
-        return {"type": CLOSED}
-    if kind != CONSTANT:
-        raise InputError(
-            f"arrival type '{kind}' is not known{nearest(kind, (CONSTANT, CLOSED))}; there are {CONSTANT} and {CLOSED}"
-        )
-    rate = given.get("rate")
-    if not rate or float(rate) <= 0:
-        raise InputError(
-            f"arrival rate {rate} is no number above 0 (workloads a second); for as fast as possible use type {CLOSED}"
-        )
-    return {"type": CONSTANT, "rate": float(rate)}
-
-
-def offsets(arrival: dict[str, Any], count: int) -> Iterator[float | None]:
-    """Yield the intended offset of each workload in seconds; None where there is no schedule."""
-    if arrival["type"] == CLOSED:
-        yield from (None for _index in range(count))
-        return
-    rate = arrival["rate"]
-    # By division, not by adding up: the thousandth is where it belongs to the last bit.
-    yield from (index / rate for index in range(count))
 
 
 def shares(weights: Sequence[int], count: int) -> list[int]:
@@ -87,30 +60,45 @@ def shares(weights: Sequence[int], count: int) -> list[int]:
 def make(
     run: str,
     point: str,
-    count: int,
-    arrival: dict[str, Any],
+    arrivals: Arrivals,
     in_flight: int,
     seed: int | None,
     templates: list[dict[str, Any]],
 ) -> Plan:
-    """Plan ``count`` workloads. ``templates``: their headers, as Rendered.header() gives them."""
+    """Plan the workloads of ``arrivals``. ``templates``: their headers, as Rendered.header() gives them.
+
+    Raises InputError for a template that a trace names and that is not there.
+    """
     header = {
         "type": "header",
         "schema": SCHEMA,
         "run": run,
         "point": point,
-        "count": count,
+        "count": arrivals.count,
         "seed": seed,
-        "arrival": arrival,
+        "arrival": arrivals.header,
         "in_flight": in_flight,
         "templates": templates,
     }
-    chosen = shares([one["weight"] for one in templates], count)
+    names = [one["name"] for one in templates]
+    wrong = next((one for one in arrivals.templates if one and one not in names), None)
+    if wrong is not None:
+        raise InputError(f"the trace names template '{wrong}', which is not given{nearest(wrong, names)}")
+    told = arrivals.templates or [""] * arrivals.count
+    chosen = iter(shares([one["weight"] for one in templates], told.count("")))
     workloads = [
-        Planned(index, workload_name(run, point, index), offset, templates[chosen[index]]["name"])
-        for index, offset in enumerate(offsets(arrival, count))
+        Planned(index, workload_name(run, point, index), offset, told[index] or names[next(chosen)])
+        for index, offset in enumerate(arrivals.offsets)
     ]
     return Plan(header, workloads)
+
+
+def seed_for(path: Path, given: int | None, drawn: bool) -> int | None:
+    """Return the seed of a load: the given one, that of the plan which it takes up again, or a new one if it draws."""
+    if given is not None or not drawn:
+        return given
+    held = read(path).header["seed"] if path.exists() else None
+    return held if held is not None else secrets.randbelow(2**32)
 
 
 def write(path: Path, plan: Plan) -> None:
@@ -141,7 +129,8 @@ def read(path: Path) -> Plan:
         raise DataError(f"{path}: not a plan of schema {SCHEMA}")
     header = rows[0]
     workloads = [
-        Planned(row["index"], row["name"], row["offset"], row["template"], row["parameters"]) for row in rows[1:]
+        Planned(row["index"], row["name"], row["offset"], row["template"], row["parameters"] or _NO_PARAMETERS)
+        for row in rows[1:]
     ]
     if len(workloads) != header["count"]:
         raise DataError(f"{path}: it says {header['count']} workloads and holds {len(workloads)}")

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import tempfile
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +46,26 @@ class Template:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+class Spool:
+    """Byte strings by number, in a file without a name: they take disk, not memory. Read by any thread."""
+
+    def __init__(self) -> None:
+        self._stream = tempfile.TemporaryFile(prefix="seatrial-bodies-")  # noqa: SIM115  open for as long as we are
+        self._ends = array("Q", [0])
+
+    def append(self, body: bytes) -> None:
+        """Add one. For a single thread, before the first is read."""
+        self._stream.write(body)
+        self._ends.append(self._ends[-1] + len(body))
+
+    def seal(self) -> None:
+        """Make everything that was added readable."""
+        self._stream.flush()
+
+    def __getitem__(self, number: int) -> bytes:
+        return os.pread(self._stream.fileno(), self._ends[number + 1] - self._ends[number], self._ends[number])
+
+
 @dataclass
 class Document:
     """One object of a workload, for any index. ``path`` is set when the API server has told where the kind is kept."""
@@ -52,7 +75,7 @@ class Document:
     namespace: str  # as the template gives it; mostly empty: the load's own
     names: list[str]  # pieces around the index
     pieces: list[bytes]  # of the JSON, around the index
-    bodies: list[bytes] | None = None  # one an index, where pieces won't do
+    bodies: Spool | None = None  # one an index, where pieces won't do
     path: str = ""
 
     def body(self, index: int) -> bytes:
@@ -156,33 +179,46 @@ class _Renderer:
         return Rendered(self.template, self._each(count), self.namespace)
 
     def _each(self, count: int) -> list[Document]:
-        rows = [self._objects(index) for index in range(count)]
-        made = []
-        for column in zip(*rows, strict=True):
-            first = column[0]
-            if any((one["apiVersion"], one["kind"]) != (first["apiVersion"], first["kind"]) for one in column):
+        """Render every workload on its own; bodies go to a file, since there may be a hundred thousand."""
+        first = self._objects(0)
+        made = [_document(one, None) for one in first]
+        for document, one in zip(made, first, strict=True):
+            document.names = self._names(one)
+            document.bodies = Spool()
+        for index in range(count):
+            row = self._objects(index)
+            if len(row) != len(made):
                 raise InputError(
-                    f"template '{self.template.name}': the kind of a document depends on the index; use two templates"
+                    f"template '{self.template.name}': the number of documents depends on the index; use two templates"
                 )
-            if any(one["metadata"].get("namespace") != first["metadata"].get("namespace") for one in column):
-                raise InputError(f"template '{self.template.name}': the namespace of a document depends on the index")
-            document = _document(first, None)
-            document.bodies = [_json(one) for one in column]
-            document.names = self._names(column)
-            made.append(document)
+            for document, one in zip(made, row, strict=True):
+                self._same(document, one, index)
+                assert document.bodies is not None
+                document.bodies.append(_json(one))
+        for document in made:
+            if document.bodies is not None:
+                document.bodies.seal()
         return made
 
-    def _names(self, column: tuple[dict[str, Any], ...]) -> list[str]:
-        """Return the pieces of a name around the index; every name must be such a one."""
-        name = column[-1]["metadata"]["name"]
-        own = workload_name(self.run, self.point, len(column) - 1)
-        before, found, after = name.partition(own)
-        pieces = [f"{before}{workload_name(self.run, self.point, '')}", after]
-        if not found or any(str(i).join(pieces) != one["metadata"]["name"] for i, one in enumerate(column)):
+    def _same(self, document: Document, one: dict[str, Any], index: int) -> None:
+        """See that an object differs from the first of its kind in nothing that decides where it goes."""
+        if (str(one["apiVersion"]), str(one["kind"])) != (document.api_version, document.kind):
             raise InputError(
-                f"template '{self.template.name}': metadata.name '{name}' must be made from {{{{ name }}}}"
+                f"template '{self.template.name}': the kind of a document depends on the index; use two templates"
             )
-        return pieces
+        if str(one["metadata"].get("namespace") or "") != document.namespace:
+            raise InputError(f"template '{self.template.name}': the namespace of a document depends on the index")
+        if one["metadata"]["name"] != document.name(index):
+            raise InputError(
+                f"template '{self.template.name}': metadata.name '{one['metadata']['name']}' must be made from "
+                f"{{{{ name }}}}"
+            )
+
+    def _names(self, one: dict[str, Any]) -> list[str]:
+        """Return the pieces of a name around the index, from the object with index 0."""
+        name = str(one["metadata"]["name"])
+        before, _found, after = name.partition(workload_name(self.run, self.point, 0))
+        return [f"{before}{workload_name(self.run, self.point, '')}", after]
 
     def _mark(self) -> int:
         """Return a number that stands nowhere in what the template could print."""

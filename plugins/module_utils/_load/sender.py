@@ -13,12 +13,14 @@ import json
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import status_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
@@ -28,7 +30,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import (
     ALREADY_MINE,
@@ -42,12 +43,31 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render im
 FIELD_MANAGER = "perfscale-seatrial"
 #: Answers after which the same request may succeed a little later.
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+#: How long (seconds) a server may refuse what it allowed before: one that has just started does not know yet who may
+#: do what, and says 403 meanwhile.
+FORGETFUL = 30.0
 #: First, longest pause before another attempt, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class Halted(Exception):
     """The load is being stopped; the object that was under way stays as it is and is found when the run goes on."""
+
+
+@dataclass
+class Standing:
+    """What all senders know of our permissions: since when (time.monotonic()) nothing but refusals has come."""
+
+    refused_since: float | None = None
+
+    def may_pass(self, message: str) -> bool:
+        """Tell whether a 403 with this message may go away by itself: the authorizer's, for less than a while."""
+        if 'User "' not in message or " cannot " not in message:
+            return False  # an admission plugin's, such as a quota
+        now = time.monotonic()
+        if self.refused_since is None:
+            self.refused_since = now
+        return now - self.refused_since < FORGETFUL
 
 
 @dataclass(frozen=True)
@@ -61,6 +81,7 @@ class Settings:
     retry_time: float
     run: str
     point: str
+    standing: Standing = field(default_factory=Standing)
 
 
 class Sender:
@@ -70,7 +91,7 @@ class Sender:
         self.settings = settings
         self.number = number
         self.halt = halt
-        self.retries = 0
+        self.repeated: Counter[int] = Counter()  # HTTP status (0: none came) -> attempts that had to be repeated
         self.connection = Connection(settings.access, settings.request_timeout)
         self._heads: dict[str, bytes] = {}
         self._jitter = random.Random(number)
@@ -94,11 +115,11 @@ class Sender:
             outcome = self._attempt(task, body, time.monotonic() - began > self.settings.retry_time)
             if outcome in (CREATED, ALREADY_MINE, REFUSED):
                 return outcome, task.first_sent
-            self.retries += 1
 
     def _attempt(self, task: _Task, body: bytes, last: bool) -> str:
         """Send the object once; return how that ended, after the pause that another attempt needs."""
         head = self._head(task.document.path)
+        task.shown = self.settings.access.authorization
         before = time.monotonic()
         try:
             reply = self.connection.exchange(request_bytes(self.settings.access, head, body))
@@ -109,6 +130,7 @@ class Sender:
             self._pause(task.attempts)
             return self._resolve(task, last) if error.sent else RETRY
         if reply.status == 201:
+            self.settings.standing.refused_since = None
             task.row(CREATED, reply)
             return CREATED
         if reply.status == 409:
@@ -118,13 +140,17 @@ class Sender:
     def _refusal(self, task: _Task, reply: Reply, last: bool) -> str:
         reason, message = status_of(reply)
         if reply.status == 401:
-            if not self.settings.access.refresh():
+            # Once: credentials that were just read and are refused too will not get better.
+            task.refreshed += 1
+            task.row(RETRY, reply, reason, message)
+            if task.refreshed > 1 or not self.settings.access.refresh(task.shown):
                 raise AccessError(
                     f"{self.settings.access.server} refuses our credentials (401) from {self.settings.access.source}"
                 )
-            task.row(RETRY, reply, reason, message)
+            self.connection.close()  # a client certificate is shown when a connection is opened
             return RETRY
-        if reply.status not in _PASSING or last:
+        passing = reply.status in _PASSING or (reply.status == 403 and self.settings.standing.may_pass(message))
+        if not passing or last:
             task.row(REFUSED, reply, reason, message)
             return REFUSED
         task.row(RETRY, reply, reason, message)
@@ -194,7 +220,7 @@ class Sender:
 class _Task:
     """One object on its way, and the rows that the ledger gets about it."""
 
-    __slots__ = ("document", "index", "due", "attempts", "first_sent", "_sender")
+    __slots__ = ("document", "index", "due", "attempts", "first_sent", "shown", "refreshed", "_sender")
 
     def __init__(self, document: Document, index: int, due: float | None, sender: Sender) -> None:
         self.document = document
@@ -202,6 +228,8 @@ class _Task:
         self.due = due
         self.attempts = 0
         self.first_sent = 0.0
+        self.shown = ""  # the authorization of the last attempt
+        self.refreshed = 0
         self._sender = sender
 
     def row(
@@ -235,6 +263,8 @@ class _Task:
             "outcome": outcome,
             "connection": self._sender.number,
         }
+        if outcome in (RETRY, AMBIGUOUS):
+            self._sender.repeated[record["status"]] += 1
         if reply is not None:
             if outcome == CREATED:
                 uid, record["resource_version"] = identity(reply.body)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import C
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
+    arrivals,
     interrupt,
     ledger,
     options,
@@ -21,10 +22,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
     plan,
     render,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import LOOP, Dispatch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, Settings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child, Nobody
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Task, definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, compile_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -51,6 +52,7 @@ class Request:
     arrival: dict[str, Any]
     in_flight: int
     seed: int | None
+    sample: bool
     templates: tuple[render.Template, ...]
     stages: tuple[dict[str, Any], ...]
     simulated_writers: tuple[str, ...]
@@ -71,6 +73,7 @@ def request_of(given: dict[str, Any]) -> Request:
         arrival=given["arrival"],
         in_flight=given["in_flight"],
         seed=given["seed"],
+        sample=given["sample"],
         templates=tuple(
             render.Template(one["name"], one["content"] or "", one["weight"], one["parameters"])
             for one in given["templates"]
@@ -96,8 +99,8 @@ class Load:
 
         Raises InputError before anything is created; AccessError, ApiError, Interrupted with the counts so far.
         """
-        request = self.request
         client, kinds, rendered, planned = self._prepared()
+        request = self.request
         namespace = request.namespace or client.access.namespace
         own = sorted({one.workload.kind for one in rendered})
         request.point_dir.mkdir(parents=True, exist_ok=True)
@@ -143,18 +146,22 @@ class Load:
     def _prepared(self) -> tuple[Client, list[Kind], list[render.Rendered], plan.Plan]:
         """Read, check and render everything that the load needs; nothing is written or created."""
         request = self.request
-        arrival = plan.arrival_of(request.arrival)
+        path = request.point_dir / "plan.jsonl"
+        seed = plan.seed_for(path, request.seed, arrivals.draws_from_seed(request.arrival))
+        found = arrivals.arrivals(request.arrival, request.count, seed)
+        request = self.request = replace(request, count=found.count, seed=seed)
+        if not request.sample and (request.wait or found.header.get("at_once")):
+            why = "wait" if request.wait else "arrival at_once"
+            raise InputError(f"{why} needs the sampler, which sees workloads end: it does not go with sample=false")
         kinds = compile_kinds(request.stages)
         client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
         namespace = request.namespace or client.access.namespace
         rendered = _rendered(request, namespace)
-        if request.wait:
+        if request.wait or found.header.get("at_once"):
             definitions_for(sorted({one.workload.kind for one in rendered}), kinds)
         render.resolve(client, rendered, namespace)
         headers = [one.header() for one in rendered]
-        planned = plan.make(
-            request.run, request.point, request.count, arrival, request.in_flight, request.seed, headers
-        )
+        planned = plan.make(request.run, request.point, found, request.in_flight, seed, headers)
         return client, kinds, rendered, planned
 
     def _with_sampler(
@@ -170,7 +177,7 @@ class Load:
     ) -> dict[str, Any]:
         request = self.request
         with interrupt.noticed() as stop:
-            child = Child(client.access, task, clock, book.close)
+            child = Child(client.access, task, clock, book.close) if request.sample else Nobody()
             try:
                 settings = Settings(
                     client.access,
@@ -182,8 +189,10 @@ class Load:
                     request.point,
                 )
                 templates = {one.template.name: one for one in rendered}
-                dispatch = Dispatch(settings, templates, todo, past, request.in_flight)
+                loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP}
+                dispatch = Dispatch(settings, templates, todo, past, request.in_flight, loop)
                 story = outcome.Story(request, planned, past, dispatch, child)
+                dispatch.before = story.there
                 reason = "failed"
                 book.write(ledger.session(ledger.SCHEMA, request.run, request.point, clock))
                 try:
@@ -202,9 +211,11 @@ class Load:
                 child.finish()
         result = story.result(time.monotonic() - self.began)
         self.progress.say(result["msg"])
+        if client.access.insecure:
+            result["warnings"] = [client.access.insecure_warning()]
         return result
 
-    def _watch_begins(self, child: Child, stop: interrupt.Interrupt) -> None:
+    def _watch_begins(self, child: Child | Nobody, stop: interrupt.Interrupt) -> None:
         """Wait until every watch is established: nothing is sent before."""
         while not child.watching:
             stop.check()
@@ -213,7 +224,7 @@ class Load:
     def _send(
         self,
         dispatch: Dispatch,
-        child: Child,
+        child: Child | Nobody,
         stop: interrupt.Interrupt,
         story: outcome.Story,
         book: ledger.Appender,
@@ -221,6 +232,7 @@ class Load:
     ) -> None:
         if not story.todo:
             return
+        story.opened = time.monotonic()
         dispatch.open()
         started = dispatch.start()
         story.started = started
@@ -229,6 +241,7 @@ class Load:
         while not dispatch.done.is_set():
             stop.check()
             child.poll(_LOOK)
+            dispatch.note_ended(story.ended())
             self._tell(story)
             if time.monotonic() >= next_sync:
                 book.sync()
@@ -237,7 +250,7 @@ class Load:
             raise type(dispatch.error)(*_explained(dispatch.error, story)) from dispatch.error
         self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
 
-    def _wait(self, child: Child, stop: interrupt.Interrupt, story: outcome.Story) -> None:
+    def _wait(self, child: Child | Nobody, stop: interrupt.Interrupt, story: outcome.Story) -> None:
         """Wait until every created workload has ended, or has been seen when there is no wait; then settle."""
         began = time.monotonic()
         wait = self.request.wait
@@ -251,7 +264,7 @@ class Load:
             self._tell(story)
         else:
             # What children of the last workloads still say is worth a moment.
-            settled = time.monotonic() + self.request.settle
+            settled = time.monotonic() + (self.request.settle if self.request.sample else 0.0)
             while (left := settled - time.monotonic()) > 0:
                 stop.check()
                 child.poll(min(_LOOK, left))

@@ -75,6 +75,7 @@ class Attached:
             simulated_writers=request.simulated_writers,
             canary_rate=request.canary_rate,
         )
+        warnings = [client.access.insecure_warning()] if client.access.insecure else []
         with client, interrupt.noticed() as stop:
             sampler = Sampler(client, task, Clock.resume(past.anchor or {}))
             reason = "failed"
@@ -88,7 +89,7 @@ class Attached:
                 raise interrupt.Interrupted(f"{error}: {self._line(sampler, header['count'])}") from error
             finally:
                 sampler.close(reason)
-        return self._result(sampler, header["count"])
+        return {**self._result(sampler, header["count"]), **({"warnings": warnings} if warnings else {})}
 
     def _sample(self, sampler: Sampler, stop: interrupt.Interrupt, planned: int) -> None:
         deadline = time.monotonic() + self.request.timeout
@@ -159,6 +160,7 @@ class Attached:
             "waiting_for": waiting if self.timed_out else [],
             "events": sampler.events,
             "gaps": sampler.gaps,
+            "sampling": sampler.sampling(),
             "notes": sampler.notes(),
             "seconds": round(time.monotonic() - self.began, 3),
             "msg": line,

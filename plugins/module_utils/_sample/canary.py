@@ -10,6 +10,7 @@ It is a Lease, which is made for being written often and which nobody else looks
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -56,6 +57,9 @@ class Canary(threading.Thread):
         self.labels = {labels.RUN: run, labels.POINT: point, labels.ROLE: "canary"}
         self.namespace = namespace or client.access.namespace
         self.failure = ""
+        self.version = ""  # that the object had when it was made or found
+        self._cpu = 0.0  # seconds of processor time that writing took
+        self._took: deque[float] = deque(maxlen=100_000)
         self._client = client
         self._rate = rate
         self._tell = tell
@@ -78,11 +82,14 @@ class Canary(threading.Thread):
             "metadata": {"name": self.object_name, "namespace": self.namespace, "labels": self.labels},
             "spec": {"leaseTransitions": 0},
         }
+        path = LEASE.path(self.namespace)
         try:
-            self._client.request("POST", LEASE.path(self.namespace), manifest, {"fieldManager": "perfscale-seatrial"})
+            made = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
         except ApiError as error:
             if error.status != 409:
                 raise
+            made = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
+        self.version = made["metadata"]["resourceVersion"]
 
     def run(self) -> None:
         """Write at the times of an absolute schedule; a write that is late is not made up for by two."""
@@ -92,10 +99,13 @@ class Canary(threading.Thread):
         connection = Connection(access, _TIMEOUT)
         period = 1.0 / self._rate
         due = time.monotonic()
-        beat = 0
+        began = time.thread_time()
+        # Not from 0: a patch that changes nothing is answered with the resourceVersion of an earlier session's write.
+        beat = int(time.time() * 1000) % 2_000_000_000
         while not self._over.wait(max(0.0, due - time.monotonic())):
             beat = beat % 2_000_000_000 + 1
             body = b'{"spec":{"leaseTransitions":%d}}' % beat
+            shown = access.authorization
             try:
                 reply = connection.exchange(request_bytes(access, head, body, MERGE_PATCH))
             except (Broken, AccessError) as error:
@@ -106,14 +116,25 @@ class Canary(threading.Thread):
                 found = _VERSION.search(reply.body)
                 if found:
                     version = found.group(1).decode()
+                    self._took.append(reply.answered - reply.sent)
                     self._tell(reply.sent, reply.answered, version)
                     self._answered(version, reply.answered)
             elif reply is not None:
+                if reply.status == 401 and access.refresh(shown):
+                    connection.close()
+                    continue
                 self.failure = f"{reply.status} {' '.join(status_of(reply))}"
-                if reply.status in (401, 403, 404):
-                    break
+                self._mend(reply.status)
             due = max(due + period, time.monotonic())
+        self._cpu = time.thread_time() - began
         connection.close()
+
+    def _mend(self, status: int) -> None:
+        """Do what helps after a refusal: an API server that has just started refuses until it has read who may what."""
+        self._over.wait(0.5)
+        if status == 404 and not self._over.is_set():
+            with contextlib.suppress(AccessError, ApiError):
+                self.make()  # somebody has deleted it
 
     def received(self, at: float, line: bytes) -> None:
         """A watch showed a write of ours at ``at`` (time.monotonic())."""
@@ -141,6 +162,11 @@ class Canary(threading.Thread):
         with self._lock:
             found = summary(list(self._lags))
             return {**found, "n": len(self._lags)} if found else {}
+
+    def cost(self) -> dict[str, Any]:
+        """Return what the canary cost: writes, how long they took, our processor time; seconds. For after close()."""
+        found = summary(list(self._took))
+        return {"writes": len(self._took), "took": found, "cpu": round(self._cpu, 6)} if found else {}
 
     def close(self, patience: float) -> None:
         """Stop writing and remove the object; it carries the run's label, so a cleanup finds it if that fails."""

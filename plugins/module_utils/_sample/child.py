@@ -23,8 +23,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler, Task
 
 #: Seconds between two reports to the parent, when something changed.
@@ -104,6 +104,22 @@ class Child:
             os.waitpid(self.pid, 0)
 
 
+class Nobody:
+    """In the place of a Child where nothing is sampled."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {}
+        self.watching = True
+
+    def poll(self, timeout: float) -> bool:
+        """Wait."""
+        time.sleep(timeout)
+        return False
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
 def _live(access: Access, task: Task, clock: Clock, report: int, order: int) -> int:
     """Be the sampler; return the exit status. Nothing is printed: the parent's output is its result."""
     null = os.open(os.devnull, os.O_RDWR)
@@ -141,7 +157,7 @@ def _live(access: Access, task: Task, clock: Clock, report: int, order: int) -> 
         tell({"watching": True, **_state(sampler)})
         _sample(sampler, stop, tell)
         sampler.close(reason[0])
-        tell({**_state(sampler), "waiting": sampler.tally.waiting(10)})
+        tell({**_state(sampler), "waiting": sampler.tally.waiting(10), "sampling": sampler.sampling()})
     except SeatrialError as error:
         tell({"error": str(error)})
         return 1

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
@@ -87,7 +87,7 @@ class Follower(threading.Thread):
                 self._last_at = time.monotonic()
                 self._put(LISTED, self._last_at, (how, version))
                 return
-            except (Broken, ApiError) as error:
+            except (AccessError, ApiError) as error:
                 pause = self._rest(pause, error)
 
     def _follow(self, first: bool) -> None:
@@ -102,7 +102,7 @@ class Follower(threading.Thread):
                     continue
                 pause = self._rest(pause, error)
                 continue
-            except Broken as error:
+            except AccessError as error:
                 pause = self._rest(pause, error)
                 continue
             now = watch.established
@@ -161,7 +161,10 @@ class Follower(threading.Thread):
         What was allowed before will be again: an API server that has just started may refuse until it has read who
         may do what.
         """
-        if isinstance(error, ApiError) and error.status in (400, 401, 403, 404, 405, 406) and not self._established:
+        lasting = not isinstance(error, Broken)
+        if isinstance(error, ApiError):
+            lasting = error.status in (400, 403, 404, 405, 406)
+        if lasting and not self._established:
             raise error
         self._over.wait(pause)
         return min(pause * 2, _LONGEST_PAUSE)

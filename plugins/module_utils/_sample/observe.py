@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, Value, gpus, why
 
 
@@ -35,47 +37,66 @@ class Tally:
 class Observer:
     """Turns events of one kind into rows; a row is written only when it says something new.
 
-    ``own``: objects of this kind are the workloads. Moments are seconds on the point's clock.
+    ``own``: objects of this kind are the workloads. ``family``: tells whose an object without our labels is; None
+    where nothing is found by its owners. Moments are seconds on the point's clock.
     """
 
-    def __init__(self, kind: Kind, own: bool, tally: Tally, write: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        own: bool,
+        tally: Tally,
+        write: Callable[[dict[str, Any]], None],
+        family: Family | None = None,
+    ) -> None:
         self.kind = kind
         self.own = own
+        self.family = family
         self.tally = tally
         self.events = 0
         self._write = write
-        self._held: dict[str, tuple[Value, ...]] = {}  # uid -> values as last seen
-        self._where: dict[str, tuple[str, str, int | None]] = {}  # uid -> namespace, name, index
+        # uid -> values as last seen, namespace, name, index
+        self._held: dict[str, tuple[tuple[Value, ...], str, str, int | None]] = {}
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
 
     def recall(self, record: dict[str, Any]) -> None:
         """Take over an event row that an earlier session wrote, so that it is not written again."""
-        uid = record["uid"]
-        before = self._held.get(uid, self._nothing)
+        uid, index = record["uid"], record["index"]
+        known = self._held.get(uid)
+        before = known[0] if known else self._nothing
         values = tuple(record["values"].get(name, held) for name, held in zip(self.kind.names, before, strict=True))
-        self._count(record["index"], values)
+        self._count(index, values)
+        if self.family is not None and index is not None:
+            self.family.add(uid, index)
         if record["event"] == "DELETED":
-            self._forget(uid, record["index"])
+            self._forget(uid, index)
             return
-        self._held[uid] = values
-        self._where[uid] = (record["namespace"], record["name"], record["index"])
+        self._held[uid] = (values, sys.intern(record["namespace"]), record["name"], index)
 
     def take(self, received: float, how: str, event: str, thing: dict[str, Any]) -> None:
         """Take one event. ``how``: watch, list or relist."""
         self.events += 1
         metadata = thing["metadata"]
         uid = metadata["uid"]
-        held = self._held.get(uid)
+        known = self._held.get(uid)
         values = tuple(self.kind.values(thing))
-        known = held is not None
-        if event != "DELETED" and known and values == held:
+        if known is not None and values == known[0] and event != "DELETED":
             return
-        before = held if held is not None else self._nothing
+        owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
+        index = known[3] if known is not None else _index(metadata)
+        if self.family is not None and index is None:
+            index = self.family.index_of(owners)
+            if index is None:
+                # Its owner may be on its way through another watch; without one it is nobody's we know.
+                self.events -= 1
+                if owners:
+                    self.family.wait(received, owners, lambda: self.take(received, how, event, thing))
+                return
+        before = known[0] if known is not None else self._nothing
         changed = {
             name: value for name, value, old in zip(self.kind.names, values, before, strict=True) if value != old
         }
-        index = _index(metadata)
         record: dict[str, Any] = {
             "type": "event",
             "received": round(received, 6),
@@ -85,12 +106,12 @@ class Observer:
             "namespace": metadata.get("namespace") or "",
             "name": metadata["name"],
             "uid": uid,
-            "owners": [one["uid"] for one in metadata.get("ownerReferences") or ()],
+            "owners": owners,
             "index": index,
             "resource_version": metadata["resourceVersion"],
             "values": changed,
         }
-        if not known:
+        if known is None:
             self._introduce(record, thing)
         reason = self._reason(thing, changed)
         if reason:
@@ -100,14 +121,15 @@ class Observer:
         if event == "DELETED":
             self._forget(uid, index)
         else:
-            self._held[uid] = values
-            if not known:
-                self._where[uid] = (record["namespace"], record["name"], index)
+            values = tuple(sys.intern(one) if type(one) is str else one for one in values)  # whole seconds: few differ
+            self._held[uid] = (values, sys.intern(record["namespace"]), record["name"], index)
+        if known is None and self.family is not None and index is not None:
+            self.family.add(uid, index)
 
     def relisted(self, received: float, version: str, present: Iterable[str], how: str) -> None:
         """After a list: what we knew and the list does not hold is gone."""
         for uid in self._held.keys() - set(present):
-            namespace, name, index = self._where[uid]
+            _values, namespace, name, index = self._held[uid]
             self._write(
                 {
                     "type": "event",
@@ -156,7 +178,6 @@ class Observer:
 
     def _forget(self, uid: str, index: int | None) -> None:
         self._held.pop(uid, None)
-        self._where.pop(uid, None)
         if self.own and index is not None:
             self.tally.ended.setdefault(index, "deleted")
 

@@ -17,17 +17,21 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    InputError,
     OwnershipError,
     SeatrialError,
     WaitTimeout,
+    nearest,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Appender, session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import LEASE, Canary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import OWNERS, Kind
 
 SCHEMA = "observations/1"
 #: How long (seconds) a killed sampler of the same directory is given to end before we begin.
@@ -68,13 +72,19 @@ class Sampler:
         self._canary: Canary | None = None
         self._waiting: set[int] = set()
         self._listed: dict[int, set[str]] = {}
+        self._stores: dict[int, tuple[float, str]] = {}  # of kinds whose store is not known yet: listed when, version
+        self._end: dict[str, Any] = {}
         self._finished = False
+        self._began_cpu = time.process_time()
 
     # Beginning
 
     def _recall(self) -> float | None:
         """Take over what earlier sessions wrote; return the last moment that they saw, None if there were none."""
-        self.observers = [Observer(one, one.kind in self.task.own, self.tally, self._write) for one in self.task.kinds]
+        self.family = Family() if any(self._by_owners(one) for one in self.task.kinds) else None
+        self.observers = [
+            Observer(one, one.kind in self.task.own, self.tally, self._write, self.family) for one in self.task.kinds
+        ]
         of_kind = {one.kind.kind: one for one in self.observers}
         last: float | None = None
         for record in _files.read_lines(self.task.path):
@@ -83,13 +93,26 @@ class Sampler:
                 of_kind[record["kind"]].recall(record)
         return last
 
+    def _by_owners(self, kind: Kind) -> bool:
+        """Tell whether objects of a kind are found by their owners; the workloads themselves have our labels."""
+        return kind.select == OWNERS and kind.kind not in self.task.own
+
+    def _kept(self, kind: Kind) -> discovery.Kind:
+        """Return where the server keeps a kind, in the first of its versions that it has. Raises InputError."""
+        for version in kind.api_versions[:-1]:
+            try:
+                return self._client.kind(version, kind.kind)
+            except InputError:
+                continue
+        return self._client.kind(kind.api_versions[-1], kind.kind)
+
     def start(self) -> None:
         """Write the head of this session, find the kinds, start the canary and the watches.
 
         Raises InputError for a kind that the server does not have, ApiError and AccessError.
         """
         task = self.task
-        kinds = [self._client.kind(one.api_version, one.kind) for one in task.kinds]
+        kinds = [self._kept(one) for one in task.kinds]
         self._write(session(SCHEMA, task.run, task.point, self.clock))
         definitions = {one.kind: one.definition for one in task.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(task.simulated_writers)})
@@ -102,7 +125,8 @@ class Sampler:
         selector = labels.selector(task.run, task.point)
         for number, kind in enumerate(kinds):
             self._waiting.add(number)
-            follower = follow.Follower(number, self._client, kind, task.namespace, selector, self._queue)
+            found = "" if self._by_owners(task.kinds[number]) else selector
+            follower = follow.Follower(number, self._client, kind, task.namespace, found, self._queue)
             self._followers.append(follower)
             follower.start()
         if self._canary is not None:
@@ -164,6 +188,8 @@ class Sampler:
                 observer.take(moment, what, "ADDED", thing)
         elif what == follow.LISTED:
             observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
+            if payload[0] == follow.LIST and self._canary is not None:
+                self._stores[number] = (at, payload[1])
         elif what == follow.WATCHING:
             self._waiting.discard(number)
             row = {"at": round(moment, 6), "kind": observer.kind.kind, "resource_version": payload}
@@ -176,8 +202,25 @@ class Sampler:
             raise payload
 
     def _tell_canary(self, sent: float, answered: float, version: str) -> None:
+        if self._stores:
+            self._compare_stores(sent, version)
         row = {"sent": self.clock.from_monotonic(sent), "answered": self.clock.from_monotonic(answered)}
         self._write({"type": "canary", **_rounded(row), "resource_version": version})
+
+    def _compare_stores(self, sent: float, version: str) -> None:
+        """See whether kinds that were listed before ``sent`` are kept in the canary's etcd.
+
+        There a list's resourceVersion lies between those of the canary before and after it. In another etcd it would
+        do so by chance only; an operator may keep kinds apart (--etcd-servers-overrides), and their resourceVersions
+        tell nothing about ours.
+        """
+        assert self._canary is not None
+        for number, (listed, held) in list(self._stores.items()):
+            if listed < sent:
+                del self._stores[number]
+                same = _number(self._canary.version) <= _number(held) <= _number(version)
+                row = {"at": round(self.clock.from_monotonic(sent), 6), "kind": self.observers[number].kind.kind}
+                self._write({"type": "store", **row, "ruler": same})
 
     def _write(self, record: dict[str, Any]) -> None:
         self._file.write(record)
@@ -187,11 +230,21 @@ class Sampler:
         """Events taken so far."""
         return sum(one.events for one in self.observers)
 
+    def sampling(self) -> dict[str, Any]:
+        """Return what the sampling cost and how far it lagged behind, seconds. For after close()."""
+        return {key: value for key, value in self._end.items() if key != "events"}
+
     def notes(self) -> list[str]:
         """Return what a user should know of the sampling itself."""
+        found = []
         if self._canary is not None and self._canary.failure:
-            return [f"the canary could not always write: {self._canary.failure}"]
-        return []
+            found.append(f"the canary could not always write: {self._canary.failure}")
+        if self.family is not None and self.family.dropped:
+            found.append(
+                f"{self.family.dropped} events of objects whose owner was not seen in time were left out: too much "
+                f"else goes on in the namespace"
+            )
+        return found
 
     # Ending
 
@@ -214,13 +267,11 @@ class Sampler:
             if self._canary is not None:
                 self._canary.close(max(0.1, deadline - time.monotonic()))
                 lag = self._canary.lag()
-            end: dict[str, Any] = {
-                "type": "end",
-                "at": round(self.clock.now(), 6),
-                "reason": reason,
-                "events": self.events,
-            }
-            self._write({**end, "lag": lag} if lag else end)
+            self._end = {"events": self.events, "cpu": round(time.process_time() - self._began_cpu, 6)}
+            for name, value in (("lag", lag), ("canary", self._canary.cost() if self._canary is not None else {})):
+                if value:
+                    self._end[name] = value
+            self._write({"type": "end", "at": round(self.clock.now(), 6), "reason": reason, **self._end})
             self._file.sync()
         finally:
             self._file.close()
@@ -248,10 +299,12 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
     return {key: round(value, 6) if isinstance(value, float) else value for key, value in row.items()}
 
 
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() else -1
+
+
 def definitions_for(own: Sequence[str], kinds: Sequence[Kind]) -> None:
     """Check that each kind of workload has a definition with a stage that ends it. Raises InputError."""
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-
     known = {one.kind: one for one in kinds}
     for kind in own:
         if kind not in known:

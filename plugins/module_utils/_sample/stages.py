@@ -14,6 +14,9 @@ A definition is data (roles/workload/files/stages/<kind>.yml)::
 A stage has one source: ``condition`` (its lastTransitionTime while its status is "True"), ``field`` (a dotted path;
 with ``equals`` true when the value is that one, or one of those) or ``jmespath`` (a time as text, or a truth).
 Only an expression of the last form needs the package jmespath.
+
+``api_version`` may be a list, of which the first counts that the server has. ``select: owners`` finds objects that are
+not the workloads themselves by the chain of their owners, where the labels of the load are not on them.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ WRITERS = ("client", "api-server", "controller", "scheduler", "node")
 ENDS = ("succeeded", "failed")
 _SOURCES = ("condition", "field", "jmespath")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
+_TOP = frozenset(("api_version", "kind", "select", "stages", "description"))
+LABELS, OWNERS = "labels", "owners"
+GANG = ("first", "last", "all")
 
 #: A time that the object states (text), True, or None when the stage is not there.
 #: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
@@ -39,8 +45,9 @@ Getter = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Value]
 class Kind:
     """The stages of one kind. ``values(object)`` gives one Value a name of ``names``."""
 
-    api_version: str
+    api_versions: tuple[str, ...]  # the first that the server has counts
     kind: str
+    select: str  # labels or owners
     names: tuple[str, ...]
     values: Callable[[dict[str, Any]], list[Value]]
     ends: dict[int, str]  # number of a stage -> outcome
@@ -53,6 +60,13 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
     kind = str(definition.get("kind") or "")
     if not kind or not definition.get("api_version"):
         raise InputError(f"stage definition '{kind or definition}': it needs api_version and kind")
+    unknown = next((key for key in definition if key not in _TOP), None)
+    if unknown:
+        raise InputError(f"stage definition of {kind}: unknown key '{unknown}'{nearest(unknown, _TOP)}")
+    versions = definition["api_version"]
+    select = definition.get("select") or LABELS
+    if select not in (LABELS, OWNERS):
+        raise InputError(f"stage definition of {kind}: select '{select}' is none of {LABELS}, {OWNERS}")
     stages = definition.get("stages") or []
     if not stages:
         raise InputError(f"stage definition of {kind}: it has no stages")
@@ -61,8 +75,9 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
         _check(kind, one, names)
         names.append(one["name"])
     return Kind(
-        api_version=str(definition["api_version"]),
+        api_versions=tuple(str(one) for one in versions) if isinstance(versions, list) else (str(versions),),
         kind=kind,
+        select=select,
         names=tuple(names),
         values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
@@ -102,6 +117,10 @@ def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
     writer = str(one.get("writer") or "")
     if writer not in WRITERS:
         raise InputError(f"{where}: writer '{writer}' is none of {', '.join(WRITERS)}{nearest(writer, WRITERS)}")
+    gang = one.get("gang") or []
+    wrong = next((way for way in gang if way not in GANG), None) if isinstance(gang, list) else gang
+    if wrong:
+        raise InputError(f"{where}: gang '{wrong}' is no list of {', '.join(GANG)}")
     if one.get("ends") not in (None, *ENDS):
         raise InputError(f"{where}: ends '{one['ends']}' is none of {', '.join(ENDS)}")
 

@@ -124,7 +124,12 @@ POINT: dict[str, dict[str, Any]] = {
                 },
                 {"simulated": TRUTH, "gpus": {"type": "number"}, "reason": TEXT_OR_NULL},
             ),
-            "end": record({"at": MOMENT, "reason": TEXT}, {"lag": FREE, "events": COUNT}),
+            # whether resourceVersions of this kind compare with those of the canary (false: another etcd keeps it)
+            "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
+            # lag: from the canary's answers to its events; canary: what it cost; cpu: of the sampler; seconds
+            "end": record(
+                {"at": MOMENT, "reason": TEXT}, {"lag": FREE, "events": COUNT, "canary": FREE, "cpu": MOMENT}
+            ),
         }
     ),
     # Figures that the workload itself printed; one row a pod whose log was read.

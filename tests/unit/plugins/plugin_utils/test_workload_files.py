@@ -44,6 +44,20 @@ def test_the_name_of_a_kind_stands_for_the_shipped_definition(tmp_path: Path) ->
         workload_files.stages(["mine.yml"], finder(tmp_path))
 
 
+def test_a_shipped_definition_may_be_used_with_other_keys(tmp_path: Path) -> None:
+    (found,) = workload_files.stages([{"use": "Pod", "select": "owners"}], finder(tmp_path))
+    assert (found["kind"], found["select"], "use" in found) == ("Pod", "owners", False)
+    assert found["stages"] == workload_files.stages(["Pod"], finder(tmp_path))[0]["stages"]
+
+
+def test_a_trace_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "monday.csv").write_text("offset\n1\n")
+    given = {"type": "trace", "src": "monday.csv", "speed": 2}
+    assert workload_files.arrival(given, finder(tmp_path)) == {**given, "content": "offset\n1\n"}
+    assert workload_files.arrival({"rate": 3}, finder(tmp_path)) == {"rate": 3}
+
+
 def test_what_is_no_list_is_left_to_the_module() -> None:
     assert workload_files.stages(None, finder(Path("/"))) is None
     assert workload_files.templates("text", finder(Path("/"))) == "text"

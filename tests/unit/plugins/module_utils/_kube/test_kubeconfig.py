@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import base64
 import datetime
+import json
 import ssl
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, oauth
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from scripted_server import Asked, ScriptedServer, reply
 
 CANARY = "canary-5c1e0b7d"
 
@@ -138,11 +143,6 @@ def test_a_token_wins_over_a_token_file_and_a_changed_file_is_read_anew(tmp_path
         access.refresh()
 
 
-def test_user_name_and_password_make_a_basic_header(tmp_path: Path) -> None:
-    access = load(write(tmp_path, user={"username": "me", "password": "pass:word"}))
-    assert access.authorization == "Basic " + data(b"me:pass:word")
-
-
 def test_an_exec_plugin_is_run_and_run_again(tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
     plugin.write_text(
@@ -156,6 +156,9 @@ def test_an_exec_plugin_is_run_and_run_again(tmp_path: Path) -> None:
     access = load(write(tmp_path, {"insecure-skip-tls-verify": True}, user))
     assert access.authorization == "Bearer t1"
     assert access.refresh() is True and access.authorization == "Bearer t2"
+    # Another thread whose token was refused too finds that it has been renewed since.
+    assert access.refresh("Bearer t1") is True and access.authorization == "Bearer t2"
+    assert access.refresh("Bearer t2") is True and access.authorization == "Bearer t3"
 
 
 def test_an_exec_plugin_that_fails_is_told_without_what_it_printed(tmp_path: Path) -> None:
@@ -164,9 +167,148 @@ def test_an_exec_plugin_that_fails_is_told_without_what_it_printed(tmp_path: Pat
     plugin.chmod(0o755)
     version = "client.authentication.k8s.io/v1"
     user = {"exec": {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}}
-    with pytest.raises(AccessError, match="'exec' gave") as caught:
+    with pytest.raises(AccessError, match="'exec' gave no credentials: .*plugin ended with 3") as caught:
         load(write(tmp_path, {}, user))
     assert CANARY not in str(caught.value)
+    plugin.write_text(f"#!/bin/sh\necho {CANARY}\n")
+    with pytest.raises(AccessError, match="printed no ExecCredential") as caught:
+        load(write(tmp_path, {}, user))
+    assert CANARY not in str(caught.value)
+
+
+def test_a_program_that_is_not_there_comes_with_its_hint(tmp_path: Path) -> None:
+    entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login", "installHint": "Get it."}
+    with pytest.raises(AccessError, match="there is no program 'no-such-login'. Get it."):
+        load(write(tmp_path, {}, {"exec": entry}))
+    with pytest.raises(InputError, match="'exec' needs command and apiVersion"):
+        load(write(tmp_path, {}, {"exec": {"apiVersion": "client.authentication.k8s.io/v0", "command": "x"}}))
+
+
+def test_an_exec_plugin_is_told_what_it_is_for_and_may_give_a_certificate(
+    tmp_path: Path, pem: dict[str, bytes]
+) -> None:
+    (tmp_path / "status.json").write_text(
+        json.dumps(
+            {
+                "status": {
+                    "clientCertificateData": pem["certificate"].decode(),
+                    "clientKeyData": pem["key"].decode(),
+                    "expirationTimestamp": "2020-01-01T00:00:00Z",
+                }
+            }
+        )
+    )
+    plugin = tmp_path / "login"
+    plugin.write_text(
+        '#!/bin/sh\nprintf "%s" "$KUBERNETES_EXEC_INFO" > $(dirname $0)/info\necho $1 $LAB > $(dirname $0)/words\n'
+        "cat $(dirname $0)/status.json\n"
+    )
+    plugin.chmod(0o755)
+    entry = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "./login",
+        "args": ["--for-test"],
+        "env": [{"name": "LAB", "value": "example"}],
+        "provideClusterInfo": True,
+    }
+    access = load(write(tmp_path, {"tls-server-name": "api"}, {"exec": entry}))
+    info = json.loads((tmp_path / "info").read_text())
+    assert info["spec"]["cluster"] == {"server": "https://api.lab.example.com:6443", "tls-server-name": "api"}
+    assert (tmp_path / "words").read_text().split() == ["--for-test", "example"]
+    # It has expired, so that the next connection asks for another one and shows that.
+    before = access.context
+    access.renew()
+    assert access.authorization == "" and access.context is not before
+
+
+class OpenShift:
+    """A stand-in for an OpenShift API server and its OAuth server in one."""
+
+    def __init__(self, password: str = "right") -> None:
+        self.password = password
+        self.logins = 0
+        self.server = ScriptedServer(self.answer)
+
+    def answer(self, asked: Asked) -> Any:
+        shown = asked.headers.get("authorization", "")
+        if asked.path == "/.well-known/oauth-authorization-server":
+            assert shown == "", "the password went to the API server"
+            return 200, {"authorization_endpoint": f"http://127.0.0.1:{self.server.port}/oauth/authorize"}
+        if asked.path.startswith("/oauth/authorize?"):
+            query = parse_qs(asked.path.partition("?")[2])
+            assert query == {"response_type": ["token"], "client_id": ["openshift-challenging-client"]}
+            if shown != "Basic " + data(f"me:{self.password}".encode()) or not asked.headers.get("x-csrf-token"):
+                return reply(401, b"")
+            self.logins += 1
+            token = f"access_token=sha256~{self.logins}&expires_in=86400&scope=user%3Afull&token_type=Bearer"
+            return reply(302, b"", Location=f"http://x/oauth/token/implicit#{token}")
+        if shown != f"Bearer sha256~{self.logins}":
+            return 401, {}
+        return 200, {"metadata": {}, "items": []}
+
+
+def test_user_name_and_password_log_in_at_the_oauth_server_that_the_cluster_names(tmp_path: Path) -> None:
+    cluster = OpenShift()
+    with cluster.server as server:
+        path = server.kubeconfig(tmp_path / "k", {"username": "me", "password": "right"})
+        assert server.asked == [], "it was logged in before there was anything to ask"
+        with Client.from_kubeconfig(path) as client:
+            assert client.request("GET", "/api/v1/pods")["items"] == []
+            client.request("GET", "/api/v1/pods")
+            assert cluster.logins == 1
+            cluster.logins += 1  # the token was revoked
+            assert client.request("GET", "/api/v1/pods")["items"] == []
+            assert cluster.logins == 3
+
+
+def test_a_wrong_password_is_said_to_be_one_and_is_not_shown(tmp_path: Path) -> None:
+    with OpenShift().server as server:
+        path = server.kubeconfig(tmp_path / "k", {"username": "me", "password": CANARY})
+        with Client.from_kubeconfig(path) as client, pytest.raises(AccessError, match="refuses user 'me'") as caught:
+            client.request("GET", "/api/v1/pods")
+    assert CANARY not in str(caught.value)
+
+
+def test_where_no_oauth_server_is_named_user_name_and_password_are_a_basic_header(tmp_path: Path) -> None:
+    with ScriptedServer(lambda asked: (404 if "well-known" in asked.path else 200, {})) as server:
+        path = server.kubeconfig(tmp_path / "k", {"username": "me", "password": "pass:word"})
+        with Client.from_kubeconfig(path) as client:
+            client.request("GET", "/api")
+        assert server.asked[-1].headers["authorization"] == "Basic " + data(b"me:pass:word")
+
+
+def test_a_password_is_not_sent_to_an_oauth_server_without_tls(tmp_path: Path) -> None:
+    access = load(write(tmp_path, user={"username": "me", "password": CANARY}))
+    with pytest.raises(AccessError, match="not sent over plain http"):
+        oauth._server_of("http://oauth.lab.example.com/authorize", access)
+
+
+def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(
+    tmp_path: Path, pem: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(InputError, match="this is no pod with a service account"):
+        load("in-cluster")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
+    for name, content in (("token", b"one\n"), ("ca.crt", pem["certificate"]), ("namespace", b"perf\n")):
+        (tmp_path / name).write_bytes(content)
+    access = load("in-cluster")
+    assert (access.server, access.host, access.port, access.namespace) == (
+        "https://[fd00::1]:6443",
+        "fd00::1",
+        6443,
+        "perf",
+    )
+    assert access.authorization == "Bearer one"
+    (tmp_path / "token").write_text("two")
+    assert access.refresh("Bearer one") and access.authorization == "Bearer two"
+
+
+def test_a_proxy_gets_its_own_user_name_and_password(tmp_path: Path) -> None:
+    access = load(write(tmp_path, {"proxy-url": "http://me:p%40ss@proxy.lab.example.com:3128"}))
+    assert (access.proxy, access.proxy_authorization) == (("proxy.lab.example.com", 3128), "Basic " + data(b"me:p@ss"))
 
 
 def test_insecure_asks_for_no_certificate_and_a_server_name_is_kept(tmp_path: Path) -> None:
@@ -183,5 +325,6 @@ def test_no_credential_shows_in_repr_or_errors(tmp_path: Path, pem: dict[str, by
         load(write(tmp_path, {}, user))
     assert CANARY not in str(caught.value) and data(CANARY.encode()) not in str(caught.value)
     with pytest.raises(InputError) as caught:
-        load(write(tmp_path, {"proxy-url": f"http://me:{CANARY}@proxy:1"}))
+        load(write(tmp_path, {"proxy-url": f"socks5://me:{CANARY}@proxy:1"}))
     assert CANARY not in str(caught.value)
+    assert CANARY not in repr(load(write(tmp_path, {"proxy-url": f"http://me:{CANARY}@proxy:1"})))

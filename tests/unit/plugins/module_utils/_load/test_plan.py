@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.arrivals import arrivals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,25 +19,16 @@ TEMPLATES = [
 ]
 
 
-def make(count: int = 8, **changes: Any) -> plan.Plan:
+def make(count: int = 8, arrival: dict[str, Any] | None = None, **changes: Any) -> plan.Plan:
     values = {
         "run": "test-run",
         "point": "001",
-        "count": count,
-        "arrival": {"type": "constant", "rate": 4.0},
+        "arrivals": arrivals(arrival or {"rate": 4.0}, count, 7),
         "in_flight": 2,
         "seed": 7,
         "templates": TEMPLATES,
     }
     return plan.make(**{**values, **changes})
-
-
-@settings(deadline=None)
-@given(st.floats(0.001, 100_000), st.integers(0, 400))
-def test_constant_arrivals_keep_their_rate_to_the_last_one(rate: float, count: int) -> None:
-    found = list(plan.offsets({"type": "constant", "rate": rate}, count))
-    assert found == [index / rate for index in range(count)]
-    assert found == sorted(found)
 
 
 @settings(deadline=None)
@@ -63,25 +55,20 @@ def test_a_closed_loop_has_no_offsets() -> None:
     assert {one.offset for one in make(arrival={"type": "closed"}).workloads} == {None}
 
 
-@pytest.mark.parametrize(
-    ("given_", "words"),
-    [
-        ({"type": "poison"}, "arrival type 'poison' is not known"),
-        ({"type": "closd"}, "did you mean 'closed'?"),
-        ({"type": "constant", "rate": 0}, "arrival rate 0 is no number above 0"),
-        ({"rate": -1.0}, "arrival rate -1.0"),
-        ({}, "arrival rate None"),
-    ],
-)
-def test_arrivals_that_can_not_be_are_refused(given_: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError) as caught:
-        plan.arrival_of(given_)
-    assert words in str(caught.value)
+def test_a_trace_may_name_templates_and_the_others_are_mixed_by_weight() -> None:
+    found = make(0, {"type": "trace", "content": "offset,template\n0,a\n1,\n2,\n3,\n4,a\n5,\n"})
+    assert [one.template for one in found.workloads] == ["a", "b", "a", "b", "a", "b"]
+    with pytest.raises(InputError, match="the trace names template 'c', which is not given"):
+        make(0, {"type": "trace", "content": "offset,template\n0,c\n"})
 
 
-def test_arrivals_are_recorded_without_what_they_do_not_use() -> None:
-    assert plan.arrival_of({"type": "closed", "rate": 10}) == {"type": "closed"}
-    assert plan.arrival_of({"rate": 5}) == {"type": "constant", "rate": 5.0}
+def test_a_seed_that_nobody_gave_is_drawn_once(tmp_path: Path) -> None:
+    path = tmp_path / "plan.jsonl"
+    assert plan.seed_for(path, 5, True) == 5 and plan.seed_for(path, None, False) is None
+    drawn = plan.seed_for(path, None, True)
+    assert drawn is not None
+    plan.write(path, make(seed=drawn))
+    assert plan.seed_for(path, None, True) == drawn
 
 
 def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:

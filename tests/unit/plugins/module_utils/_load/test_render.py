@@ -9,7 +9,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered, Template, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered, Spool, Template, render
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +75,13 @@ def test_a_parameter_of_any_text_comes_through_whole(index: int, text: str) -> N
 def test_a_number_in_the_template_is_never_taken_for_the_index() -> None:
     rendered = made(f"{HEAD}data: {{x: '7301948265017', y: '{{{{ index }}}}'}}\n")
     assert rendered.workload.manifest(5)["data"] == {"x": "7301948265017", "y": "5"}
+
+
+def test_what_is_rendered_one_by_one_takes_no_memory_for_its_bodies() -> None:
+    content = HEAD + "data: {x: '{{ index * 2 }}', y: '" + "y" * 5000 + "'}\n"
+    rendered = made(content, count=200)
+    assert [rendered.workload.manifest(i)["data"]["x"] for i in (0, 1, 99, 199)] == ["0", "2", "198", "398"]
+    assert isinstance(rendered.workload.bodies, Spool)
 
 
 def test_related_objects_come_before_the_workload() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,11 @@ def created(number: int) -> tuple[int, Any]:
 class Trial:
     """A sender with a scripted server; ``rows`` is what the ledger would get."""
 
-    def __init__(self, server: ScriptedServer, folder: Path, retry_time: float = 5.0) -> None:
+    def __init__(
+        self, server: ScriptedServer, folder: Path, retry_time: float = 5.0, user: dict[str, Any] | None = None
+    ) -> None:
         self.rows: list[dict[str, Any]] = []
-        access = load(server.kubeconfig(folder / "kubeconfig"))
+        access = load(server.kubeconfig(folder / "kubeconfig", user))
         self.halt = threading.Event()
 
         def write(row: dict[str, Any]) -> None:
@@ -192,6 +195,105 @@ def test_refused_credentials_end_the_load(trial: Make) -> None:
         one.create()
 
 
+FORBIDDEN = (403, status_object(403, "Forbidden", 'x is forbidden: User "me" cannot create resource "x"'))
+
+
+def test_a_server_that_has_just_started_is_asked_again_until_it_knows_who_may_what(trial: Make) -> None:
+    _server, one = trial(FORBIDDEN, FORBIDDEN, created(1))
+    assert one.create() == "created"
+    assert one.told() == [(1, 403, "retry"), (2, 403, "retry"), (3, 201, "created")]
+    assert one.settings.standing.refused_since is None
+
+
+def test_a_permission_that_is_taken_away_is_a_refusal_after_a_while(
+    trial: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "FORGETFUL", 0.05)
+    _server, one = trial(FORBIDDEN)
+    assert one.create() == "refused" and len(one.rows) > 1
+    # From then on nobody waits again.
+    rows = len(one.rows)
+    assert one.create(index=4) == "refused" and len(one.rows) == rows + 1
+
+
+def test_a_quota_is_no_forgetful_server(trial: Make) -> None:
+    _server, one = trial((403, status_object(403, "Forbidden", 'x "y" is forbidden: exceeded quota: q')))
+    assert one.create() == "refused" and len(one.rows) == 1
+
+
+def test_an_expired_token_is_read_anew_once_and_the_load_goes_on(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    valid = ["new"]
+
+    def answer(asked: Asked) -> Any:
+        return created(1) if asked.headers.get("authorization") == f"Bearer {valid[0]}" else (401, {})
+
+    with ScriptedServer(answer) as server:
+        one = Trial(server, tmp_path, user={"tokenFile": str(token)})
+        token.write_text("new")
+        load_ = dispatch(one, ["ConfigMap"], 30)
+        load_.start()
+        assert load_.done.wait(10) and load_.error is None
+        assert load_.outcomes == {"created": 30}
+        refused = [row for row in one.rows if row["status"] == 401]
+        # Each of the three senders at most once: whoever comes later finds the new token there.
+        assert 1 <= len(refused) <= 3 and {row["outcome"] for row in refused} == {"retry"}
+        assert load_.repeated == {401: len(refused)}
+        valid[0] = "newer still"
+        token.write_text("not that either")
+        with pytest.raises(AccessError, match="refuses our credentials"):
+            one.create()
+
+
+def test_batches_wait_for_each_other_and_pause(tmp_path: Path) -> None:
+    under_way: list[int] = []
+    most: list[int] = []
+
+    def answer(asked: Asked) -> Any:
+        under_way.append(1)
+        most.append(len(under_way))
+        time.sleep(0.01)
+        under_way.pop()
+        return created(1)
+
+    with ScriptedServer(answer) as server:
+        one = Trial(server, tmp_path)
+        load_ = dispatch(one, ["ConfigMap"], 12, loop={"batch": 2, "delay": 0.05})
+        load_.start()
+        assert load_.done.wait(10)
+    assert max(most) <= 2
+    rows = sorted(one.rows, key=lambda row: row["index"])
+    for first, second in zip(rows[1::2], rows[2::2], strict=False):
+        assert second["sent"] - first["answered"] >= 0.049
+
+
+def test_no_more_workloads_exist_at_once_than_the_loop_allows(tmp_path: Path) -> None:
+    with ScriptedServer(lambda asked: created(1)) as server:
+        one = Trial(server, tmp_path)
+        load_ = dispatch(one, ["ConfigMap"], 10, loop={"at_once": 4})
+        load_.before = 1
+        load_.start()
+        for ended in range(8):
+            deadline = time.monotonic() + 5
+            while len(one.rows) < 3 + ended and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(0.01)
+            assert len(one.rows) == 3 + ended, "it sent what there was no room for, or did not use the room"
+            load_.note_ended(ended + 1)
+        assert load_.done.wait(5) and load_.outcomes == {"created": 10}
+
+
+def test_a_loop_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None:
+    with ScriptedServer(lambda asked: created(1)) as server:
+        one = Trial(server, tmp_path)
+        load_ = dispatch(one, ["ConfigMap"], 10, loop={"at_once": 2})
+        load_.start()
+        load_.stop(5.0)
+        assert load_.done.wait(5)
+    assert len(one.rows) <= 2
+
+
 def test_identity_is_read_from_any_order_of_fields() -> None:
     owner = {"ownerReferences": [{"uid": "of-another"}], "resourceVersion": "5", "uid": "own"}
     partial = {
@@ -206,7 +308,14 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
         assert sender.identity(body) == ("own", "5")
 
 
-def dispatch(one: Trial, kinds: list[str], count: int, past: Past | None = None, rate: float | None = None) -> Dispatch:
+def dispatch(
+    one: Trial,
+    kinds: list[str],
+    count: int,
+    past: Past | None = None,
+    rate: float | None = None,
+    loop: dict[str, Any] | None = None,
+) -> Dispatch:
     rendered = Rendered(Template("t", ""), [document(kind) for kind in kinds], "n")
     past = past or Past()
     todo = [
@@ -214,7 +323,7 @@ def dispatch(one: Trial, kinds: list[str], count: int, past: Past | None = None,
         for index in range(count)
         if (kinds[-1], f"test-run-001-{index}") not in past.outcomes
     ]
-    return Dispatch(one.settings, {"t": rendered}, todo, past, 3)
+    return Dispatch(one.settings, {"t": rendered}, todo, past, 3, loop)
 
 
 def test_a_workload_whose_related_object_was_refused_is_not_sent(tmp_path: Path) -> None:

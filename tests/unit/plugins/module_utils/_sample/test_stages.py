@@ -36,8 +36,11 @@ def thing(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
 
 def test_every_shipped_definition_can_be_compiled_and_some_stage_ends_it() -> None:
     found = [shipped(path.stem) for path in sorted(SHIPPED.glob("*.yml"))]
-    assert {"Job", "Pod", "PyTorchJob"} <= {one.kind for one in found}
-    assert all(set(one.ends.values()) == {"succeeded", "failed"} for one in found)
+    wanted = "AppWrapper Deployment Job JobSet Notebook PersistentVolumeClaim Pod PodGroup PyTorchJob RayCluster RayJob"
+    assert {one.kind for one in found} >= {*wanted.split(), "StatefulSet", "TrainingWorkload", "Workload"}
+    # Those that are never a workload of their own end nothing.
+    assert {one.kind for one in found if not one.ends} == {"PodGroup", "ReplicaSet", "Workload"}
+    assert all("succeeded" in one.ends.values() for one in found if one.ends)
     assert all(path.stem == shipped(path.stem).kind.lower() for path in SHIPPED.glob("*.yml"))
 
 
@@ -75,6 +78,74 @@ def test_a_job_runs_while_a_pod_of_it_is_ready() -> None:
     assert values(kind, thing({"startTime": CREATED, "ready": 0})) == {"created": CREATED, "started": CREATED}
     assert values(kind, thing({"startTime": CREATED, "ready": 2}))["running"] is True
     assert values(kind, thing({"conditions": [condition("Complete")]}))["succeeded"] == "2026-11-21T05:36:28Z"
+
+
+LATER = "2026-11-21T05:36:28Z"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "seen"),
+    [
+        ("rayjob", {}, {}, {}),
+        ("rayjob", {}, {"startTime": LATER, "jobDeploymentStatus": "Initializing"}, {"accepted": LATER}),
+        ("rayjob", {}, {"jobStatus": "RUNNING"}, {"running": True}),
+        ("rayjob", {}, {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, {"succeeded": True}),
+        ("rayjob", {}, {"jobStatus": "STOPPED"}, {"failed": True}),
+        ("rayjob", {}, {"jobDeploymentStatus": "Failed"}, {"undeployed": True}),
+        ("raycluster", {}, {"conditions": [condition("HeadPodReady")]}, {"head_ready": LATER}),
+        ("raycluster", {}, {"state": "ready"}, {"ready": True}),
+        ("appwrapper", {}, {"phase": "Suspended", "conditions": [condition("QuotaReserved", "False")]}, {}),
+        ("appwrapper", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
+        ("appwrapper", {}, {"phase": "Succeeded"}, {"succeeded": True}),
+        ("jobset", {}, {"replicatedJobsStatus": [{"name": "a", "ready": 0, "active": 0}]}, {}),
+        ("jobset", {}, {"replicatedJobsStatus": [{"name": "a", "ready": 0, "active": 2}]}, {"running": True}),
+        ("jobset", {}, {"conditions": [condition("Completed")]}, {"succeeded": LATER}),
+        ("workload", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
+        (
+            "workload",
+            {},
+            {"conditions": [condition("Finished"), condition("Admitted")]},
+            {"finished": LATER, "admitted": LATER},
+        ),
+        ("podgroup", {}, {"phase": "Pending"}, {}),
+        ("podgroup", {}, {"phase": "Running"}, {"scheduling": True, "running": True}),
+        ("persistentvolumeclaim", {}, {"phase": "Pending"}, {}),
+        ("persistentvolumeclaim", {}, {"phase": "Bound"}, {"bound": True}),
+        ("notebook", {}, {"readyReplicas": 0, "containerState": {"waiting": {}}}, {}),
+        (
+            "notebook",
+            {},
+            {"readyReplicas": 1, "containerState": {"running": {"startedAt": LATER}}},
+            {"started": LATER, "ready": True},
+        ),
+        ("statefulset", {"replicas": 2}, {"readyReplicas": 1}, {"running": True}),
+        ("statefulset", {"replicas": 2}, {"readyReplicas": 2}, {"running": True, "ready": True}),
+        (
+            "deployment",
+            {},
+            {"availableReplicas": 1, "conditions": [condition("Available")]},
+            {"available": LATER, "ready": True},
+        ),
+        ("deployment", {}, {"conditions": [condition("Progressing", "False")]}, {"stuck": True}),
+        ("replicaset", {}, {}, {}),
+        ("trainingworkload", {}, {"phase": "Running"}, {"accepted": True, "running": True}),
+        ("trainingworkload", {}, {"phase": "Completed"}, {"accepted": True, "succeeded": True}),
+    ],
+)
+def test_shipped_definitions_read_what_controllers_write(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], seen: dict[str, Any]
+) -> None:
+    assert values(shipped(kind), thing(status, **spec)) == {"created": CREATED, **seen}
+
+
+def test_what_stages_wait_for_is_there_or_belongs_to_another_kind() -> None:
+    known = {kind.kind: set(kind.names) for kind in (shipped(path.stem) for path in SHIPPED.glob("*.yml"))}
+    for path in SHIPPED.glob("*.yml"):
+        kind = shipped(path.stem)
+        for stage in kind.definition["stages"]:
+            for name in stage.get("depends_on", []):
+                of, _dot, one = name.rpartition(".")
+                assert one.removesuffix("_first") in known[of or kind.kind] or name in stages.WRITERS, f"{path}: {name}"
 
 
 def one_stage(**stage: Any) -> stages.Kind:
@@ -124,6 +195,22 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
 def test_what_is_wrong_in_a_definition_is_named(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as caught:
         stages.compile_kind({"api_version": "v1", "kind": "X", "stages": [], **change})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"selekt": "owners"}, "unknown key 'selekt' (did you mean 'select'?)"),
+        ({"select": "owner"}, "select 'owner' is none of labels, owners"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "gang": ["frist"]}]}, "gang 'frist' is no list of"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "gang": "first"}]}, "gang 'first' is no list of"),
+    ],
+)
+def test_what_is_wrong_above_the_stages_is_named_too(change: dict[str, Any], words: str) -> None:
+    definition = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
+    with pytest.raises(InputError) as caught:
+        stages.compile_kind({**definition, **change})
     assert words in str(caught.value)
 
 

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where an API server is and what we show it, also when that has to be asked for, or renewed in mid-run."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+#: Seconds before its end at which a credential is renewed.
+_EARLY = 10.0
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a source of credentials gave. ``expires``: seconds since the epoch, None if it does not say."""
+
+    authorization: str = field(default="", repr=False)  # value of the header
+    certificate: bytes | None = field(default=None, repr=False)
+    key: bytes | None = field(default=None, repr=False)
+    expires: float | None = None
+
+
+@dataclass
+class Access:
+    """One API server and our credentials for it, for use by many threads. ``repr`` shows no credential."""
+
+    server: str
+    host: str
+    port: int
+    prefix: str  # path below which the API lies, without a trailing slash; mostly empty
+    source: str  # which kubeconfig and context, for errors
+    namespace: str = "default"
+    proxy: tuple[str, int] | None = None
+    proxy_authorization: str = field(default="", repr=False)
+    server_name: str = ""
+    context: ssl.SSLContext | None = field(default=None, repr=False)  # None: plain HTTP
+    insecure: bool = False
+    #: Called for credentials that are not fixed: at the first request when ``held`` is None, and to renew them.
+    reader: Callable[[], Credentials] | None = field(default=None, repr=False)
+    held: str | None = field(default="", repr=False)
+    expires: float | None = None
+    #: Makes a TLS context that shows another client certificate.
+    make_context: Callable[[bytes, bytes], ssl.SSLContext] | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def authorization(self) -> str:
+        """The value of the Authorization header; asked for when it is needed for the first time."""
+        if self.held is None:
+            with self._lock:
+                if self.held is None:
+                    self._read()
+        return self.held or ""
+
+    def refresh(self, used: str | None = None) -> bool:
+        """Read the credentials anew (a token file, a program, a login); return whether others can be shown now.
+
+        ``used``: the authorization that was refused. When another thread has renewed it since, that is enough.
+        """
+        with self._lock:
+            if used is not None and self.held is not None and used != self.held:
+                return True
+            if self.reader is None:
+                return False
+            before = self.held
+            return self._read() or self.held != before
+
+    def renew(self) -> None:
+        """Read the credentials anew when they are about to expire; for whoever opens a connection."""
+        if self.expires is not None and time.time() > self.expires - _EARLY and self.reader is not None:
+            with self._lock:
+                if time.time() > self.expires - _EARLY:
+                    self._read()
+
+    def take(self, found: Credentials) -> bool:
+        """Show these credentials from now on; return whether a client certificate is among them."""
+        self.held, self.expires = found.authorization, found.expires
+        if found.certificate and found.key and self.make_context is not None and self.context is not None:
+            self.context = self.make_context(found.certificate, found.key)
+            return True
+        return False
+
+    def insecure_warning(self) -> str:
+        """Say what it means that the server's certificate is not looked at."""
+        return (
+            f"{self.source}: insecure-skip-tls-verify is set, so nobody knows whether {self.server} is that server: "
+            f"credentials and results could be anybody's. Give certificate-authority instead"
+        )
+
+    def _read(self) -> bool:
+        assert self.reader is not None
+        return self.take(self.reader())

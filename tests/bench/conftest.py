@@ -1,0 +1,44 @@
+"""The control plane that all benchmarks share, and the table that they fill."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
+from benchmark_table import Table
+from load_bench import Bench
+
+
+@pytest.fixture(scope="session")
+def table() -> Iterator[Table]:
+    """The rows of docs/benchmarks.md; written when the last one is there, printed in any case."""
+    made = Table()
+    yield made
+    made.finish()
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A rehearsal cluster of its own: control plane, KWOK and 200 nodes with 8 GPUs, nothing else."""
+    os.environ.pop("SEATRIAL_VALIDATE", None)  # nothing is validated on write in a run either
+    support.sweep()
+    options = support.options(tmp_path_factory.mktemp("cluster"), "bench", components=[])
+    info = cluster.present(options, support.quiet)
+    with support.Rehearsal(info["kubeconfig"], info).client() as client:
+        nodes.present(client, nodes.Order(200), 120, support.quiet)
+    yield info
+    os.environ["SEATRIAL_VALIDATE"] = "1"
+    cluster.absent(support.options(Path(options.data_dir), "bench", force=True), support.quiet)
+
+
+@pytest.fixture(scope="module")
+def bench(control_plane: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A namespace, and calls into it."""
+    made = Bench(control_plane, tmp_path_factory.mktemp("bench"))
+    yield made
+    made.close()

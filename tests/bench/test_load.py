@@ -1,0 +1,280 @@
+"""The load engine, side by side with others and against its own limits; fills the table of docs/benchmarks.md.
+
+Nothing here fails for being slow: the table says which targets were met. SEATRIAL_BENCH_SCALE=0.1 runs a tenth of
+everything, to try whether it runs; such a table is not written into the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import drive_workload
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from benchmark_table import Table
+from load_bench import REAL_TEMPLATE, ROOT, SUSPENDED_TEMPLATE, Bench, Done, Usage, definitions
+from playbook import PROGRAM, environment
+
+SCALE = float(os.environ.get("SEATRIAL_BENCH_SCALE", "1"))
+PAIRS = max(1, round(5 * SCALE))
+ROWS = 11
+
+
+def scaled(number: int, least: int = 20) -> int:
+    """A number of workloads, smaller when everything is only tried."""
+    return max(least, round(number * SCALE))
+
+
+@pytest.fixture(autouse=True)
+def _complete(table: Table, control_plane: dict[str, Any]) -> None:
+    table.kubernetes = str(control_plane["cluster"].get("version", ""))
+    table.expected = ROWS if SCALE >= 1 else 10**9
+
+
+def spread(values: list[float]) -> str:
+    """The single ratios behind a median."""
+    return f"median of {len(values)} pairs, {min(values):.2f} to {max(values):.2f}"
+
+
+def late(done: Done) -> str:
+    """Lateness in words."""
+    found = done.result["lateness"]
+    return f"P50 {found['p50'] * 1e3:.1f}, P99 {found['p99'] * 1e3:.1f}, max {found['max'] * 1e3:.1f} ms"
+
+
+def test_creates_beside_a_raw_client_and_kubectl(bench: Bench, table: Table) -> None:
+    count, few = scaled(2000), scaled(160)
+    ours: list[Done] = []
+    raws: list[Done] = []
+    kubectls: list[Done] = []
+
+    def run_ours() -> None:
+        ours.append(bench.submit(count, sample=False))
+
+    def run_raw() -> None:
+        raws.append(bench.raw(count, 32))
+
+    bench.submit(100, sample=False)  # the control plane has seen jobs before
+    for number in range(PAIRS):
+        order: list[Callable[[], None]] = [run_ours, run_raw] if number % 2 else [run_raw, run_ours]
+        for one in order:
+            bench.clear()
+            time.sleep(1)
+            one()
+        bench.clear()
+        kubectls.append(bench.kubectl(few, 8))
+    bench.clear()
+    faster = [one.rate / raw.rate for one, raw in zip(ours, raws, strict=True)]
+    cheaper = [one.cost.cpu / raw.cost.cpu for one, raw in zip(ours, raws, strict=True)]
+    than_kubectl = [one.rate / other.rate for one, other in zip(ours, kubectls, strict=True)]
+    mine, theirs = median(one.rate for one in ours), median(one.rate for one in raws)
+    table.add(
+        f"creates/s, {count:,} suspended Jobs, 32 in flight, against raw_create.py",
+        "≥ 1.0",
+        f"{median(faster):.2f}",
+        median(faster) >= 1.0,
+        f"{mine:.0f}/s to {theirs:.0f}/s; {spread(faster)}",
+    )
+    each = [median(one.cost.cpu for one in runs) / count * 1e6 for runs in (ours, raws)]
+    table.add(
+        "client CPU per create against the same",
+        "≤ 0.5",
+        f"{median(cheaper):.2f}",
+        median(cheaper) <= 0.5,
+        f"{each[0]:.0f} µs to {each[1]:.0f} µs, start of the process included; {spread(cheaper)}",
+    )
+    table.add(
+        "creates/s against kubectl create -f per object, 8 processes",
+        "≥ 20",
+        f"{median(than_kubectl):.0f}",
+        median(than_kubectl) >= 20,
+        f"{median(one.rate for one in kubectls):.1f}/s with kubectl; {spread(than_kubectl)}",
+    )
+
+
+def test_lateness_of_suspended_jobs(bench: Bench, table: Table) -> None:
+    bench.clear()
+    done = bench.submit(scaled(6000), arrival={"rate": 100})
+    late99 = done.result["lateness"]["p99"]
+    table.add(
+        "lateness P99, 100/s for 60 s, suspended Jobs, sampler on",
+        "≤ 5 ms",
+        f"{late99 * 1e3:.1f} ms",
+        late99 <= 0.005,
+        late(done),
+    )
+    bench.clear()
+
+
+def test_lateness_and_sampling_of_real_jobs(bench: Bench, table: Table) -> None:
+    template = {"name": "job", "content": REAL_TEMPLATE, "parameters": {"run_seconds": 1}}
+    done = bench.submit(scaled(6000), arrival={"rate": 100}, templates=[template], wait=True, timeout=300)
+    result = done.result
+    late99 = result["lateness"]["p99"]
+    table.add(
+        "lateness P99, 100/s for 60 s, real Jobs on KWOK, sampler on",
+        "≤ 10 ms",
+        f"{late99 * 1e3:.1f} ms",
+        late99 <= 0.010,
+        late(done),
+    )
+    sampling, events = result["sampling"], result["events"]
+    each = sampling["cpu"] / events * 1e6
+    table.add(
+        "CPU per watch event in that run (whole sampler: Jobs, Pods, canary, files)",
+        "≤ 40 µs",
+        f"{each:.0f} µs",
+        each <= 40,
+        f"{events:,} events, {sampling['cpu']:.1f} s",
+    )
+    canary, lag = sampling["canary"], sampling["lag"]
+    took = canary["took"]
+    table.add(
+        "the canary's cost in that run: our CPU, and what a write took",
+        "–",
+        f"{canary['cpu'] / done.cost.seconds * 100:.1f} % of a core",
+        True,
+        f"{canary['writes']:,} writes, P50 {took['p50'] * 1e3:.1f} ms, P99 {took['p99'] * 1e3:.1f} ms; the sampler "
+        f"lags P50 {lag['p50'] * 1e3:.1f} ms, P99 {lag['p99'] * 1e3:.1f} ms behind it",
+    )
+    bench.clear()
+
+
+def test_lateness_at_500_a_second(bench: Bench, table: Table) -> None:
+    folder = bench.folder / "responder"
+    folder.mkdir()
+    program = ROOT / "tests" / "support" / "tls_responder.py"
+    with subprocess.Popen([sys.executable, str(program), str(folder)], stdin=subprocess.PIPE) as server:
+        deadline = time.monotonic() + 20
+        while not (folder / "kubeconfig").exists():
+            assert time.monotonic() < deadline and server.poll() is None, "the responder does not listen"
+            time.sleep(0.05)
+        done = bench.submit(scaled(10_000), kubeconfig=str(folder / "kubeconfig"), sample=False, arrival={"rate": 500})
+        assert server.stdin is not None
+        server.stdin.close()
+    late99 = done.result["lateness"]["p99"]
+    table.add(
+        "lateness P99, 500/s for 20 s, trivial local TLS responder",
+        "≤ 5 ms",
+        f"{late99 * 1e3:.1f} ms",
+        late99 <= 0.005,
+        late(done),
+    )
+
+
+def step(name: str, arguments: list[str]) -> tuple[float, int]:
+    """Run a step of results in a process of its own; return processor seconds and peak KiB."""
+    code = (
+        "import sys, resource; sys.path.insert(0, sys.argv[1])\n"
+        "from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work\n"
+        "made = {'timeline': lambda top: work.timeline(top), 'kpis': lambda top: work.kpis(top, sys.argv[4:])}\n"
+        "made[sys.argv[2]](sys.argv[3])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    began = Usage()
+    words = [sys.executable, "-c", code, str(ROOT / "collections"), name, *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600)
+    return began.until_now().cpu, int(done.stdout)
+
+
+def steps(bench: Bench, count: int) -> dict[str, tuple[float, float]]:
+    """Seconds and MiB of every step of a run of ``count`` suspended jobs."""
+    bench.clear()
+    done = bench.submit(count, measure_memory=True)
+    found = {
+        "submit": (done.result["load_seconds"], done.cost.memory["submit"] / 1024),
+        "sampler": (done.result["sampling"]["cpu"], done.cost.memory["sampler"] / 1024),
+    }
+    options = json.loads((done.point_dir.parents[1] / "submit-options.json").read_text())
+    given = {key: options[key] for key in ("kubeconfig", "run_id", "point_dir", "namespace", "stages")}
+    began = time.monotonic()
+    process = drive_workload.start("sample", {**given, "timeout": 0, "settle": 0}, done.point_dir.parents[1])
+    said = drive_workload.result(process, timeout=600)
+    assert said["counts"]["seen"] == count, said
+    found["sample again"] = (time.monotonic() - began, 0.0)
+    top = done.point_dir.parents[1]
+    kpis = str(ROOT / "roles" / "results" / "files" / "kpis" / "workload.yml")
+    for name, more in (("timeline", []), ("kpis", [kpis])):
+        cpu, peak = step(name, [str(top), *more])
+        found[name] = (cpu, peak / 1024)
+    found["delete"] = (bench.clear(), 0.0)
+    return found
+
+
+def test_ten_times_the_objects(bench: Bench, table: Table) -> None:
+    small, large = scaled(1000), scaled(10_000, 200)
+    one, ten = steps(bench, small), steps(bench, large)
+    told = []
+    worst = 0.0
+    for name, (seconds, memory) in ten.items():
+        ratio = seconds / max(one[name][0], 0.01)
+        worst = max(worst, ratio, memory / one[name][1] if one[name][1] else 0.0)
+        told.append(f"{name} {one[name][0]:.1f} → {seconds:.1f} s" + (f", {memory:.0f} MiB" if memory else ""))
+    table.add(
+        f"{large:,} workloads against {small:,}: time and memory of every step, the worst ratio",
+        "≤ 11",
+        f"{worst:.1f}",
+        worst <= 11,
+        "; ".join(told),
+    )
+    held = [(ten[name][1] - one[name][1]) * 1024 / (large - small) for name in ("submit", "sampler")]
+    table.add(
+        "resident memory per workload held, above the process's base: submitter, sampler",
+        "≤ 1.5 KB",
+        f"{held[0]:.2f} KB, {held[1]:.2f} KB",
+        max(held) <= 1.5,
+        f"between {small:,} and {large:,} workloads",
+    )
+
+
+def test_what_ansible_adds(bench: Bench, table: Table, tmp_path: Path) -> None:
+    bench.clear()
+    count = scaled(10_000, 200)
+    top = tmp_path / "run"
+    (top / "points" / "001").mkdir(parents=True)
+    run_id = f"{bench.namespace}-a"
+    common = {
+        "kubeconfig": bench.kubeconfig,
+        "run_id": run_id,
+        "point_dir": str(top / "points" / "001"),
+        "namespace": bench.namespace,
+        "stages": definitions("job", "pod"),
+        "step_dir": str(top),
+        "settle": 0,
+    }
+    template = {"name": "job", "content": SUSPENDED_TEMPLATE}
+    submit = {**common, "count": count, "arrival": {"type": "closed"}, "in_flight": 32, "wait": False}
+    variables = {
+        "bench_submit": {**submit, "templates": [template]},
+        "bench_sample": {**common, "timeout": 0},
+        "bench_run_dir": str(top),
+    }
+    path = tmp_path / "variables.json"
+    # Ansible must not render what the module renders.
+    text = json.dumps(variables).replace("{{", "{{ '{{' }}")
+    path.write_text(text, encoding="utf-8")
+    began = time.monotonic()
+    words = [str(PROGRAM), "-i", "localhost,", str(ROOT / "tests/bench/playbooks/ten_thousand.yml"), "-e", f"@{path}"]
+    done = subprocess.run(words, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=900)
+    seconds = time.monotonic() - began
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads((top / "said.json").read_text())
+    assert said["submit"]["counts"]["created"] == count, said["submit"]
+    timeline = sum(row["seconds"] for row in _files.read_lines(top / "timing.json") if row["category"] == "results")
+    modules = said["submit"]["seconds"] + said["sample"]["seconds"] + timeline
+    table.add(
+        f"{count:,} workloads: Ansible's part of submit, sample and timeline",
+        "≤ 6 tasks, ≤ 5 s",
+        f"3 tasks, {seconds - modules:.1f} s",
+        seconds - modules <= 5,
+        f"{seconds:.1f} s in all, of which the modules worked {modules:.1f} s",
+    )
+    bench.clear()

@@ -1,0 +1,144 @@
+"""How true the intervals are: 1,000 real jobs against the API server's audit log, which the sampler does not see."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import audit_truth
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from load_bench import REAL_TEMPLATE
+from load_world import world_on
+
+COUNT = 1000
+#: Stage -> what the median width may be, seconds.
+WIDTHS = {
+    "created": 0.025,
+    "pods_scheduled": 0.040,
+    "pods_running": 0.040,
+    "pods_succeeded": 0.040,
+    "succeeded": 0.040,
+}
+#: P99 of the widths of all stages.
+P99 = 0.150
+
+
+def quantile(values: list[float], q: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+
+
+def others(folder: Path, stage: str) -> tuple[dict[int, tuple[float, float]], dict[int, tuple[float, float]]]:
+    """What the peers do, from the same events: the floored time's second; the event before and this one's receipt."""
+    floored: dict[int, tuple[float, float]] = {}
+    received: dict[int, tuple[float, float]] = {}
+    kind = "Pod" if stage.startswith("pods_") else "Job"
+    name = stage.removeprefix("pods_")
+    last = 0.0
+    with open(folder / "observations.jsonl", encoding="utf-8") as stream:
+        for line in stream:
+            row = json.loads(line)
+            if row["type"] != "event" or row["kind"] != kind:
+                continue
+            value = row["values"].get(name)
+            if value and row["index"] not in received:
+                received[row["index"]] = (last, row["received"])
+                if isinstance(value, str):
+                    second = datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
+                    floored[row["index"]] = (second, second + 1)
+            last = row["received"]
+    return floored, received
+
+
+def meets(interval: tuple[float, float], window: tuple[float, float]) -> bool:
+    return interval[0] <= window[1] and interval[1] >= window[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [20, 100])
+def test_the_intervals_meet_the_writes_that_the_audit_log_shows(own_instance: Any, tmp_path: Path, rate: int) -> None:
+    measure(own_instance, tmp_path, rate, COUNT)
+
+
+def test_the_intervals_of_a_short_load_meet_the_audit_log_too(own_instance: Any, tmp_path: Path) -> None:
+    """The same with a few jobs, without a word about widths: the machine is busy with other tests."""
+    measure(own_instance, tmp_path, 20, 60, widths=False)
+
+
+def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool = True) -> None:
+    info = cluster.present(own_instance("fidelity", components=[]), support.quiet)
+    audit = Path(info["cluster"]["audit_log"])
+    with world_on(info["kubeconfig"], folder) as world:
+        nodes.present(world.client, nodes.Order(200 if widths else 4), 120, support.quiet)
+        found = world.submit(
+            count=count,
+            arrival={"rate": rate},
+            templates=[{"name": "job", "content": REAL_TEMPLATE, "parameters": {"run_seconds": 2}}],
+            wait=True,
+            timeout=240,
+            settle=1,
+            in_flight=32,
+        )
+        assert found["counts"]["succeeded"] == count, found
+        table = timeline.build(world.point_dir, world.run_id, "001")
+        truth = audit_truth.stages_of_jobs(audit, world.run_id)
+        met = of = 0
+        spans: list[float] = []
+        report = []
+        for stage in WIDTHS:
+            windows = truth[stage]
+            assert len(windows) == count, f"{stage}: the audit log tells of {len(windows)}"
+            ours = {
+                index: (table.earliest[stage][row], table.latest[stage][row]) for row, index in enumerate(table.index)
+            }
+            floored, received = others(world.point_dir, stage)
+            row = {"stage": stage, "n": len(windows)}
+            for name, intervals in (("ours", ours), ("floored", floored), ("received", received)):
+                if intervals:
+                    hits = sum(meets(intervals[index], windows[index]) for index in windows)
+                    row[name] = {
+                        "width": median(last - first for first, last in intervals.values()),
+                        "p99": quantile([last - first for first, last in intervals.values()], 0.99),
+                        "meets": hits / len(windows),
+                    }
+            report.append(row)
+            met += sum(meets(ours[index], windows[index]) for index in windows)
+            of += len(windows)
+            spans += [last - first for first, last in ours.values()]
+        print(show(rate, report, met / of, quantile(spans, 0.99), found))
+        assert met / of >= 0.999, f"{of - met} of {of} intervals miss the write that made the stage"
+        assert not table.contradictions
+        if widths:
+            for row in report:
+                assert row["ours"]["width"] <= WIDTHS[row["stage"]], row
+            assert quantile(spans, 0.99) <= P99
+
+
+def show(rate: int, report: list[dict[str, Any]], met: float, p99: float, found: dict[str, Any]) -> str:
+    """The figures as the table of docs/sampling.md."""
+    lines = [
+        f"\n{rate}/s: {met * 100:.2f} % of intervals meet the write, P99 of all widths {p99 * 1e3:.0f} ms, "
+        f"sampler's lag P50 {found['sampling']['lag']['p50'] * 1e3:.1f} ms",
+        "| stage | width, median (P99) | meets | floored time: width, meets | receive times: width, meets |",
+        "|---|---|---|---|---|",
+    ]
+    for row in report:
+        cells = []
+        for name in ("ours", "floored", "received"):
+            one = row.get(name)
+            cells.append(
+                (f"{one['width'] * 1e3:.1f} ms", f"{one['p99'] * 1e3:.0f}", f"{one['meets'] * 100:.1f} %")
+                if one
+                else None
+            )
+        ours, floored, received = cells
+        assert ours is not None
+        peers = [f"{one[0]}, {one[2]}" if one else "–" for one in (floored, received)]
+        lines.append(f"| {row['stage']} | {ours[0]} ({ours[1]}) | {ours[2]} | {' | '.join(peers)} |")
+    return "\n".join(lines)

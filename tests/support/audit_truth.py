@@ -1,0 +1,58 @@
+"""When the write that made a stage was received and answered by the API server: the truth, from its audit log.
+
+Read apart from the collection's own reading of audit logs, so that one can't hide a mistake of the other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from datetime import datetime
+from pathlib import Path
+
+Window = tuple[float, float]
+KWOK, JOBS = "seatrial:kwok", "system:serviceaccount:kube-system:job-controller"
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def stages_of_jobs(log: Path, run: str) -> dict[str, dict[int, Window]]:
+    """Return stage -> index of the job -> [requestReceivedTimestamp, stageTimestamp] of the write that made it.
+
+    Jobs of one pod that succeeds: created, pods_scheduled, pods_running, pods_succeeded, succeeded. (The log of a pod's
+    own create does not hold the name that the server generated.)
+    """
+    writes: dict[tuple[str, str, str], list[tuple[Window, str]]] = defaultdict(list)
+    name = re.compile(rf"^{re.escape(run)}-\d+-(\d+)(-[a-z0-9]+)?$")
+    for raw in log.read_text(encoding="utf-8").splitlines():
+        if run not in raw:
+            continue
+        record = json.loads(raw)
+        ref = record.get("objectRef") or {}
+        code = record.get("responseStatus", {}).get("code", 0)
+        if not 200 <= code < 300 or "dryRun" in record.get("requestURI", ""):
+            continue
+        found = name.match(ref.get("name", ""))
+        if not found or record["verb"] not in ("create", "update", "patch"):
+            continue
+        what = f"{ref['resource']}/{ref.get('subresource', '')}"
+        user = record["user"]["username"]
+        window = (moment(record["requestReceivedTimestamp"]), moment(record["stageTimestamp"]))
+        writes[found.group(1), what, record["verb"]].append((window, user))
+    found_stages: dict[str, dict[int, Window]] = defaultdict(dict)
+
+    def take(stage: str, index: str, rows: list[tuple[Window, str]], number: int) -> None:
+        if len(rows) > max(number, -number - 1):
+            found_stages[stage][int(index)] = sorted(rows)[number][0]
+
+    for index in {key[0] for key in writes}:
+        take("created", index, writes[index, "jobs/", "create"], 0)
+        take("pods_scheduled", index, writes[index, "pods/binding", "create"], 0)
+        played = [one for one in writes[index, "pods/status", "patch"] if one[1] == KWOK]
+        take("pods_running", index, played, 0)
+        take("pods_succeeded", index, played, 1)
+        take("succeeded", index, [one for one in writes[index, "jobs/status", "update"] if one[1] == JOBS], -1)
+    return dict(found_stages)

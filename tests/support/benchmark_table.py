@@ -1,0 +1,71 @@
+"""The table of docs/benchmarks.md: what was measured, against what, with which result, on which machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- load: written by make bench -->", "<!-- load: end -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line. ``met``: whether the target was reached."""
+
+    what: str
+    target: str
+    measured: str
+    met: bool
+    more: str = ""
+
+    def line(self) -> str:
+        """Return the row as Markdown."""
+        return f"| {self.what} | {self.target} | {self.measured} | {'yes' if self.met else '**no**'} | {self.more} |"
+
+
+@dataclass
+class Table:
+    """Rows in the order in which they were measured."""
+
+    rows: list[Row] = field(default_factory=list)
+    kubernetes: str = ""
+    expected: int = 0  # rows of a whole run; only those go into the page
+
+    def add(self, what: str, target: str, measured: str, met: bool, more: str = "") -> None:
+        """Add a row and show it."""
+        self.rows.append(Row(what, target, measured, met, more))
+        print(f"\n{self.rows[-1].line()}", flush=True)
+
+    def text(self) -> str:
+        """Return machine and rows as Markdown."""
+        head = "| what | target | measured | met | how |\n|---|---|---|---|---|"
+        return "\n".join([machine(self.kubernetes), "", head, *(row.line() for row in self.rows)])
+
+    def finish(self) -> None:
+        """Show the whole, and write it into the page when nothing is missing."""
+        if not self.rows:
+            return
+        print(f"\n{self.text()}\n", flush=True)
+        if len(self.rows) < self.expected:
+            print(f"{len(self.rows)} of {self.expected} rows: docs/benchmarks.md stays as it is", flush=True)
+            return
+        page = PAGE.read_text(encoding="utf-8")
+        made = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: f"{BEGIN}\n\n{self.text()}\n\n{END}", page)
+        PAGE.write_text(made, encoding="utf-8")
+        print("docs/benchmarks.md: written", flush=True)
+
+
+def machine(kubernetes: str) -> str:
+    """Describe the machine in a sentence, without its name."""
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    memory = re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"))
+    gib = int(memory.group(1)) / 1024**2 if memory else 0
+    return (
+        f"Machine: {os.cpu_count()} cores ({model.group(1).strip() if model else platform.machine()}), {gib:.0f} GiB, "
+        f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}, Kubernetes {kubernetes}; "
+        f"control plane, KWOK and client share the cores."
+    )

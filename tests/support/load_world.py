@@ -1,0 +1,122 @@
+"""A namespace of its own on a real API server, and loads put into it: what the tests of the load engine share."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import drive_workload
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+STAGES = Path(__file__).resolve().parents[2] / "roles" / "workload" / "files" / "stages"
+SUSPENDED = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: "{{ name }}"}
+spec:
+  suspend: true
+  template:
+    spec: {restartPolicy: Never, containers: [{name: c, image: none}]}
+"""
+CONFIG = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ name }}"}
+"""
+
+
+class World:
+    """A namespace of its own, and calls into it."""
+
+    def __init__(self, client: Client, kubeconfig: str, namespace: str, folder: Path) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.folder = folder
+        self.point_dir = folder / "points" / "001"
+        self.run_id = namespace
+        self.kubeconfig = kubeconfig
+        self.options: dict[str, Any] = {
+            "kubeconfig": kubeconfig,
+            "run_id": self.run_id,
+            "point_dir": str(self.point_dir),
+            "namespace": namespace,
+            "count": 20,
+            "arrival": {"type": "closed"},
+            "templates": [{"name": "job", "content": SUSPENDED}],
+            "stages": [yaml.safe_load((STAGES / f"{kind}.yml").read_text()) for kind in ("job", "pod")],
+            "wait": False,
+            "settle": 0.2,
+        }
+
+    def start(self, what: str = "submit", **options: Any) -> Any:
+        return drive_workload.start(what, {**self.options, **options}, self.folder)
+
+    def submit(self, **options: Any) -> dict[str, Any]:
+        return drive_workload.result(self.start("submit", **options))
+
+    def names(self, api_version: str = "batch/v1", kind: str = "Job") -> list[str]:
+        found, _version = self.client.list(
+            self.client.kind(api_version, kind), self.namespace, f"perfscale.seatrial/run={self.run_id}"
+        )
+        return sorted(one["metadata"]["name"] for one in found)
+
+    def through(self, port: int) -> str:
+        """Return a kubeconfig that leads through a proxy on this port."""
+        document = yaml.safe_load(Path(self.kubeconfig).read_text(encoding="utf-8"))
+        for one in document["clusters"]:
+            one["cluster"]["server"] = f"https://127.0.0.1:{port}"
+        path = self.folder / f"kubeconfig-{port}"
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        return str(path)
+
+    def rows(self, name: str, *types: str) -> list[dict[str, Any]]:
+        return [row for row in _files.read_lines(self.point_dir / f"{name}.jsonl") if row["type"] in types]
+
+
+@contextmanager
+def world_on(kubeconfig: str, folder: Path) -> Iterator[World]:
+    """Make a namespace, remove it with all that is in it."""
+    client = Client.from_kubeconfig(kubeconfig)
+    namespace = f"wl-{random.SystemRandom().randrange(16**8):08x}"
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    yield World(client, kubeconfig, namespace, folder)
+    for version, kind in (("batch/v1", "Job"), ("coordination.k8s.io/v1", "Lease"), ("v1", "ConfigMap")):
+        path = client.kind(version, kind).path(namespace)
+        client.request("DELETE", path, {"propagationPolicy": "Background"})
+    client.delete(Kind("v1", "Namespace", "namespaces", False), namespace)
+    client.close()
+
+
+def final(rows: list[dict[str, Any]]) -> Counter[str]:
+    """How often each name has a final row."""
+    return Counter(row["name"] for row in rows if row["outcome"] in ("created", "already_mine", "refused"))
+
+
+def group_is_gone(leader: int, within: float = 5.0) -> bool:
+    """Whether no process of a group is left."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(leader, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def wait_until_created(world: World, number: int) -> None:
+    """Wait until the ledger tells of so many objects."""
+    ledger = world.point_dir / "ledger.jsonl"
+    deadline = time.monotonic() + 30
+    while not (ledger.exists() and ledger.read_bytes().count(b'"created"') >= number):
+        assert time.monotonic() < deadline, "nothing was created"
+        time.sleep(0.02)

@@ -1,0 +1,79 @@
+"""What the sampler finds out about the cluster: which kinds are kept in the etcd of our own writes, which versions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import stages
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler, Task
+from scripted_server import Asked, ScriptedServer, reply
+
+OPEN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Cluster:
+    """Jobs and leases in one etcd, events in another one whose resourceVersions are much higher."""
+
+    def __init__(self) -> None:
+        self.version = 1000
+        self.lock = threading.Lock()
+        self.server = ScriptedServer(self.answer)
+
+    def answer(self, asked: Asked) -> Any:
+        with self.lock:
+            return self._answer(asked)
+
+    def _answer(self, asked: Asked) -> Any:
+        path = asked.path.partition("?")[0]
+        if path == "/apis/batch/v1":
+            return 200, {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
+        if path == "/api/v1":
+            return 200, {"resources": [{"name": "events", "kind": "Event", "namespaced": True}]}
+        if "watch=1" in asked.path:
+            return OPEN
+        if asked.method in ("POST", "PATCH"):
+            self.version += 1
+            metadata = f'{{"metadata":{{"name":"x","resourceVersion":"{self.version}"}}}}'.encode()
+            return reply(201 if asked.method == "POST" else 200, metadata)
+        if asked.method == "GET":
+            return 200, {"metadata": {"resourceVersion": str(9_000_000 if "/events" in path else self.version)}}
+        return 200, {}
+
+
+def definition(kind: str, versions: Any) -> stages.Kind:
+    return stages.compile_kind(
+        {"api_version": versions, "kind": kind, "stages": [{"name": "s", "field": "status.s", "writer": "node"}]}
+    )
+
+
+def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
+    kinds = (definition("Job", ["batch/v9", "batch/v1"]), definition("Event", "v1"))
+    task = Task("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
+
+    def stores() -> dict[str, bool]:
+        return {row["kind"]: row["ruler"] for row in _files.read_lines(task.path) if row["type"] == "store"}
+
+    cluster = Cluster()
+    original = cluster._answer
+
+    def answer(asked: Asked) -> Any:
+        return (404, {}) if asked.path == "/apis/batch/v9" else original(asked)
+
+    cluster._answer = answer  # type: ignore[method-assign]
+    with cluster.server as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k"), timeout=5) as client:
+        sampler = Sampler(client, task, Clock.start())
+        sampler.start()
+        sampler.watching()
+        deadline = time.monotonic() + 10
+        while len(stores()) < 2 and time.monotonic() < deadline:
+            sampler.step(0.01)
+        sampler.close("done", patience=1.0)
+    assert stores() == {"Job": True, "Event": False}
+    end = [row for row in _files.read_lines(task.path) if row["type"] == "end"][0]
+    assert end["canary"]["writes"] > 0 and end["canary"]["took"]["p50"] > 0 and end["cpu"] > 0
