@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.exchange import EXCHANGE
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point import POINT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.results import RESULTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.run import RUN
 
-SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS}
+SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **EXCHANGE}
 
 
 def schema(name: str) -> dict[str, Any]:

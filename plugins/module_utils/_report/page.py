@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import facts, words
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import facts, figure, parts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 
@@ -31,8 +32,9 @@ def page(
         "when": facts.when(record),
         "verdict": str(verdict.get("verdict") or "unknown"),
         "because": because(verdict),
-        "headline": [one for one in verdict.get("headline") or [] if one.get("of")],
+        "headline": [{**one, "confidence": _card(one)} for one in verdict.get("headline") or [] if one.get("of")],
         "checks": _checks(verdict.get("checks") or [], len(run.points)),
+        "selection": str(verdict.get("selection") or ""),
         "simulation": simulation(run, tables),
         "points": [_point(run, point, tables.get(point.number)) for point in run.points],
         "settings": facts.settings(run.provenance),
@@ -77,6 +79,12 @@ def because(verdict: Mapping[str, Any]) -> str:
     if not checks:
         return "No verdict was made."
     return "Every workload succeeded, the generator was on time and no phase failed."
+
+
+def _card(entry: Mapping[str, Any]) -> str:
+    """Return the confidence interval of a headline figure, where there is one point."""
+    points = entry.get("points") or []
+    return figure.confidence({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
 
 
 def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
@@ -128,6 +136,7 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         "seconds": facts.between(record.get("started"), record.get("ended")),
         "notes": notes,
         "plots": [],
+        "attribution": parts.shown(point.attribution),
         **_measured(table if table is not None and len(table) else None, point.kpis or []),
     }
 
@@ -150,7 +159,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         "stages": _stages(table, kpis),
         # Quantiles of stages stand in the table of stages.
         "kpis": [_kpi(one) for one in kpis if not {"stage", "quantile"} <= one.get("labels", {}).keys()],
-        "headline": {one["name"]: _shown(one) for one in kpis if one.get("headline")},
+        "headline": {one["name"]: figure.shown(one) for one in kpis if one.get("headline")},
         "contradictions": _contradictions(table),
         "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
     }
@@ -216,25 +225,9 @@ def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 def _cell(kpi: Mapping[str, Any] | None) -> dict[str, Any]:
     if kpi is None:
         return {"text": "", "title": "", "simulated": False}
-    shown = _shown(kpi)
     told = ["SIMULATED"] if kpi["simulated"] else []
-    told += [part for part in (_interval(kpi), kpi.get("note", "")) if part]
-    return {"text": shown, "title": "; ".join(told), "simulated": kpi["simulated"]}
-
-
-def _shown(kpi: Mapping[str, Any]) -> str:
-    note = str(kpi.get("note") or "")
-    if kpi["value"] is None:
-        return note.split(":", maxsplit=1)[0] if note.startswith("≥") else "–"
-    return words.value(kpi["value"], kpi["unit"])
-
-
-def _interval(kpi: Mapping[str, Any]) -> str:
-    interval = kpi.get("interval")
-    if not interval or interval[0] == interval[1]:
-        return ""
-    low, high = (words.value(one, kpi["unit"]) for one in interval)
-    return f"between {low} and {high}" if low != high else ""
+    told += [part for part in (figure.measured(kpi), figure.confidence(kpi), kpi.get("note", "")) if part]
+    return {"text": figure.shown(kpi), "title": "; ".join(told), "simulated": kpi["simulated"]}
 
 
 def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,8 +235,10 @@ def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
         "title": kpi.get("title") or kpi["name"],
         "name": kpi["name"],
         "help": kpi["help"],
-        "text": _shown(kpi),
-        "interval": _interval(kpi),
+        "text": figure.shown(kpi),
+        "interval": figure.measured(kpi),
+        "confidence": figure.confidence(kpi),
+        "writers": words.joined([words.writer(one) for one in kpi.get("writers") or []]) if kpi.get("writers") else "",
         "note": kpi.get("note", ""),
         "n": kpi["n"],
         "of": kpi["of"],

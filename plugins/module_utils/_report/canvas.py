@@ -9,6 +9,7 @@ first plot is drawn, not with this file.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,12 @@ class Plot:
     path: Path
     title: str
     alt: str
+    data: Path | None = None  # the CSV file with the numbers behind it
+
+
+def load() -> None:
+    """Import what draws, which takes longer than drawing does. Raises ImportError."""
+    import PIL.Image  # noqa: F401
 
 
 def style() -> Any:
@@ -105,6 +112,24 @@ def legend(figure: Any, axis: Any, columns: int, extra: Sequence[Any] = ()) -> N
 def legend_height(entries: int, columns: int) -> float:
     """Return the inches that a legend of so many entries takes."""
     return LEGEND_ROW * -(-entries // columns) + 0.06
+
+
+def write(drawing: Any, path: Path) -> Plot:
+    """Write a drawing as <path>.png and <path>.csv."""
+    picture, numbers = path.with_suffix(".png"), path.with_suffix(".csv")
+    save(drawing.figure, picture)
+    with open(numbers, "w", encoding="utf-8", newline="") as stream:
+        out = csv.writer(stream, lineterminator="\n")
+        out.writerow(drawing.columns)
+        out.writerows([_cell(value) for value in row] for row in drawing.rows)
+    return Plot(picture, drawing.title, drawing.alt, numbers)
+
+
+def _cell(value: Any) -> Any:
+    """Six digits after the point say microseconds; what isn't known is empty."""
+    if value is None or value != value:
+        return ""
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
 def save(figure: Any, path: Path) -> None:
@@ -159,9 +184,9 @@ def durations(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def thinned(np: Any, ordered: Any) -> tuple[Any, Any]:
-    """Return values and ranks of an ascending array, at most MOST_STEPS of them."""
-    ranks = np.arange(1, len(ordered) + 1)
+def thinned(np: Any, ordered: Any, ranks: Any = None) -> tuple[Any, Any]:
+    """Return values and ranks (1, 2, … unless given) of an ascending array, at most MOST_STEPS of them."""
+    ranks = np.arange(1, len(ordered) + 1) if ranks is None else ranks
     if len(ordered) > MOST_STEPS:
         keep = np.unique(np.linspace(0, len(ordered) - 1, MOST_STEPS).astype(int))
         return ordered[keep], ranks[keep]

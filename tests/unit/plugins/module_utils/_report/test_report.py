@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import page, report, run, work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page, report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run, work
 from run_directory import World, write_run
 
 TEMPLATE = Path(__file__).parents[5] / "roles" / "results" / "templates" / "report.html.j2"
@@ -100,7 +101,9 @@ def test_nothing_is_fetched_from_anywhere(made):
     for attributes in html.of("img", "script", "iframe", "source", "video", "object", "embed"):
         assert attributes["src"].startswith("data:image/png;base64,")
     for attributes in html.of("a", "link"):
-        assert attributes["href"].startswith(("#", "data:,"))
+        # A link leads to a place of the page, or to a file beside it that a reader may open.
+        assert attributes["href"].startswith(("#", "data:,", "plots/"))
+        assert not attributes["href"].startswith("plots/") or (made[0] / "report" / attributes["href"]).exists()
     assert not html.of("script", "iframe", "object", "embed")
     assert "url(" not in html.styles
     assert "@import" not in html.styles
@@ -111,7 +114,7 @@ def test_nothing_is_fetched_from_anywhere(made):
 def test_every_plot_file_is_embedded_as_it_is(made):
     top, result = made
     files = {path.read_bytes() for path in (top / "report" / "plots").glob("*.png")}
-    assert len(files) == len(result["plots"]) == 2 * 3 + 5
+    assert len(files) == len(result["plots"]) == 2 * 6 + 5
     embedded = {base64.b64decode(one["src"].partition(",")[2]) for one in Page(top / "report" / "index.html").of("img")}
     assert embedded == files
 

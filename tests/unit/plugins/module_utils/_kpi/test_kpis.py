@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import kpis, timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.functions import FUNCTIONS, Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import definitions as kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
 from run_directory import RUN, World, write_point
 
 ONE = {"name": "x", "unit": "s", "direction": "lower", "help": "What it is.", "source": {"function": "makespan"}}
@@ -17,14 +20,16 @@ def of_good(good, definitions):
     """KPIs by name of a point in which all goes well."""
     _world, folder, table = good
     training = list(_files.read_lines(folder / "training.jsonl"))
-    return {one["name"]: one for one in kpis.compute(table, training, kpis.load([definitions]))}
+    return {
+        one["name"]: one for one in compute.compute(Data(table, Extras(training)), kpi_definitions.load([definitions]))
+    }
 
 
 @pytest.fixture(scope="module")
 def of_mixed(mixed, definitions):
     """KPIs by name of a point in which everything happens."""
     _world, _folder, table = mixed
-    return {one["name"]: one for one in kpis.compute(table, [], kpis.load([definitions]))}
+    return {one["name"]: one for one in compute.compute(Data(table), kpi_definitions.load([definitions]))}
 
 
 def written(tmp_path, *entries):
@@ -101,7 +106,9 @@ def test_simulated_is_what_a_played_writer_has_a_part_in(of_good):
 def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     world = World(count=3, simulated_writers=())
     table = timeline.build(write_point(tmp_path / "000", world), RUN, "000")
-    assert [one["name"] for one in kpis.compute(table, [], kpis.load([definitions])) if one["simulated"]] == []
+    assert [
+        one["name"] for one in compute.compute(Data(table), kpi_definitions.load([definitions])) if one["simulated"]
+    ] == []
 
 
 def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
@@ -120,7 +127,7 @@ def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
 
 def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
     table = timeline.build(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
-    found = {one["name"]: one for one in kpis.compute(table, [], kpis.load([definitions]))}
+    found = {one["name"]: one for one in compute.compute(Data(table), kpi_definitions.load([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
 
@@ -134,12 +141,12 @@ def test_training_figures_rest_on_the_logs_that_had_them(good, statistic, value)
         for number, loss in enumerate((1, 2, 6))
     ]
     rows.append({"index": 3, "pod": "p3", "figures": {}, "simulated": True})
-    figure = FUNCTIONS["training"](Data(good[2], rows), "loss", statistic)
+    figure = FUNCTIONS["training"](Data(good[2], Extras(rows)), "loss", statistic)
     assert (figure.value, figure.n, figure.of, figure.simulated) == (value, 3, 8, True)
 
 
 def test_a_figure_that_no_log_had_has_no_value(good):
-    figure = FUNCTIONS["training"](Data(good[2], []), "loss")
+    figure = FUNCTIONS["training"](Data(good[2]), "loss")
     assert (figure.value, figure.n, figure.of) == (None, 0, 8)
 
 
@@ -150,19 +157,19 @@ def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
         "source": {"function": "duration", "stage": "{stage}", "quantile": "{quantile}"},
     }
     path = written(tmp_path, {**entry, "for_each": {"stage": ["created", "running"], "quantile": ["p50", "max"]}})
-    names = [one["name"] for one in kpis.compute(good[2], [], kpis.load([path]))]
+    names = [one["name"] for one in compute.compute(Data(good[2]), kpi_definitions.load([path]))]
     assert names == ["created_p50", "created_max", "running_p50", "running_max"]
 
 
 def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions):
     path = written(tmp_path, {**ONE, "name": "makespan", "unit": "h"})
-    found = [one for one in kpis.load([definitions, path]) if one["name"] == "makespan"]
+    found = [one for one in kpi_definitions.load([definitions, path]) if one["name"] == "makespan"]
     assert [one["unit"] for one in found] == ["h"]
 
 
 def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "rate", "stage": ["admitted", "queued"]}})
-    (found,) = kpis.compute(good[2], [], kpis.load([path]))
+    (found,) = compute.compute(Data(good[2]), kpi_definitions.load([path]))
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
 
@@ -184,7 +191,7 @@ def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
 def test_a_wrong_definition_is_refused_naming_file_and_nearest(tmp_path, change, message):
     path = written(tmp_path, {key: value for key, value in {**ONE, **change}.items() if value is not None})
     with pytest.raises(InputError, match=message) as caught:
-        kpis.load([path])
+        kpi_definitions.load([path])
     assert path in str(caught.value)
 
 
@@ -192,10 +199,10 @@ def test_a_file_that_is_no_list_is_refused(tmp_path):
     path = tmp_path / "kpis.yml"
     path.write_text("name: x\n")
     with pytest.raises(InputError, match="a list of KPI definitions is expected, not dict"):
-        kpis.load([str(path)])
+        kpi_definitions.load([str(path)])
 
 
 def test_a_wrong_quantile_is_refused(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
     with pytest.raises(InputError, match="quantile 'p200'"):
-        kpis.compute(good[2], [], kpis.load([path]))
+        compute.compute(Data(good[2]), kpi_definitions.load([path]))

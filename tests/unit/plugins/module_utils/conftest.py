@@ -31,4 +31,4 @@ def good(tmp_path_factory):
 @pytest.fixture(scope="session")
 def definitions():
     """The shipped KPI definitions of any workload."""
-    return str(Path(__file__).parents[5] / "roles" / "results" / "files" / "kpis" / "workload.yml")
+    return str(Path(__file__).parents[4] / "roles" / "results" / "files" / "kpis" / "workload.yml")

@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import canvas, words
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.canvas import COLOURS, GREY, Plot, shown
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import canvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.canvas import COLOURS, GREY, Plot, shown
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.drawing import Drawing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+
+COLUMNS = ["point", "settings", "value", "unit", "at_least", "at_most", "low_95", "high_95", "n", "of", "simulated"]
 
 
 def compare(
@@ -30,9 +34,9 @@ def compare(
             said = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
             title = shown(entry["title"], entry["simulated"])
             canvas.heading(figure, title)
-            path = folder / f"points_{entry['name']}.png"
-            canvas.save(figure, path)
-            plots.append(Plot(path, title, f"{title}, at each test point. {said}"))
+            alt = f"{title}, at each test point. {said}"
+            drawing = Drawing(figure, title, alt, COLUMNS, rows(entry, labels, numbers))
+            plots.append(canvas.write(drawing, folder / f"points_{entry['name']}"))
     return plots
 
 
@@ -52,7 +56,7 @@ def _bars(axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequ
             texts.append(f"{labels[place]}: {note}.")
             continue
         value = one["value"] * factor
-        low, high = [part * factor for part in one.get("interval") or (one["value"], one["value"])]
+        low, high = (part * factor for part in _ends(one))
         hatch = "///" if entry["simulated"] else None
         axis.barh(place, value, facecolor=f"{colour}66", edgecolor=colour, hatch=hatch, height=0.68)
         if high > low:
@@ -65,6 +69,28 @@ def _bars(axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequ
     better = {"higher": "higher is better", "lower": "lower is better"}.get(entry["direction"], "")
     axis.set_xlabel(", ".join(part for part in (unit, better) if part) or "value")
     return " ".join(texts)
+
+
+def _ends(one: dict[str, Any]) -> tuple[float, float]:
+    """The confidence interval where it has both ends, else the interval of the errors of measurement."""
+    confidence = one.get("confidence") or {}
+    if confidence.get("low") is not None and confidence.get("high") is not None:
+        return confidence["low"], confidence["high"]
+    low, high = one.get("interval") or (one["value"], one["value"])
+    return low, high
+
+
+def rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
+    """Return the numbers of a headline figure at each point, for the CSV file."""
+    values = {one["point"]: one for one in entry["points"]}
+    found = []
+    for number, label in zip(numbers, labels, strict=True):
+        one = values.get(number) or {}
+        confidence = one.get("confidence") or {}
+        ends = [*(one.get("interval") or (None, None)), confidence.get("low"), confidence.get("high")]
+        counts = [one.get("n"), one.get("of"), entry["simulated"]]
+        found.append([number, label, one.get("value"), entry["unit"], *ends, *counts])
+    return found
 
 
 def _short(label: str) -> str:
