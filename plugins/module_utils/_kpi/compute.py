@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Figure
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.definitions import JMESPATH, REASONS, STAGES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words as for_people
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 
 
@@ -59,13 +60,14 @@ def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: Data) -> tupl
     else:
         figure = FUNCTIONS[source.pop("function")](data, **source)
     name = _filled(entry["name"], words)
+    spoken = {word: for_people.stage(text) if word == "stage" else text for word, text in words.items()}
     kpi: dict[str, Any] = {
         "name": name,
-        "title": _filled(entry.get("title", ""), words) or name.replace("_", " "),
+        "title": _filled(entry.get("title", ""), spoken) or name.replace("_", " "),
         "value": figure.value,
         "unit": entry["unit"],
         "direction": entry["direction"],
-        "help": " ".join(_filled(entry["help"], words).split()),
+        "help": " ".join(_filled(entry["help"], spoken).split()),
         "n": figure.n,
         "of": figure.of,
         "simulated": figure.simulated,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import SENT, Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import ENDED, SENT, Data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.canvas import shown
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.drawing import (
@@ -81,26 +81,22 @@ def raster(data: Data, label: str) -> Drawing | None:
 
 
 def _said(name: str, played: bool, ends: bool) -> str:
-    return shown(f"{name}: ended" if ends else name, played)
+    return shown("ended" if ends else name, played)
 
 
 def _states(data: Data) -> list[tuple[str, Any]]:
     """Return what a workload goes through: name, and when each workload came into it or into a later one."""
     np = data.np
     names = [SENT, *plot_stages(data)]
-    moments = [data.middle(name) for name in names]
-    order = sorted(
-        range(len(names)), key=lambda place: float(np.nanmedian(moments[place])) if _any(np, moments[place]) else np.inf
-    )
-    found = [(names[place], moments[place]) for place in order if _any(np, moments[place])]
+    moments = {name: data.middle(name) for name in names}
+    usual = {name: float(np.nanmedian(values)) for name, values in moments.items() if not np.isnan(values).all()}
+    found = [(name, moments[name]) for name in sorted(usual, key=lambda name: (name != SENT, usual[name]))]
+    if found and found[-1][0] in data.ends():
+        found[-1] = (found[-1][0], data.middle(ENDED))  # also who failed is no longer in the state before
     for place in range(len(found) - 2, -1, -1):
         name, own = found[place]
         found[place] = (name, np.fmin(own, found[place + 1][1]))
     return found
-
-
-def _any(np: Any, values: Any) -> bool:
-    return bool((~np.isnan(values)).any())
 
 
 def _modal(data: Data, moments: list[Any], line_of: Any, lines: int, stop: float) -> Any:

@@ -43,8 +43,8 @@ def write(
     labels = {point["number"]: _label(point, tables.get(point["number"])) for point in content["points"]}
     drawn = _draw_all(run, tables, plots, labels, notes)
     for point in content["points"]:
-        point["plots"] = [_embedded(one) for one in drawn.get(point["number"], [])]
-    content["across"] = [_embedded(one) for one in _across(run, content, plots, notes)]
+        point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
+    content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
     content["missing"] = [*content["missing"], *notes]
     path = folder / "index.html"
     _files.replace_text(path, render(template, content))
@@ -128,7 +128,8 @@ def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]
         return []
 
 
-def _embedded(plot: Plot) -> dict[str, Any]:
+def embedded(plot: Plot) -> dict[str, Any]:
+    """Return a plot as a page shows it: the picture itself, its size, and where the files beside the page are."""
     data = plot.path.read_bytes()
     # The size stands in the header of a PNG: bytes 16 to 24, two big-endian numbers.
     width, height = (int.from_bytes(data[place : place + 4], "big") for place in (16, 20))

@@ -57,15 +57,7 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
             axis.hlines(place, begin + low * factor, begin + high * factor, color="black", linewidth=1.3)
             edge = max(edge, begin + high * factor)
         said = f"{words.seconds(one['mean'])}, {100 * one['share']:.0f} %"
-        right = begin > 0.6 * total * factor
-        axis.text(
-            begin if right else edge,
-            place,
-            f"{said}  " if right else f"  {said}",
-            va="center",
-            fontsize=9.5,
-            ha="right" if right else "left",
-        )
+        _label(axis, place, (begin, edge), total * factor, said)
         texts.append(f"{shown(one['name'], one['simulated'])} by {words.writer(one['writer'])}: {said}.")
         rows.append(
             [one["name"], one["writer"], one["simulated"], one["mean"], one["share"], low, high, one["slowest"]]
@@ -86,3 +78,15 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
     canvas.heading(figure, title)
     columns = ["stage", "writer", "simulated", "mean_s", "share", "low_s", "high_s", "mean_of_slowest_5_percent_s"]
     return Drawing(figure, title, f"{title}: mean time of a workload by stage. {' '.join(texts)}", columns, rows)
+
+
+def _label(axis: Any, place: int, bar: tuple[float, float], whole: float, text: str) -> None:
+    """Write beside a bar, where there is room: behind it, before it, or inside."""
+    begin, edge = bar
+    if edge < 0.72 * whole:
+        axis.text(edge, place, f"  {text}", va="center", fontsize=9.5, ha="left")
+    elif begin > 0.3 * whole:
+        axis.text(begin, place, f"{text}  ", va="center", fontsize=9.5, ha="right")
+    else:
+        box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
+        axis.text((begin + edge) / 2, place, text, va="center", fontsize=9.5, ha="center", bbox=box)
