@@ -128,6 +128,7 @@ class _explained:
             "AccessDenied": "; check the access key and the bucket's policy",
             "InvalidAccessKeyId": "; check the access key",
             "SignatureDoesNotMatch": "; check the secret key",
+            "403": "; check access key, secret key and the bucket's policy",  # a HEAD has no room for a reason
         }.get(code, "")
         raise AccessError(f"{where}: {str(error).strip()}{hint}") from error
 

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Figure
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.definitions import JMESPATH, REASONS, STAGES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
@@ -17,9 +18,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table 
 
 
 def figures(data: Data, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], Figure]]:
-    """Yield each KPI of a point as in schema kpis/1, and the figure behind it."""
+    """Yield each KPI of a point as in schema kpis/1, and the figure behind it.
+
+    Raises InputError when two definitions make KPIs of one name: they would be taken for each other.
+    """
+    seen: set[str] = set()
     for one in definitions:
         for words in _combinations(one, data):
+            name = _filled(one["name"], words)
+            if name in seen:
+                raise InputError(f"KPI '{name}' is defined twice, the second time by '{one['name']}': rename one")
+            seen.add(name)
             yield _kpi(one, words, data)
 
 
