@@ -214,6 +214,9 @@ BESIDE = frozenset({"molecule", "sanity", "lint", "unit"})
 #: These start rehearsal clusters.
 CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench"})
 
+#: These talk to an S3 server, OpenSearch and Prometheus.
+SERVED = frozenset({"integration", "long"})
+
 
 def prepare(suites: dict[str, Suite]) -> None:
     """Get what the suites need beyond Python packages. What can't be had is said; their tests say what is missing."""
@@ -223,6 +226,15 @@ def prepare(suites: dict[str, Suite]) -> None:
         command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
         if run_logged(command, log, "programs of the rehearsal cluster", 3600, env=quiet_environment()):
             show(log, "programs of the rehearsal cluster", 40)
+    if set(suites) & SERVED:
+        # In a process of its own: it needs the virtual environment.
+        command = [str(VENV / "bin" / "python"), "tools/services.py"]
+        log = OUTPUT / "services.log"
+        if run_logged(command, log, "servers for the tests", 3600, env=quiet_environment()) == 0:
+            said = log.read_text(encoding="utf-8", errors="replace").strip()
+            say(said) if said else None
+        else:
+            show(log, "servers for the tests", 40)
 
 
 def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:

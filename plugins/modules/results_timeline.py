@@ -39,6 +39,21 @@ options:
     type: list
     elements: str
     default: []
+  head:
+    description: Look at the first so many workloads only, in the order of submission. V(0) is all.
+    type: int
+    default: 0
+  tail:
+    description: Look at the last so many only, of those that O(head) left. V(0) is all.
+    type: int
+    default: 0
+  skip_errors:
+    description: Leave out the workloads that did not succeed.
+    type: bool
+    default: false
+notes:
+  - O(head), O(tail) and O(skip_errors) hold for all that is made from the timeline, which are KPIs, verdict, plots and
+    page, and each says so.
 seealso:
   - module: perfscale.seatrial.results_kpis
 """
@@ -83,6 +98,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.selection import Selection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 
@@ -92,13 +108,18 @@ def main() -> None:
         argument_spec={
             "run_dir": {"type": "path", "required": True},
             "points": {"type": "list", "elements": "str", "default": []},
+            "head": {"type": "int", "default": 0},
+            "tail": {"type": "int", "default": 0},
+            "skip_errors": {"type": "bool", "default": False},
             **_module.STEP_OPTIONS,
         },
     )
 
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "timeline"):
-            result = work.timeline(module.params["run_dir"], module.params["points"])
+            given = module.params
+            chosen = Selection(given["head"], given["tail"], given["skip_errors"])
+            result = work.timeline(given["run_dir"], given["points"], chosen)
         return work.logged(step, module.warn, result)
 
     _module.run(module, make)

@@ -40,9 +40,10 @@ def play(
     cwd: Path = ROOT,
     env: Mapping[str, str] | None = None,
     timeout: float = 600,
+    path: Path | None = None,
 ) -> Done:
-    """Run playbooks/<project>.yml with these words and wait for its end."""
-    command = [str(PROGRAM), str(ROOT / "playbooks" / f"{project}.yml"), *words]
+    """Run playbooks/<project>.yml, or the playbook at ``path``, with these words and wait for its end."""
+    command = [str(PROGRAM), str(path or ROOT / "playbooks" / f"{project}.yml"), *words]
     done = subprocess.run(
         command,
         cwd=cwd,

@@ -29,6 +29,7 @@ class Point:
     folder: Path
     record: dict[str, Any] = field(default_factory=dict)  # point.yml
     kpis: list[dict[str, Any]] | None = None
+    attribution: dict[str, Any] = field(default_factory=dict)  # attribution.json
     max_lateness: float | None = None  # what its settings allow the generator, in seconds
 
     @property
@@ -90,6 +91,7 @@ def read(top: Path) -> Run:
             point.max_lateness = float(allowed)
         if (folder / "kpis.json").exists():
             point.kpis = _document(run, folder / "kpis.json").get("kpis")
+        point.attribution = _document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
     return run
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.quantile import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 
@@ -165,6 +165,7 @@ def judge(run: Run, tables: Mapping[str, Table | None], limit: float) -> dict[st
                 f"{words.count(recorded, 'figure')} recorded; there is no baseline to compare with.",
             )
         )
+    selections = {one.header["selection"]["text"] for one in tables.values() if one and "selection" in one.header}
     return {
         "schema": "verdict/1",
         "run": run.id,
@@ -172,6 +173,7 @@ def judge(run: Run, tables: Mapping[str, Table | None], limit: float) -> dict[st
         "checks": checks,
         "baseline": None,
         "headline": headline(run.points),
+        **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
 
 
@@ -203,7 +205,10 @@ def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
                 )
                 entry["simulated"] = entry["simulated"] or kpi["simulated"]
                 entry["points"].append(
-                    {"point": point.number, **{key: kpi.get(key) for key in ("value", "interval", "n", "of", "note")}}
+                    {
+                        "point": point.number,
+                        **{key: kpi.get(key) for key in ("value", "interval", "confidence", "n", "of", "note")},
+                    }
                 )
     for entry in entries.values():
         _sum_up(entry)

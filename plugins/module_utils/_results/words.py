@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isfinite
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+
 #: From here on a time is written in minutes, hours.
 _MINUTES, _HOURS = 120.0, 7200.0
 
@@ -96,10 +98,16 @@ def stage(name: str) -> str:
 
 def writer(name: str) -> str:
     """Return the name of a writer for people."""
-    return {"api-server": "API server"}.get(name, name) or "unknown writer"
+    return {"api-server": "API server", "kueue": "Kueue"}.get(name, name) or "unknown writer"
 
 
 def joined(names: Iterable[str]) -> str:
     """Return "a", "a and b", "a, b and c"."""
     *first, last = list(names) or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def unknown(what: str, given: object, known: Iterable[str]) -> InputError:
+    """Return the error for a word that is none of the known ones."""
+    names = [str(one) for one in known]
+    return InputError(f"{what} '{given}' is none of {', '.join(names)}{nearest(str(given), names)}")

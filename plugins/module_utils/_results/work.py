@@ -18,27 +18,29 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import kpis as kpi_values
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as point_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import report as reports
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import definitions as definition_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import job as kpi_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import report as reports
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline as timelines
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import verdict as verdicts
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.selection import Selection, apply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 Result = dict[str, Any]
 
 
-def timeline(run_dir: str, points: Iterable[str] = ()) -> Result:
-    """Write timeline.jsonl and timeline.csv of the points (all when none is named)."""
+def timeline(run_dir: str, points: Iterable[str] = (), selection: Selection | None = None) -> Result:
+    """Write timeline.jsonl and timeline.csv of the points (all when none is named), of the selected workloads."""
     run = runs.read(Path(run_dir))
 
     def one(point: Point, warnings: list[str]) -> Result:
         table = timelines.build(point.folder, run.id, point.number, run.simulated_writers)
+        table = apply(table, selection or Selection())
         tables.write(table, point.folder)
         warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]
         return {
@@ -60,41 +62,22 @@ def timeline(run_dir: str, points: Iterable[str] = ()) -> Result:
 
 
 def kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -> Result:
-    """Write kpis.json of the points from their timelines."""
+    """Write kpis.json and attribution.json of the points from their timelines."""
     run = runs.read(Path(run_dir))
-    loaded = kpi_values.load(definitions)
+    loaded = definition_files.load(definitions)
 
     def one(point: Point, warnings: list[str]) -> Result:
-        table = tables.read(point.folder / "timeline.jsonl")
-        training = _training(point, warnings)
-        found = kpi_values.compute(table, training, loaded) if len(table) else []
-        document = {
-            "schema": "kpis/1",
-            "run": run.id,
-            "point": point.number,
-            "labels": _labels(run, point),
-            "kpis": found,
-        }
-        _files.write_json(point.folder / "kpis.json", document, "kpis/1")
+        found = kpi_job.write(run, point, loaded, warnings, _labels(run, point))
         return {
             "point": point.number,
             "kpis": len(found),
             "without_value": sum(1 for kpi in found if kpi["value"] is None),
         }
 
-    result = _each(run, points, ("kpis.json",), one)
+    result = _each(run, points, kpi_job.WRITTEN, one)
     count = sum(row["kpis"] for row in result["points"])
     result["summary"] = f"{words.count(count, 'figure')} in {words.count(len(result['points']), 'point')}"
     return result
-
-
-def _training(point: Point, warnings: list[str]) -> list[dict[str, Any]]:
-    """Rows of training.jsonl; a project that trains nothing has none."""
-    path = point.folder / "training.jsonl"
-    notes: list[str] = []
-    rows = list(point_files.lines(path, notes)) if path.exists() else []
-    warnings += [f"point {point.number}: {note}" for note in notes]
-    return [row for row in rows if isinstance(row.get("figures"), dict)]
 
 
 def _labels(run: Run, point: Point) -> dict[str, Any]:

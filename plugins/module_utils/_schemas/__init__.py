@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.exchange import EXCHANGE
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.lease import LEASE
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point import POINT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.results import RESULTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.run import RUN
 
-SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **LEASE}
+SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **LEASE, **EXCHANGE}
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.words 
 INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
 VALUE = {"type": ["number", "null"]}
+#: low and high are null where an end isn't known.
+CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 
 KPI = record(
     {
@@ -36,8 +38,40 @@ KPI = record(
         "of": COUNT,  # … of so many that there are
         "simulated": TRUTH,
     },
-    # title: for people; note: what has to be said about the value, such as "≥ 12 s, the rest never got there"
-    {"interval": INTERVAL_OR_NULL, "labels": FREE, "headline": TRUTH, "title": TEXT, "note": TEXT},
+    {
+        "interval": INTERVAL_OR_NULL,  # what the errors of the single times allow
+        "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},  # how much other load of the same kind would differ
+        "writers": {"type": "array", "items": TEXT},  # who made the transitions that it rests on
+        "labels": FREE,
+        "headline": TRUTH,
+        "title": TEXT,  # for people
+        "note": TEXT,  # what has to be said about the value, such as "≥ 12 s, the rest never got there"
+    },
+)
+
+#: One share of the time that workloads took: by a stage, or by who writes stages.
+SHARE = record(
+    {
+        "name": TEXT,
+        "writer": TEXT,
+        "simulated": TRUTH,
+        "mean": MOMENT,  # seconds a workload, over those that ended
+        "share": {"type": "number"},
+        "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},
+    },
+    {"slowest": MOMENT_OR_NULL, "on_path": COUNT},
+)
+
+#: What head, tail and skip_errors left of a point's workloads.
+SELECTION = record(
+    {
+        "head": {"type": ["integer", "null"], "minimum": 1},
+        "tail": {"type": ["integer", "null"], "minimum": 1},
+        "skip_errors": TRUTH,
+        "of": COUNT,  # rows before
+        "left_out": {"type": "object", "additionalProperties": COUNT},  # by skip_errors: outcome -> rows
+        "text": TEXT,
+    }
 )
 
 RESULTS: dict[str, dict[str, Any]] = {
@@ -69,7 +103,8 @@ RESULTS: dict[str, dict[str, Any]] = {
                     "gaps": {"type": "array", "items": FREE},
                 },
                 # notes: what is missing or damaged in the files that it was made from
-                {"notes": {"type": "array", "items": TEXT}},
+                # selection: of a replot that left workloads out
+                {"notes": {"type": "array", "items": TEXT}, "selection": SELECTION},
             ),
             "workload": record(
                 {
@@ -102,6 +137,50 @@ RESULTS: dict[str, dict[str, Any]] = {
             "kpis": {"type": "array", "items": KPI},
         }
     ),
+    # Definitions of KPIs, as they lie beside a project.
+    "kpi_definitions/1": {
+        "type": "array",
+        "items": record(
+            {
+                "name": TEXT,
+                "unit": TEXT,
+                "direction": {"enum": ["higher", "lower", "none"]},
+                "help": TEXT,
+                "source": {
+                    "type": "object",
+                    "oneOf": [
+                        {"required": ["function"], "properties": {"function": TEXT}},
+                        {"required": ["jmespath"], "properties": {"jmespath": TEXT}, "additionalProperties": False},
+                    ],
+                },
+            },
+            {
+                "title": TEXT,
+                "headline": TRUTH,
+                "labels": FREE,
+                "for_each": {
+                    "type": "object",
+                    "additionalProperties": {"anyOf": [{"type": "array"}, {"enum": ["stages", "reasons"]}]},
+                },
+            },
+        ),
+    },
+    # Which stage and which writer holds how much of the time of a point's workloads.
+    "attribution/1": record(
+        {
+            "schema": {"const": "attribution/1"},
+            "run": RUN_ID,
+            "point": POINT_ID,
+            "n": COUNT,  # workloads that ended, of …
+            "of": COUNT,
+            "total": VALUE,  # mean seconds from sending to the end
+            "stages": {"type": "array", "items": SHARE},
+            "writers": {"type": "array", "items": SHARE},
+            # who had not ended: the stage that they waited for, how many, and how long they had waited in the mean
+            "waiting": {"type": "array", "items": record({"name": TEXT, "n": COUNT, "mean": MOMENT})},
+        },
+        {"selection": SELECTION, "slowest": COUNT},
+    ),
     "verdict/1": record(
         {
             "schema": {"const": "verdict/1"},
@@ -116,6 +195,7 @@ RESULTS: dict[str, dict[str, Any]] = {
             },
             "baseline": TEXT_OR_NULL,
             "headline": {"type": "array", "items": FREE},
-        }
+        },
+        {"selection": TEXT},
     ),
 }

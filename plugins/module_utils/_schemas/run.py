@@ -86,6 +86,14 @@ RUN: dict[str, dict[str, Any]] = {
                     {"pid": COUNT, "began": {"type": "number"}},
                 ),
             },
+            # where it was exported to, and where it came from when it is a replot
+            "exported": {
+                "type": "array",
+                "items": record(
+                    {"target": TEXT, "address": TEXT, "status": {"enum": ["valid", "invalid"]}, "at": STAMP}
+                ),
+            },
+            "replot": record({"source": TEXT, "at": STAMP, "migrated": {"type": "array", "items": TEXT}}),
             "split": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
         },
     ),

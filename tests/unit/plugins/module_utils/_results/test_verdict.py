@@ -18,6 +18,8 @@ PASSED = {
 class Rows(SimpleNamespace):
     """As much of a table as a verdict looks at."""
 
+    header = {}
+
     def __len__(self):
         return len(self.outcome)
 

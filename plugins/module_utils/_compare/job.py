@@ -1,0 +1,237 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What module results_compare does: read runs, compare their points, write comparison.json, plots and page."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import pairs, plots
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution, compute, definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import job as kpi_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import canvas, facts, figure, page, report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.parts import stage_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words, work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+
+Result = dict[str, Any]
+#: Limit of lateness, in seconds, of points whose settings don't say.
+DEFAULT_LATENESS = 0.1
+
+
+@dataclass
+class Side:
+    """One of the runs. ``data``, ``kpis``: of its points by number, as far as they could be read."""
+
+    run: Run
+    label: str
+    verdict: str
+    data: dict[str, Data] = field(default_factory=dict)
+    kpis: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str], template: str) -> Result:
+    """Write the comparison of the first run with each of the others. Raises InputError."""
+    if len(run_dirs) < 2:
+        raise InputError(f"at least two runs are compared, {len(run_dirs)} given")
+    if not Path(template).is_file():
+        raise InputError(f"template {template} does not exist")
+    loaded = definitions.load(definition_files)
+    notes: list[str] = []
+    sides = _labelled([_side(Path(one), loaded, notes) for one in run_dirs])
+    folder = Path(dest)
+    (folder / "plots").mkdir(parents=True, exist_ok=True)
+    for old in (folder / "plots").iterdir():
+        old.unlink()
+    document: dict[str, Any] = {
+        "schema": "comparison/1",
+        "made": stamp(),
+        "runs": [_shown(side) for side in sides],
+        "settings": pairs.settings([side.run.provenance for side in sides]),
+        "pairs": [],
+        "notes": notes,
+    }
+    drawn = []
+    for other in sides[1:]:
+        found = pairs.of_points(sides[0].run.points, other.run.points)
+        if not found:
+            notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
+        for first, second in found:
+            made = _pair(sides[0], other, first, second, notes)
+            if made is not None:
+                document["pairs"].append(made)
+                drawn.append(_draw(sides[0], other, first, second, made, folder / "plots", len(drawn)))
+    _files.write_json(folder / "comparison.json", document, "comparison/1")
+    path = folder / "index.html"
+    _files.replace_text(path, report.render(Path(template), _page(document, drawn)))
+    lines = [line for pair in document["pairs"] for line in _lines(pair)]
+    counts = pairs.summary(row for pair in document["pairs"] for row in pair["kpis"])
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
+    return {"changed": True, "path": str(path), "lines": lines, "warnings": notes, "summary": f"{path}: figures {told}"}
+
+
+def _side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> Side:
+    run = runs.read(top)
+    if any(not (point.folder / "timeline.jsonl").exists() for point in run.points):
+        notes += work.timeline(str(top))["warnings"]
+        work.verdict(str(top), DEFAULT_LATENESS)
+    try:
+        verdict = str(_files.read_json(top / "verdict.json").get("verdict") or "unknown")
+    except DataError:
+        verdict = "unknown"
+    presets = "+".join(run.record.get("presets") or [])
+    side = Side(run, f"{run.record.get('project') or 'run'} {presets}".strip(), verdict)
+    for point in run.points:
+        try:
+            data = kpi_job.read(run, point, notes)
+        except (DataError, OSError, KeyError, ValueError) as error:
+            notes.append(f"{run.id}, point {point.number}: {error}")
+            continue
+        if data.of:
+            side.data[point.number] = data
+            side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in compute.figures(data, loaded)}
+    return side
+
+
+def _labelled(sides: list[Side]) -> list[Side]:
+    """Give each run a label of its own: letters, then what it is."""
+    for place, side in enumerate(sides):
+        side.label = f"{chr(ord('A') + place)} ({side.run.id})"
+    return sides
+
+
+def _shown(side: Side) -> dict[str, Any]:
+    selections = {
+        data.table.header["selection"]["text"] for data in side.data.values() if "selection" in data.table.header
+    }
+    return {
+        "run": side.run.id,
+        "label": side.label,
+        "verdict": side.verdict,
+        "simulated": side.run.simulated,
+        "selection": "; ".join(sorted(selections)) or None,
+    }
+
+
+def _pair(first: Side, other: Side, one: Point, two: Point, notes: list[str]) -> dict[str, Any] | None:
+    if one.number not in first.data or two.number not in other.data:
+        notes.append(f"point {one.number} of {first.label} and {two.number} of {other.label}: not both could be read")
+        return None
+    old, new = first.data[one.number], other.data[two.number]
+    before, after = attribution.attribute(old), attribution.attribute(new)
+    both = bool(before.n and after.n)
+    several = len(first.run.points) > 1 or len(other.run.points) > 1
+    label = f", {page.label(one, str(first.run.record.get('project') or ''))}" if several else ""
+    return {
+        "label": f"{other.label[0]} against {first.label[0]}{label}",
+        "run": other.run.id,
+        "points": [one.number, two.number],
+        "kpis": pairs.differences(first.kpis[one.number], other.kpis[two.number]),
+        "stages": attribution.of_difference(before, after, old.resampling, new.resampling) if both else [],
+        "writers": attribution.of_difference(before, after, old.resampling, new.resampling, "writers") if both else [],
+        "total": [_mean(old, before), _mean(new, after)],
+    }
+
+
+def _mean(data: Data, found: attribution.Attribution) -> float | None:
+    return float(data.np.nanmean(found.total)) if found.n else None
+
+
+def _draw(
+    first: Side, other: Side, one: Point, two: Point, pair: Mapping[str, Any], folder: Path, number: int
+) -> list[dict[str, Any]]:
+    label = pair["label"]
+    runs_drawn = [(first.label, first.data[one.number]), (other.label, other.data[two.number])]
+    with canvas.style():
+        made = {
+            "attribution": plots.attribution(pair["stages"], label),
+            "distributions": plots.distributions(runs_drawn, label),
+        }
+        written = [
+            canvas.write(each, folder / f"{number:02d}_{name}") for name, each in made.items() if each is not None
+        ]
+    return [report.embedded(each) for each in written]
+
+
+def _lines(pair: Mapping[str, Any]) -> list[str]:
+    """The headline figures in words, for a terminal."""
+    found = []
+    for row in pair["kpis"]:
+        if row["headline"]:
+            shown = row_words(row)
+            interval = f" ({shown['confidence']})" if shown["confidence"] else ""
+            told = f"{shown['before']} → {shown['after']} {shown['percent']}{interval}: {row['reading']}"
+            found.append(f"{pair['label']}: {row['title']} {told}{', SIMULATED' if row['simulated'] else ''}")
+    return found
+
+
+def row_words(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a difference of a KPI in words."""
+    difference = row["difference"]
+    signed = "–" if difference is None else f"{'+' if difference > 0 else ''}{words.value(difference, row['unit'])}"
+    percent = "" if row["percent"] is None else f"{row['percent']:+.1f} %"
+    return {
+        **row,
+        "before": words.value(row["before"], row["unit"]),
+        "after": words.value(row["after"], row["unit"]),
+        "difference": signed,
+        "percent": percent,
+        "confidence": figure.confidence({"confidence": row["confidence"], "unit": row["unit"]}),
+        "rows": " / ".join(f"{n:,} of {of:,}" for n, of in zip(row["n"], row["of"], strict=True)),
+        "note": row.get("note", ""),
+    }
+
+
+def _page(document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    shown = []
+    for pair, pictures in zip(document["pairs"], drawn, strict=True):
+        rows = [row_words(row) for row in pair["kpis"]]
+        total = [words.seconds(one) if one is not None else "–" for one in pair["total"]]
+        shown.append(
+            {
+                "label": pair["label"],
+                "headline": [row for row in rows if row["headline"]],
+                "changed": [row for row in rows if not row["headline"] and row["reading"] in ("better", "worse")],
+                "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],
+                "counts": pairs.summary(pair["kpis"]),
+                "total": total,
+                "writers": [_part(one, words.writer(one["name"])) for one in pair["writers"]],
+                "stages": [_part(one, stage_name(one["name"])) for one in pair["stages"]],
+                "plots": list(pictures),
+            }
+        )
+    settings = [
+        {"name": one["name"], "values": [textwrap.shorten(facts.text(value), 80) for value in one["values"]]}
+        for one in document["settings"]
+    ]
+    return {
+        "title": " against ".join(one["run"] for one in reversed(document["runs"][:2])),
+        "runs": document["runs"],
+        "settings": settings,
+        "pairs": shown,
+        "notes": list(document["notes"]),
+        "simulated": any(one["simulated"] for one in document["runs"]),
+    }
+
+
+def _part(one: Mapping[str, Any], name: str) -> dict[str, Any]:
+    signed = f"{'+' if one['difference'] > 0 else ''}{words.seconds(one['difference'])}"
+    return {
+        "name": name,
+        "writer": words.writer(one["writer"]),
+        "before": words.seconds(one["before"]),
+        "after": words.seconds(one["after"]),
+        "difference": signed,
+        "confidence": figure.confidence({"confidence": one["confidence"], "unit": "s"}),
+        "simulated": one["simulated"],
+    }

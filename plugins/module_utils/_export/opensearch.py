@@ -1,0 +1,185 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""OpenSearch: an index template, and the figures of a run as documents whose ids are the same every time.
+
+A second export of the same run replaces its documents. The server's certificate is verified, always.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Run
+
+#: So many bytes of documents go in one request.
+BULK_BYTES = 4 * 2**20
+TIMEOUT = 60.0
+
+TEMPLATE: dict[str, Any] = {
+    "priority": 200,
+    "template": {
+        "settings": {"index": {"number_of_shards": 1, "mapping.total_fields.limit": 4000}},
+        "mappings": {
+            "dynamic_templates": [
+                {"texts": {"match_mapping_type": "string", "mapping": {"type": "keyword", "ignore_above": 8191}}}
+            ],
+            "properties": {
+                "@timestamp": {"type": "date"},
+                "value": {"type": "double"},
+                "interval": {"properties": {"low": {"type": "double"}, "high": {"type": "double"}}},
+                "confidence": {"properties": {"low": {"type": "double"}, "high": {"type": "double"}}},
+                "simulated": {"type": "boolean"},
+                "help": {"type": "text", "index": False},
+                # Whatever a project calls its settings and labels: one field each, so that no mapping explodes.
+                "settings": {"type": "flat_object"},
+                "labels": {"type": "flat_object"},
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where and as whom."""
+
+    url: str
+    prefix: str = "seatrial"
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    authority: str = ""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"OpenSearch address '{self.url}' is no https://host:port")
+        if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+            raise InputError(f"OpenSearch address '{self.url}': http is for this machine only; use https")
+        if parts.username:
+            raise InputError("OpenSearch address: it carries a user name; give user and password as settings")
+
+
+def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return (kind of index, id, document): one for the run, and one for each KPI of each point."""
+    record = run.record
+    cluster = run.clusters.get("sutest") or {}
+    common = {
+        "run": run.id,
+        "project": record.get("project"),
+        "presets": record.get("presets") or [],
+        "status": status,
+        "verdict": verdict.get("verdict") or "unknown",
+        "provider": cluster.get("provider"),
+        "kubernetes": cluster.get("version"),
+        "openshift": cluster.get("openshift"),
+        "gpu_products": sorted(cluster.get("gpu_products") or {}),
+        "revision": (record.get("git") or {}).get("revision"),
+        **({"selection": verdict["selection"]} if verdict.get("selection") else {}),
+    }
+    started = record.get("started")
+    whole = {**common, "@timestamp": started, "ended": record.get("ended"), "versions": record.get("versions") or {}}
+    whole["checks"] = [
+        {key: one.get(key) for key in ("check", "result", "detail", "point")} for one in verdict.get("checks") or []
+    ]
+    found = [("runs", run.id, whole)]
+    for point in run.points:
+        own = str(point.record.get("uuid") or f"{run.id}-{point.number}")
+        for kpi in point.kpis or []:
+            document = {
+                **common,
+                "@timestamp": point.record.get("started") or started,
+                "point": point.number,
+                "uuid": own,
+                "settings": point.settings,
+                **{key: kpi.get(key) for key in ("name", "value", "unit", "direction", "help", "n", "of", "simulated")},
+                "labels": kpi.get("labels") or {},
+                "note": kpi.get("note"),
+                "interval": _ends(kpi.get("interval")),
+                "confidence": _ends([kpi["confidence"]["low"], kpi["confidence"]["high"]])
+                if kpi.get("confidence")
+                else None,
+            }
+            found.append(("kpis", f"{own}:{kpi['name']}", document))
+    return found
+
+
+def _ends(of: Any) -> dict[str, Any] | None:
+    return {"low": of[0], "high": of[1]} if of else None
+
+
+class Index:
+    """Requests to one server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        if server.url.startswith("https"):
+            try:
+                self._context: ssl.SSLContext | None = ssl.create_default_context(cafile=server.authority or None)
+            except (OSError, ssl.SSLError) as error:
+                raise InputError(f"authority {server.authority} can't be read as PEM certificates: {error}") from error
+        else:
+            self._context = None
+
+    def prepare(self) -> None:
+        """Put the index template, which is the same every time."""
+        name = f"{self.server.prefix}-seatrial"
+        body = {**TEMPLATE, "index_patterns": [f"{self.server.prefix}-runs*", f"{self.server.prefix}-kpis*"]}
+        self.call("PUT", f"/_index_template/{name}", json.dumps(body).encode())
+
+    def write(self, found: Iterable[tuple[str, str, dict[str, Any]]]) -> dict[str, int]:
+        """Write documents; return how many were new, how many replaced. Raises AccessError for a bad one."""
+        counts = {"created": 0, "updated": 0}
+        for body in _bulks(self.server.prefix, found):
+            answer = self.call("POST", "/_bulk?refresh=wait_for", body, "application/x-ndjson")
+            for item in answer["items"]:
+                told = item["index"]
+                if told.get("error"):
+                    raise AccessError(
+                        f"OpenSearch {self.server.url} refused document {told['_id']} of {told['_index']}: "
+                        f"{told['error'].get('type')}: {told['error'].get('reason')}"
+                    )
+                counts["created" if told["result"] == "created" else "updated"] += 1
+        return counts
+
+    def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> dict[str, Any]:
+        """Send one request and return the answer. Raises AccessError."""
+        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body or None, method=method)
+        request.add_header("Content-Type", kind)
+        if self.server.token:
+            request.add_header("Authorization", f"Bearer {self.server.token}")
+        elif self.server.user:
+            pair = base64.b64encode(f"{self.server.user}:{self.server.password}".encode()).decode()
+            request.add_header("Authorization", f"Basic {pair}")
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            told = error.read(2000).decode("utf-8", "replace")
+            raise AccessError(f"OpenSearch {self.server.url}{path}: {error.code} {error.reason}: {told}") from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            hint = "; name who signed its certificate" if isinstance(reason, ssl.SSLCertVerificationError) else ""
+            raise AccessError(f"OpenSearch {self.server.url}: {reason}{hint}") from error
+
+
+def _bulks(prefix: str, found: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:
+    body = b""
+    for kind, identity, document in found:
+        action = {"index": {"_index": f"{prefix}-{kind}", "_id": identity}}
+        body += json.dumps(action).encode() + b"\n" + json.dumps(document).encode() + b"\n"
+        if len(body) >= BULK_BYTES:
+            yield body
+            body = b""
+    if body:
+        yield body

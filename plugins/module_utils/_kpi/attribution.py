@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which stage, and which writer, holds how much of the time that workloads took.
+
+Of each workload that ended, the *critical path* is walked back from its end: of the stages that a stage waits for, the
+last one that came counts, and so on until the workload was due. The time between two stages on that path belongs to the
+later one, so the parts of a workload add up to the whole of its time, and the means of the parts to the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import ENDED, INTENDED, SENT, Data
+
+#: Who sends the load; its part is by how much the sending came after the workload was due.
+CLIENT = "client"
+#: The part of slow workloads is that of those above this quantile of the whole time.
+SLOW = 0.95
+
+
+@dataclass
+class Attribution:
+    """Seconds of each workload (an array over all rows; NaN for those that did not end) by stage.
+
+    total: their whole time. on_path: stage -> on how many critical paths it lies. waiting: (stage, how many, seconds
+    waited in the mean) of those that had not ended. writers: stage -> who makes it happen.
+    """
+
+    stages: dict[str, Any]
+    total: Any
+    on_path: dict[str, int]
+    waiting: list[tuple[str, int, float]]
+    writers: dict[str, str]
+    played: frozenset[str]
+    of: int
+    order: list[str] = field(default_factory=list)
+
+    @property
+    def n(self) -> int:
+        """How many workloads ended."""
+        return int((self.total == self.total).sum())
+
+    def by_writer(self) -> dict[str, Any]:
+        """Return the same by writer, in the order of a workload's life."""
+        found: dict[str, Any] = {}
+        for stage in self.order:
+            writer = self.writers[stage]
+            found[writer] = found[writer] + self.stages[stage] if writer in found else self.stages[stage]
+        return found
+
+
+def attribute(data: Data) -> Attribution:
+    """Return the attribution of a point's time. With no workload that ended all arrays are NaN."""
+    np = data.np
+    known = [one["name"] for one in data.table.stages]
+    moment = {name: data.middle(name) for name in known}
+    sent = data.middle(SENT)
+    due = data.span(INTENDED)[0]
+    begin = np.where(np.isnan(due), sent, np.minimum(due, sent))
+    end = data.middle(ENDED) if data.knows(ENDED) else np.full(data.of, np.nan)
+    there = ~np.isnan(end) & ~np.isnan(sent)
+    on_path = {name: np.zeros(data.of, dtype=bool) for name in known}
+    left = there.copy()
+    for name in data.ends():
+        on_path[name] = left & (np.abs(moment[name] - end) < 1e-9)
+        left &= ~on_path[name]
+    spent = {}
+    for name in reversed(known):
+        rows = on_path[name]
+        before = _before(data, name, moment, sent, rows, on_path)
+        spent[name] = np.where(there, np.where(rows, moment[name] - before, 0.0), np.nan)
+    stages = {SENT: np.where(there, sent - begin, np.nan), **{name: spent[name] for name in known}}
+    order = [name for name in stages if name == SENT or on_path[name].any()]
+    return Attribution(
+        {name: stages[name] for name in order},
+        np.where(there, end - begin, np.nan),
+        {name: int(there.sum()) if name == SENT else int(on_path[name].sum()) for name in order},
+        _waiting(data, moment, sent, np.isnan(end)),
+        {SENT: CLIENT, **data.writers},
+        frozenset(data.played),
+        data.of,
+        order,
+    )
+
+
+def _before(data: Data, name: str, moment: Mapping[str, Any], sent: Any, rows: Any, on_path: Mapping[str, Any]) -> Any:
+    """Return when what ``name`` waited for had come, row by row, and mark that stage as being on the path."""
+    np = data.np
+    needs = [one for one in data.needs.get(name, ()) if one in moment]
+    if not needs:
+        return sent
+    came = np.array([np.where(np.isnan(moment[one]), -np.inf, moment[one]) for one in needs])
+    last = came.argmax(axis=0)
+    latest = came.max(axis=0)
+    seen = np.isfinite(latest)
+    for place, one in enumerate(needs):
+        on_path[one][rows & seen & (last == place)] = True
+    return np.where(seen, latest, sent)
+
+
+def _waiting(data: Data, moment: Mapping[str, Any], sent: Any, open_: Any) -> list[tuple[str, int, float]]:
+    """Who had not ended: for each the first stage that it had not reached though all that it waits for had come."""
+    np = data.np
+    left = open_ & ~np.isnan(sent) & data.waiting
+    stop = max(data.end - data.start, 0.0)
+    found = []
+    for stage in data.table.stages:
+        name = stage["name"]
+        if stage["ends"] == "failed" or name.endswith("_first"):
+            continue
+        came = [moment[one] for one in data.needs.get(name, ()) if one in moment] or [sent]
+        since = np.maximum.reduce(came)
+        rows = left & np.isnan(moment[name]) & ~np.isnan(since)
+        if rows.any():
+            found.append((name, int(rows.sum()), float(np.maximum(stop - since[rows], 0.0).mean())))
+            left &= ~rows
+    return found
+
+
+def document(data: Data, run: str, point: str) -> dict[str, Any]:
+    """Return the attribution of a point as in schema attribution/1."""
+    np = data.np
+    found = attribute(data)
+    total = float(np.nanmean(found.total)) if found.n else None
+    slow = _slowest(np, found.total)
+    writers = found.by_writer()
+
+    def shares(of: Mapping[str, Any], writer_of: Mapping[str, str]) -> list[dict[str, Any]]:
+        rows = []
+        for name, values in of.items():
+            mean = float(np.nanmean(values))
+            confidence = None
+            if data.resampling is not None and found.n >= bootstrap.LEAST_ROWS:
+                confidence = bootstrap.interval(data.resampling.means(values), mean, data.resampling.method)
+            writer = writer_of.get(name, name)
+            row = {
+                "name": name,
+                "writer": writer,
+                "simulated": bool({name, writer} & found.played),
+                "mean": mean,
+                "share": mean / total if total else 0.0,
+                "confidence": confidence.document() if confidence else None,
+                "slowest": float(values[slow].mean()) if slow.any() else None,
+            }
+            if name in found.on_path:
+                row["on_path"] = found.on_path[name]
+            rows.append(row)
+        return rows
+
+    made = {
+        "schema": "attribution/1",
+        "run": run,
+        "point": point,
+        "n": found.n,
+        "of": found.of,
+        "total": total,
+        "stages": shares(found.stages, found.writers) if found.n else [],
+        "writers": shares(writers, {}) if found.n else [],
+        "waiting": [{"name": name, "n": n, "mean": mean} for name, n, mean in found.waiting],
+        "slowest": int(slow.sum()),
+    }
+    selection = data.table.header.get("selection")
+    return {**made, **({"selection": selection} if selection else {})}
+
+
+def _slowest(np: Any, total: Any) -> Any:
+    """Return which rows took at least as long as the quantile SLOW of those that ended."""
+    known = ~np.isnan(total)
+    if not known.any():
+        return known
+    return known & (np.where(known, total, -np.inf) >= np.quantile(total[known], SLOW))
+
+
+def of_difference(
+    before: Attribution, after: Attribution, drawn_before: Any, drawn_after: Any, by: str = "stages"
+) -> list[dict[str, Any]]:
+    """Return how much each stage (or writer) adds to the difference of the mean times of two runs.
+
+    drawn_*: their Resampling, or None. The parts add up to the difference; their intervals are of the difference of
+    means in independent samples of both.
+    """
+    import numpy as np
+
+    first, second = (one.stages if by == "stages" else one.by_writer() for one in (before, after))
+    rows = []
+    for name in _merged(first, second):
+        means, draws = [], []
+        for values, drawn in ((first.get(name), drawn_before), (second.get(name), drawn_after)):
+            means.append(float(np.nanmean(values)) if values is not None else 0.0)
+            if drawn is not None:
+                draws.append(drawn.means(values) if values is not None else np.zeros(drawn.samples))
+        confidence = None
+        if len(draws) == 2:
+            size = min(len(draws[0]), len(draws[1]))
+            spread = draws[1][:size] - draws[0][:size]
+            confidence = bootstrap.interval(spread, means[1] - means[0], "difference of block bootstraps")
+        writer = after.writers.get(name) or before.writers.get(name) or name
+        rows.append(
+            {
+                "name": name,
+                "writer": writer,
+                "before": means[0],
+                "after": means[1],
+                "difference": means[1] - means[0],
+                "confidence": confidence.document() if confidence else None,
+                "simulated": bool({name, writer} & (before.played | after.played)),
+            }
+        )
+    return rows
+
+
+def _merged(first: Iterable[str], second: Iterable[str]) -> list[str]:
+    """Names of both in an order that keeps that of each as far as it can be kept."""
+    merged = list(first)
+    place = 0
+    for name in second:
+        if name in merged:
+            place = merged.index(name) + 1
+        else:
+            merged.insert(place, name)
+            place += 1
+    return merged

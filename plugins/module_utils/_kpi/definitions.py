@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Definitions of KPIs, which are data (schema kpi_definitions/1): reading and checking them.
+
+A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
+{jmespath: …}), and optionally title, headline (shown first), labels, and for_each ({word: list of values, "stages" or
+"reasons"}), which makes one KPI for every combination, the words standing in braces in name, title, help, labels and
+the arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
+
+REQUIRED = ("name", "unit", "direction", "help", "source")
+OPTIONAL = ("title", "headline", "for_each", "labels")
+DIRECTIONS = ("higher", "lower", "none")
+#: Values of for_each that are looked up in the point.
+STAGES, REASONS = "stages", "reasons"
+JMESPATH = "jmespath"
+
+
+def load(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Read definitions from YAML files, in their order. Raises InputError naming file, KPI and what is wrong."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        entries = _files.read_yaml(path)
+        if not isinstance(entries, list):
+            raise InputError(f"{path}: a list of KPI definitions is expected, not {type(entries).__name__}")
+        for number, entry in enumerate(entries):
+            _check(entry, f"{path}: KPI {number + 1}")
+            found[entry["name"]] = entry  # a project may define one anew: it keeps its place
+        _files.check("kpi_definitions/1", entries)
+    return list(found.values())
+
+
+def _check(entry: Any, where: str) -> None:
+    if not isinstance(entry, Mapping):
+        raise InputError(f"{where}: a dictionary is expected, not {type(entry).__name__}")
+    where = f"{where} ({entry.get('name', 'without name')})"
+    for key in REQUIRED:
+        if key not in entry:
+            raise InputError(f"{where}: '{key}' is missing")
+    for key in entry:
+        if key not in REQUIRED + OPTIONAL:
+            raise InputError(f"{where}: unknown key '{key}'{nearest(key, REQUIRED + OPTIONAL)}")
+    if entry["direction"] not in DIRECTIONS:
+        raise InputError(f"{where}: direction '{entry['direction']}' is none of {', '.join(DIRECTIONS)}")
+    if not isinstance(entry.get("labels", {}), Mapping):
+        raise InputError(f"{where}: labels must be a dictionary")
+    _check_for_each(entry.get("for_each") or {}, where)
+    source = entry["source"]
+    if not isinstance(source, Mapping) or ("function" in source) == (JMESPATH in source):
+        raise InputError(f"{where}: source must be a dictionary with 'function' or '{JMESPATH}'")
+    if JMESPATH in source:
+        _check_path(source, where)
+    else:
+        _check_function(source, where)
+
+
+def _check_for_each(words: Any, where: str) -> None:
+    if not isinstance(words, Mapping):
+        raise InputError(f"{where}: for_each must be a dictionary of words with their values")
+    for word, values in words.items():
+        if not isinstance(values, list) and values not in (STAGES, REASONS):
+            raise InputError(f"{where}: for_each.{word} must be a list, '{STAGES}' or '{REASONS}', not {values!r}")
+
+
+def _check_path(source: Mapping[str, Any], where: str) -> None:
+    import jmespath
+
+    for key in source:
+        if key != JMESPATH:
+            raise InputError(f"{where}: a source with {JMESPATH} has no '{key}'")
+    try:
+        jmespath.compile(str(source[JMESPATH]))
+    except jmespath.exceptions.JMESPathError as error:
+        told = str(error).splitlines()[0]
+        raise InputError(f"{where}: '{source[JMESPATH]}' is no JMESPath expression: {told}") from error
+
+
+def _check_function(source: Mapping[str, Any], where: str) -> None:
+    function = FUNCTIONS.get(source["function"])
+    if function is None:
+        known = ", ".join(FUNCTIONS)
+        raise InputError(
+            f"{where}: unknown function '{source['function']}'{nearest(source['function'], FUNCTIONS)}; known: {known}"
+        )
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    known_arguments = [one.name for one in parameters]
+    for key in source:
+        if key != "function" and key not in known_arguments:
+            raise InputError(
+                f"{where}: function {source['function']} has no argument '{key}'{nearest(key, known_arguments)}; "
+                f"it has {', '.join(known_arguments) or 'none'}"
+            )
+    for parameter in parameters:
+        if parameter.default is inspect.Parameter.empty and parameter.name not in source:
+            raise InputError(f"{where}: function {source['function']} needs the argument '{parameter.name}'")

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What module metrics_capture does: queries over the window of each test point, into metrics.jsonl and CSV files."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import series
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.prometheus import (
+    Prometheus,
+    QueryError,
+    Server,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point
+
+REQUIRED, OPTIONAL = ("name", "query", "unit"), ("help", "labels")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: So many moments are asked for at most; and no two nearer than this, in seconds.
+MOMENTS, LEAST_STEP = 300, 1.0
+#: A rate looks back over so many steps, and at least so many seconds: four scrapes of 15 s.
+RANGE_STEPS, LEAST_RANGE = 4, 60.0
+
+
+def load(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Read queries from YAML files; a later one of the same name replaces it. Raises InputError naming the place."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        entries = _files.read_yaml(path) or []
+        if not isinstance(entries, list):
+            raise InputError(f"{path}: a list of queries is expected, not {type(entries).__name__}")
+        for number, entry in enumerate(entries, start=1):
+            _check(entry, f"{path}: query {number}")
+            found[entry["name"]] = entry
+        _files.check("metric_queries/1", entries)
+    return list(found.values())
+
+
+def _check(entry: Any, where: str) -> None:
+    if not isinstance(entry, Mapping):
+        raise InputError(f"{where}: a dictionary is expected, not {type(entry).__name__}")
+    where = f"{where} ({entry.get('name', 'without name')})"
+    for key in REQUIRED:
+        if key not in entry:
+            raise InputError(f"{where}: '{key}' is missing")
+    for key in entry:
+        if key not in REQUIRED + OPTIONAL:
+            raise InputError(f"{where}: unknown key '{key}'{nearest(key, REQUIRED + OPTIONAL)}")
+    if not _NAME.fullmatch(str(entry["name"])):
+        raise InputError(f"{where}: a name has lower-case letters, digits and _, since a file is named by it")
+
+
+def window(point: Point, now: float) -> tuple[float, float] | None:
+    """Return begin and end of a point in seconds since the epoch; of one that did not end until now."""
+    begin = _moment(point.record.get("started"))
+    if begin is None:
+        return None
+    return begin, max(_moment(point.record.get("ended")) or now, begin + LEAST_STEP)
+
+
+def _moment(text: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def filled(query: str, names: Mapping[str, str]) -> str:
+    """Return the query with {range} and other names filled in; braces of PromQL, which hold no bare name, stay."""
+    for name, text in names.items():
+        query = query.replace("{" + name + "}", text)
+    return " ".join(query.split())
+
+
+def capture(
+    run_dir: str,
+    server: Server,
+    files: Sequence[str],
+    step: float = 0.0,
+    look_back: float = 0.0,
+    points: Iterable[str] = (),
+    names: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Write the metrics of the points. step, look_back: seconds, 0: by the length of the point.
+
+    A query that is refused is a warning and an entry without values. Raises AccessError when nobody answers.
+    """
+    run = runs.read(Path(run_dir))
+    queries = load(files)
+    prometheus = Prometheus(server)
+    warnings: list[str] = []
+    rows = []
+    for point in runs.chosen(run, points):
+        when = window(point, time.time())
+        if when is None:
+            warnings.append(f"point {point.number} was not begun: no metrics")
+            continue
+        begin, end = when
+        each = step or max(LEAST_STEP, ceil((end - begin) / MOMENTS))
+        back = look_back or max(LEAST_RANGE, RANGE_STEPS * each)
+        known = {"range": f"{back:.0f}s", **(names or {})}
+        found = [_one(prometheus, query, known, (begin, end, each), warnings) for query in queries]
+        header = {"run": run.id, "point": point.number, "server": server.shown, "from": begin, "to": end, "step": each}
+        series.write(point.folder, header, found)
+        rows.append({"point": point.number, "metrics": len(found), "series": sum(len(one.series) for one in found)})
+    total = sum(row["series"] for row in rows)
+    summary = f"{words.count(len(queries), 'query', 'queries')} to {server.shown}: {total} series"
+    return {"changed": bool(rows), "points": rows, "warnings": warnings, "summary": summary}
+
+
+def _one(
+    prometheus: Prometheus,
+    query: Mapping[str, Any],
+    names: Mapping[str, str],
+    when: tuple[float, float, float],
+    warnings: list[str],
+) -> series.Captured:
+    text = filled(query["query"], names)
+    found: list[series.Series] = []
+    trouble = ""
+    try:
+        found = prometheus.range(text, *when)
+    except QueryError as error:
+        trouble = str(error)
+        warnings.append(f"metric {query['name']}: {trouble}")
+    return series.Captured(
+        query["name"], text, query["unit"], query.get("help", ""), found, *when, trouble, False, query.get("labels", ())
+    )

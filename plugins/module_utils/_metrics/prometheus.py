@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Range queries to a Prometheus, or what speaks like one. It is only read: nothing of it is reset or changed."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.series import Series
+
+TIMEOUT = 60.0
+#: Where OpenShift's monitoring lets itself be queried, and who vouches for its routes.
+ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
+ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingress-cert"
+
+
+class QueryError(AccessError):
+    """The server answered, and refused this query."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """Address and credentials. authority: PEM text or empty for the system's; the certificate is always verified."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    authority: str = ""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"metrics address '{self.url}' is no http(s)://host:port")
+        if self.token and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+            raise InputError(f"metrics address '{self.url}': a token is sent over https only")
+
+    @property
+    def shown(self) -> str:
+        """Return the address without whatever it may carry besides."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+
+
+def of_openshift(client: Client) -> Server:
+    """Return the Thanos querier of an OpenShift cluster, with the token of its kubeconfig. Raises AccessError."""
+    try:
+        host = client.get(ROUTE)["spec"]["host"]
+    except Exception as error:
+        raise AccessError(
+            f"{client.access.server}: there is no route thanos-querier in openshift-monitoring ({error}); "
+            "is this an OpenShift with monitoring? Name a server with metrics_url otherwise"
+        ) from error
+    kind, _space, token = client.access.authorization.partition(" ")
+    if kind != "Bearer":
+        raise AccessError(
+            f"{client.access.source} has no token, which the route to Thanos needs: log in with `oc login`, or give "
+            "metrics_url and metrics_token"
+        )
+    try:
+        authority = str(client.get(ROUTER_CA)["data"]["ca-bundle.crt"])
+    except Exception:  # who may not read it goes on with the system's authorities, or metrics_ca_file
+        authority = ""
+    return Server(f"https://{host}", token, authority)
+
+
+class Prometheus:
+    """Requests to one server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._context: ssl.SSLContext | None = None
+        if server.url.startswith("https"):
+            try:
+                self._context = ssl.create_default_context(cadata=server.authority or None)
+            except (ssl.SSLError, ValueError) as error:
+                raise InputError(f"{server.shown}: the authority's certificate is no PEM text") from error
+            self._context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+
+    def range(self, query: str, begin: float, end: float, step: float) -> list[Series]:
+        """Return the series of a query. Raises QueryError when it is refused, AccessError when nobody answers."""
+        arguments = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
+        data = self._post("/api/v1/query_range", arguments)["data"]
+        if data["resultType"] != "matrix":
+            raise QueryError(f"{self.server.shown}: '{query}' gave {data['resultType']} instead of series")
+        return [_series(one) for one in data["result"]]
+
+    def _post(self, path: str, arguments: dict[str, str]) -> dict[str, Any]:
+        body = urllib.parse.urlencode(arguments).encode()
+        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body, method="POST")
+        if self.server.token:
+            request.add_header("Authorization", f"Bearer {self.server.token}")
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
+                return dict(json.loads(answer.read()))
+        except urllib.error.HTTPError as error:
+            told = error.read(2000).decode("utf-8", "replace")
+            if error.code in (400, 422):
+                raise QueryError(f"{self.server.shown} refused the query: {_reason(told)}") from error
+            hint = "; check metrics_token" if error.code in (401, 403) else ""
+            raise AccessError(f"{self.server.shown}: {error.code} {error.reason}{hint}") from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            hint = "; name who signed its certificate" if isinstance(reason, ssl.SSLCertVerificationError) else ""
+            raise AccessError(f"{self.server.shown}: {reason}{hint}") from error
+
+
+def _reason(text: str) -> str:
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]
+
+
+def _series(one: dict[str, Any]) -> Series:
+    moments = [float(moment) for moment, _value in one["values"]]
+    numbers = [float(value) for _moment, value in one["values"]]
+    return Series(dict(one["metric"]), moments, [value if isfinite(value) else None for value in numbers])

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plots of a point: which there are, each as a PNG file and as the CSV file of the numbers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import canvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.canvas import Plot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.drawing import Drawing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.durations import distributions, durations
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.metrics import metrics
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.over_time import counts, occupancy
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.raster import raster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.waterfall import waterfall
+
+#: In the order of the page.
+FUNCTIONS: dict[str, Callable[[Data, str, float], Drawing | None]] = {
+    "counts": lambda data, label, gpus: counts(data, label),
+    "raster": lambda data, label, gpus: raster(data, label),
+    "waterfall": lambda data, label, gpus: waterfall(data, label),
+    "occupancy": occupancy,
+    "distributions": lambda data, label, gpus: distributions(data, label),
+    "durations": lambda data, label, gpus: durations(data, label),
+    "metrics": lambda data, label, gpus: metrics(data, label),
+}
+#: Those that take longest, first: so that two processors end at about the same time.
+LONGEST_FIRST = ("durations", "distributions", "raster", "waterfall", "counts", "occupancy", "metrics")
+
+
+def draw(data: Data, name: str, path: Path, label: str = "", gpus: float = 0) -> Plot | None:
+    """Draw one plot of a point as <path>.png with a .csv beside it; None when there is no data for it.
+
+    label: the point, when there are several, and what was left out. gpus: of the cluster.
+    """
+    with canvas.style():
+        made = FUNCTIONS[name](data, label, gpus)
+        return canvas.write(made, path) if made is not None else None

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report: plots as PNG files, and one HTML file that holds everything and needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import job as kpi_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import across, canvas, figures, heatmap, page
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.canvas import Plot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
+
+
+def write(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path
+) -> tuple[Path, list[str]]:
+    """Write report/plots/*.png and *.csv and report/index.html; return the latter's path and what couldn't be drawn.
+
+    template: the Jinja2 template; files that it includes lie beside it. Raises InputError when it is missing.
+    """
+    if not template.is_file():
+        raise InputError(f"report template {template} does not exist")
+    folder = run.top / "report"
+    plots = folder / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    for old in [*plots.glob("*.png"), *plots.glob("*.csv")]:
+        old.unlink()
+    notes: list[str] = []
+    content = page.page(run, verdict, tables)
+    labels = {point["number"]: _label(point, tables.get(point["number"])) for point in content["points"]}
+    drawn = _draw_all(run, tables, plots, labels, notes)
+    for point in content["points"]:
+        point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
+    content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
+    content["missing"] = [*content["missing"], *notes]
+    path = folder / "index.html"
+    _files.replace_text(path, render(template, content))
+    return path, notes
+
+
+def _label(point: Mapping[str, Any], table: Table | None) -> str:
+    """What the title of a plot says besides what it is: which point, and which of its workloads."""
+    selection = table.header.get("selection") if table is not None else None
+    return ", ".join(
+        one for one in (point["label"] if point["several"] else "", selection and selection["text"]) if one
+    )
+
+
+#: What worker processes draw from; they are forked, so that nothing of it is copied.
+_DRAWN_FROM: dict[str, Data] = {}
+
+
+def _draw_all(
+    run: Run, tables: Mapping[str, Table | None], folder: Path, labels: Mapping[str, str], notes: list[str]
+) -> dict[str, list[Plot]]:
+    """Return point number -> plots, drawn on all processors, since each takes some tenths of a second."""
+    gpus = float((run.clusters.get("sutest") or {}).get("gpus") or 0)
+    points = {point.number: point for point in run.points}
+    jobs = []
+    for number, table in tables.items():
+        if table is None or not len(table):
+            continue
+        _DRAWN_FROM[number] = Data(table, Extras(metrics=kpi_job.metrics(run, points[number], notes)))
+        label = labels.get(number, "")
+        jobs += [(number, name, folder / f"{number}_{name}", label, gpus) for name in figures.LONGEST_FIRST]
+    try:
+        found = _on_all_processors(jobs)
+    finally:
+        _DRAWN_FROM.clear()
+    drawn: dict[str, dict[str, Plot]] = {}
+    for (number, name, *_rest), (plot, trouble) in zip(jobs, found, strict=True):
+        if plot is not None:
+            drawn.setdefault(number, {})[name] = plot
+        if trouble and trouble not in notes:
+            notes.append(trouble)
+    return {number: [plots[name] for name in figures.FUNCTIONS if name in plots] for number, plots in drawn.items()}
+
+
+Job = tuple[str, str, Path, str, float]
+
+
+def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[Plot | None, str]]:
+    processes = min(len(jobs), os.cpu_count() or 1)
+    if processes <= 1:
+        return [_draw(job) for job in jobs]
+    with contextlib.suppress(ImportError):
+        canvas.load()  # once, here, and not in every process
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+        return list(pool.map(_draw, jobs))
+
+
+def _draw(job: Job) -> tuple[Plot | None, str]:
+    """Return a plot, or why there is none: a plot that fails must not take the report with it."""
+    number, name, path, label, gpus = job
+    try:
+        return figures.draw(_DRAWN_FROM[number], name, path, label, gpus), ""
+    except ImportError as error:
+        return None, f"no plots: {error.name} is not installed"
+    except Exception as error:  # whatever a drawing library raises over odd data
+        return None, f"plot {name} of point {number} could not be drawn: {type(error).__name__}: {error}"
+
+
+def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[Plot]:
+    labels = [point["label"] for point in content["points"]]
+    numbers = [point["number"] for point in content["points"]]
+    try:
+        varied = heatmap.grid([point.settings for point in run.points], numbers)
+        if varied is not None:
+            return heatmap.draw(content["headline"], varied, folder)
+        return across.compare(content["headline"], labels, numbers, folder)
+    except ImportError:
+        return []  # told once by the plots of the points
+    except Exception as error:  # as above
+        notes.append(f"plots across points could not be drawn: {type(error).__name__}: {error}")
+        return []
+
+
+def embedded(plot: Plot) -> dict[str, Any]:
+    """Return a plot as a page shows it: the picture itself, its size, and where the files beside the page are."""
+    data = plot.path.read_bytes()
+    # The size stands in the header of a PNG: bytes 16 to 24, two big-endian numbers.
+    width, height = (int.from_bytes(data[place : place + 4], "big") for place in (16, 20))
+    return {
+        "title": plot.title,
+        "alt": plot.alt,
+        "file": f"plots/{plot.path.name}",
+        "numbers": f"plots/{plot.data.name}" if plot.data else "",
+        "data": f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}",
+        "width": width,
+        "height": height,
+    }
+
+
+def render(template: Path, content: Mapping[str, Any]) -> str:
+    """Return the page; every value is escaped, and a name that the template uses and nobody gave is an error."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template.name).render(content)

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The waterfall: the mean time of a workload from when it was due until its end, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import canvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.canvas import COLOURS, shown
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.drawing import Drawing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.parts import stage_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+
+
+def waterfall(data: Data, label: str) -> Drawing | None:
+    """Draw the attribution of a point's time."""
+    found = attribution.document(data, "", "")
+    if not found["stages"]:
+        return None
+    return draw(found["stages"], float(found["total"]), found["n"], found["of"], label)
+
+
+def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> Drawing:
+    """Draw parts as in schema attribution/1, below each other, each beginning where the one before ended."""
+    from matplotlib.patches import Patch
+
+    writers = list(dict.fromkeys(one["writer"] for one in parts))
+    colour = {writer: COLOURS[place % len(COLOURS)] for place, writer in enumerate(writers)}
+    names = [stage_name(one["name"]) for one in parts]
+    left = 0.25 + 0.083 * max(len(one) for one in names)
+    height = 0.29 * (len(parts) + 1) + 0.1
+    figure, (axis,) = canvas.stacked(
+        [height], top=0.42, gap=0, bottom=0.6 + canvas.legend_height(len(writers) + 1, 3), left=left
+    )
+    factor, unit = canvas.scale(total)
+    begin, texts, rows = 0.0, [], []
+    for place, one in enumerate(parts):
+        mean = one["mean"] * factor
+        axis.barh(
+            place,
+            mean,
+            left=begin,
+            height=0.72,
+            facecolor=f"{colour[one['writer']]}88",
+            edgecolor=colour[one["writer"]],
+            hatch="///" if one["simulated"] else None,
+        )
+        confidence = one["confidence"] or {}
+        low, high = confidence.get("low"), confidence.get("high")
+        edge = begin + max(mean, 0.0)
+        if low is not None and high is not None:
+            axis.hlines(place, begin + low * factor, begin + high * factor, color="black", linewidth=1.3)
+            edge = max(edge, begin + high * factor)
+        said = f"{words.seconds(one['mean'])}, {100 * one['share']:.0f} %"
+        _label(axis, place, (begin, edge), total * factor, said)
+        texts.append(f"{shown(one['name'], one['simulated'])} by {words.writer(one['writer'])}: {said}.")
+        rows.append(
+            [one["name"], one["writer"], one["simulated"], one["mean"], one["share"], low, high, one["slowest"]]
+        )
+        begin += mean
+    axis.barh(len(parts), begin, height=0.72, facecolor="#DDDDDD", edgecolor=canvas.GREY)
+    axis.text(begin, len(parts), f"{words.seconds(total)}  ", va="center", ha="right", fontsize=9.5)
+    axis.set_yticks(range(len(parts) + 1), [*names, "in all"], fontsize=10)
+    axis.set_ylim(len(parts) + 0.5, -0.5)
+    axis.set_xlim(min(0.0, begin * 0.0), begin * 1.04 if begin > 0 else 1.0)
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel(f"mean of {words.count(n, 'workload')} that ended, of {of:,} ({unit}); black: 95 %")
+    handles = [Patch(facecolor=f"{colour[one]}88", edgecolor=colour[one], label=words.writer(one)) for one in writers]
+    if any(one["simulated"] for one in parts):
+        handles.append(Patch(facecolor="white", edgecolor=canvas.GREY, hatch="///", label="SIMULATED"))
+    canvas.legend(figure, None, 3, handles)
+    title = canvas.titled("Where the time went", label)
+    canvas.heading(figure, title)
+    columns = ["stage", "writer", "simulated", "mean_s", "share", "low_s", "high_s", "mean_of_slowest_5_percent_s"]
+    return Drawing(figure, title, f"{title}: mean time of a workload by stage. {' '.join(texts)}", columns, rows)
+
+
+def _label(axis: Any, place: int, bar: tuple[float, float], whole: float, text: str) -> None:
+    """Write beside a bar, where there is room: behind it, before it, or inside."""
+    begin, edge = bar
+    if edge < 0.72 * whole:
+        axis.text(edge, place, f"  {text}", va="center", fontsize=9.5, ha="left")
+    elif begin > 0.3 * whole:
+        axis.text(begin, place, f"{text}  ", va="center", fontsize=9.5, ha="right")
+    else:
+        box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
+        axis.text((begin + edge) / 2, place, text, va="center", fontsize=9.5, ha="center", bbox=box)

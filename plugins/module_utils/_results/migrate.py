@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs written by other versions: known files are brought to today's schema, or refused, never guessed at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _schemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+
+#: Files that figures are made from, and the schemas (without version) that they have.
+DOCUMENTS = {"run.yml": "run", "cluster.yml": "cluster", "provenance.yml": "provenance", "points/*/point.yml": "point"}
+#: The schema stands in a header line, or in a session line (a file of several sessions has several).
+LINES = {
+    "points/*/plan.jsonl": "plan",
+    "points/*/ledger.jsonl": "ledger",
+    "points/*/observations.jsonl": "observations",
+    "points/*/metrics.jsonl": "metrics",
+}
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+#: (schema, version) -> what makes of a document, or of a line, that of the next version. None so far: all are at 1.
+MIGRATIONS: dict[tuple[str, int], Change] = {}
+
+
+def current(name: str) -> int:
+    """Return the version of a schema that this collection reads and writes."""
+    return max(int(one.partition("/")[2]) for one in _schemas.SCHEMAS if one.partition("/")[0] == name)
+
+
+def migrate(top: Path) -> list[str]:
+    """Bring the files of a run directory to today's versions, in place; return what was done, in words.
+
+    Raises DataError for a file of a newer version, or of one that nothing here can read. A file that can't be read is
+    left to whoever reports on it: a run may have been cut short.
+    """
+    done = []
+    for pattern, name in DOCUMENTS.items():
+        for path in sorted(top.glob(pattern)):
+            done += _document(path, name)
+    for pattern, name in LINES.items():
+        for path in sorted(top.glob(pattern)):
+            done += _lines(path, name)
+    return done
+
+
+def _document(path: Path, name: str) -> list[str]:
+    try:
+        found = _files.read_yaml(path)
+    except (DataError, OSError, UnicodeDecodeError):
+        return []
+    if not isinstance(found, dict) or "schema" not in found:
+        return []
+    version = _version(path, name, str(found["schema"]))
+    if version == current(name):
+        return []
+    for change in _chain(path, name, version):
+        found = change(found)
+    _files.write_yaml(path, {**found, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
+    return [f"{path.name}: {name}/{version} brought to {name}/{current(name)}"]
+
+
+def _lines(path: Path, name: str) -> list[str]:
+    version = next((_version(path, name, found) for found in _schemas_of(path)), current(name))
+    if version == current(name):
+        return []
+    chain = _chain(path, name, version)
+
+    def changed() -> Iterator[dict[str, Any]]:
+        for record in _files.read_lines(path):
+            for change in chain:
+                record = change(record)
+            yield {**record, "schema": f"{name}/{current(name)}"} if "schema" in record else record
+
+    _files.write_lines(path, changed())
+    return [f"{path.parent.name}/{path.name}: {name}/{version} brought to {name}/{current(name)}"]
+
+
+def _schemas_of(path: Path) -> Iterator[str]:
+    """Yield what the first lines say."""
+    with open(path, "rb") as stream:
+        for raw, _number in zip(stream, range(5), strict=False):
+            try:
+                record = json.loads(raw)
+            except ValueError:
+                return
+            if isinstance(record, dict) and "schema" in record:
+                yield str(record["schema"])
+
+
+def _version(path: Path, name: str, found: str) -> int:
+    kind, _slash, version = found.partition("/")
+    newest = current(name)
+    if kind != name or not version.isdecimal():
+        raise DataError(f"{path}: schema '{found}' where {name}/{newest} is read; it is no file of a run")
+    if int(version) > newest:
+        raise DataError(
+            f"{path}: it was written by a newer version of perfscale.seatrial: {found}, {name}/{newest} is the newest "
+            "that this one reads. Update the collection"
+        )
+    return int(version)
+
+
+def _chain(path: Path, name: str, version: int) -> list[Change]:
+    changes = []
+    for step in range(version, current(name)):
+        if (name, step) not in MIGRATIONS:
+            raise DataError(
+                f"{path}: {name}/{version} is too old: nothing here makes {name}/{step + 1} of {name}/{step}. "
+                "Report on it with the version that wrote it (run.yml: versions)"
+            )
+        changes.append(MIGRATIONS[name, step])
+    return changes

@@ -1,0 +1,105 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: export_ci
+short_description: Write the verdict as JUnit XML and the figures as a Prometheus textfile
+version_added: 0.2.0
+description:
+  - Searches the whole run directory for secrets first and writes nothing when it finds one.
+  - In the JUnit file each check of the verdict is a test case, and KPIs are properties of the suite.
+  - The textfile is for the collector of that name of the node exporter.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._export
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  junit:
+    description: Path of the JUnit file; none when empty.
+    type: path
+    default: ''
+  textfile:
+    description: Path of the textfile, which must end in C(.prom) for the collector to read it; none when empty.
+    type: path
+    default: ''
+seealso:
+  - module: perfscale.seatrial.results_verdict
+"""
+
+EXAMPLES = r"""
+- name: Write what CI reads
+  perfscale.seatrial.export_ci:
+    run_dir: "{{ run_dir }}"
+    junit: artifacts/junit.xml
+    textfile: /var/lib/node_exporter/seatrial.prom
+"""
+
+RETURN = r"""
+paths:
+  description: The files.
+  returned: when written
+  type: list
+  elements: path
+status:
+  description: V(valid), V(invalid) or V(skip).
+  returned: success
+  type: str
+summary:
+  description: The files in one line.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "junit": {"type": "path", "default": ""},
+            "textfile": {"type": "path", "default": ""},
+            **options.GATE,
+            **_module.PROGRESS_OPTIONS,
+            **_module.STEP_OPTIONS,
+        },
+    )
+
+    def export(step: Step) -> dict[str, Any]:
+        given = module.params
+        with step.timed("results", "files for CI"):
+            result = job.to_ci(
+                given["run_dir"],
+                given["junit"],
+                given["textfile"],
+                given["secrets"],
+                given["kubeconfigs"],
+                given["invalid"],
+            )
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, export)
+
+
+if __name__ == "__main__":
+    main()

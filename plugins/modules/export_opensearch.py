@@ -1,0 +1,135 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: export_opensearch
+short_description: Write the figures of a run into OpenSearch
+version_added: 0.2.0
+description:
+  - Searches the whole run directory for secrets first and sends nothing when it finds one.
+  - Puts an index template, then one document for the run into C(<prefix>-runs) and one for each KPI of each test point
+    into C(<prefix>-kpis). Their ids are the same every time, so that a second export replaces the first.
+  - The certificate of the server is always verified.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._export
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: partial
+    details: A second call writes the same documents again.
+options:
+  url:
+    description: Address of the server. C(http) is for servers on this machine only.
+    type: str
+    required: true
+  index_prefix:
+    description: First part of the names of indexes and of the template.
+    type: str
+    default: seatrial
+  user:
+    description: User name.
+    type: str
+    default: ''
+  password:
+    description: Password of O(user).
+    type: str
+    default: ''
+  token:
+    description: Bearer token, instead of O(user).
+    type: str
+    default: ''
+  ca_file:
+    description: PEM file of who may vouch for the server; the system's when empty.
+    type: path
+seealso:
+  - module: perfscale.seatrial.export_s3
+"""
+
+EXAMPLES = r"""
+- name: Write the figures into OpenSearch
+  perfscale.seatrial.export_opensearch:
+    run_dir: "{{ run_dir }}"
+    url: https://opensearch.example.com:9200
+    user: seatrial
+    password: "{{ lookup('perfscale.seatrial.secret', 'export_opensearch_password') }}"
+  no_log: true
+"""
+
+RETURN = r"""
+exported:
+  description: Target, address and status of what was exported, null when the run stayed here.
+  returned: success
+  type: dict
+status:
+  description: V(valid), V(invalid) or V(skip).
+  returned: success
+  type: str
+counts:
+  description: Documents that were new and documents that were replaced.
+  returned: when exported
+  type: dict
+  sample: {created: 118, updated: 0}
+summary:
+  description: All of it in one sentence.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, opensearch, options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "required": True},
+            "index_prefix": {"type": "str", "default": "seatrial"},
+            "user": {"type": "str", "default": ""},
+            "password": {"type": "str", "default": "", "no_log": True},
+            "token": {"type": "str", "default": "", "no_log": True},
+            "ca_file": {"type": "path"},
+            **options.GATE,
+            **_module.PROGRESS_OPTIONS,
+            **_module.STEP_OPTIONS,
+        },
+    )
+
+    def export(step: Step) -> dict[str, Any]:
+        given = module.params
+        server = opensearch.Server(
+            given["url"],
+            given["index_prefix"],
+            given["user"],
+            given["password"],
+            given["token"],
+            given["ca_file"] or "",
+        )
+        with step.timed("results", "export to OpenSearch"):
+            result = job.to_opensearch(
+                given["run_dir"], server, given["secrets"], given["kubeconfigs"], given["invalid"]
+            )
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, export)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: export_s3
+short_description: Upload a run directory to S3
+version_added: 0.2.0
+description:
+  - Searches the whole run directory for secrets first and uploads nothing when it finds one; the error names file and
+    line.
+  - Uploads every file, large ones in parts, with SHA-256 checksums that are verified afterwards. What is there already
+    with the same checksum is left alone, and an upload that was cut short goes on where it ended.
+  - A C(manifest.json) with the checksums of all files is uploaded last. When it is there, everything is.
+  - Notes the address in C(run.yml).
+author:
+  - The perfscale.seatrial authors (@perfscale)
+requirements:
+  - boto3
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._export
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  url:
+    description: Bucket and prefix, C(s3://bucket/prefix). The run lies below it in a folder named like its directory.
+    type: str
+    required: true
+  endpoint:
+    description: Address of the server; Amazon's when empty.
+    type: str
+    default: ''
+  region:
+    description: Region of the bucket.
+    type: str
+    default: us-east-1
+  ca_file:
+    description: PEM file of who may vouch for the server; the system's when empty.
+    type: path
+  access_key:
+    description: Access key. Without it boto3 looks where it always does.
+    type: str
+    default: ''
+  secret_key:
+    description: Secret key of O(access_key).
+    type: str
+    default: ''
+  acl:
+    description: Canned access list of the objects.
+    type: str
+    choices: [private, bucket-owner-full-control, bucket-owner-read, authenticated-read, public-read]
+    default: private
+  part_size:
+    description: Files of more bytes than this are sent in parts of so many bytes, at least 5 MiB.
+    type: int
+    default: 16777216
+seealso:
+  - module: perfscale.seatrial.export_opensearch
+  - module: perfscale.seatrial.results_source
+"""
+
+EXAMPLES = r"""
+- name: Upload the run
+  perfscale.seatrial.export_s3:
+    run_dir: "{{ run_dir }}"
+    url: s3://results/nightly
+    endpoint: https://s3.example.com
+  no_log: true
+"""
+
+RETURN = r"""
+exported:
+  description: Target, address and status of what was exported, null when the run stayed here.
+  returned: success
+  type: dict
+  sample: {target: s3, address: s3://results/nightly/fine_tuning-light-t1121-k3f9xa, status: valid}
+status:
+  description: V(valid), V(invalid) or V(skip).
+  returned: success
+  type: str
+counts:
+  description: Files that were sent, files that were there, parts that an earlier upload had sent.
+  returned: when exported
+  type: dict
+summary:
+  description: All of it in one sentence.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, options, s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "required": True},
+            "part_size": {"type": "int", "default": 16 * 2**20},
+            "acl": {"type": "str", "default": "private", "choices": list(s3.ACLS)},
+            **options.S3,
+            **options.GATE,
+            **_module.PROGRESS_OPTIONS,
+            **_module.STEP_OPTIONS,
+        },
+        required_together=[("access_key", "secret_key")],
+    )
+
+    def export(step: Step) -> dict[str, Any]:
+        given = module.params
+        place = options.place(given, given["url"], acl=given["acl"], part_size=given["part_size"])
+        say = step.teller(given["progress_file"], "export")
+        with step.timed("results", "export to S3"):
+            result = job.to_s3(given["run_dir"], place, given["secrets"], given["kubeconfigs"], given["invalid"], say)
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, export)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: metrics_capture
+short_description: Capture metrics of a Prometheus over the time of each test point
+version_added: 0.2.0
+description:
+  - Sends range queries to a Prometheus, or to the Thanos querier of an OpenShift cluster, over the time of each test
+    point, and writes C(metrics.jsonl) and a CSV file a query into C(points/<nnn>/).
+  - The server is only read; a shared one is never reset.
+  - A query that the server refuses is a warning. A server that does not answer is an error.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description: Directory of the run.
+    type: path
+    required: true
+  queries:
+    description: YAML files with queries; a later one of the same name replaces an earlier one.
+    type: list
+    elements: path
+    required: true
+  url:
+    description: Address of the server. Without it the route to Thanos of the cluster of O(kubeconfig) is taken.
+    type: str
+    default: ''
+  token:
+    description: Bearer token.
+    type: str
+    default: ''
+  ca_file:
+    description: PEM file of who may vouch for the server; the system's when empty.
+    type: path
+  kubeconfig:
+    description: Kubeconfig of an OpenShift cluster, for its route to Thanos.
+    type: path
+  step:
+    description: Seconds between two moments. V(0) asks for at most 300 of them, a second apart at least.
+    type: float
+    default: 0
+  range:
+    description: Seconds that a rate looks back over, C({range}) in queries. V(0) is four steps, 60 at least.
+    type: float
+    default: 0
+  names:
+    description: Other words in braces of queries, and what they stand for.
+    type: dict
+    default: {}
+  points:
+    description: Numbers of the points to work on, such as V(000). All when empty.
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: perfscale.seatrial.results_kpis
+"""
+
+EXAMPLES = r"""
+- name: Capture metrics
+  perfscale.seatrial.metrics_capture:
+    run_dir: "{{ run_dir }}"
+    url: https://prometheus.example.com
+    token: "{{ lookup('perfscale.seatrial.secret', 'metrics_token') }}"
+    queries: ["{{ role_path }}/files/control_plane.yml"]
+  no_log: true
+"""
+
+RETURN = r"""
+points:
+  description: What was captured, one entry a point.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    point:
+      description: Number of the point.
+      type: str
+    metrics:
+      description: Number of queries.
+      type: int
+    series:
+      description: Number of series that they gave.
+      type: int
+summary:
+  description: All of it in one sentence.
+  returned: success
+  type: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture, prometheus
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def server_of(given: dict[str, Any]) -> prometheus.Server:
+    """Return the server that the options name. Raises InputError, AccessError."""
+    authority = ""
+    if given["ca_file"]:
+        try:
+            authority = Path(given["ca_file"]).expanduser().read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"ca_file {given['ca_file']} can't be read: {error}") from error
+    if given["url"]:
+        return prometheus.Server(given["url"], given["token"], authority)
+    if not given["kubeconfig"]:
+        raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
+    with Client.from_kubeconfig(given["kubeconfig"]) as client:
+        found = prometheus.of_openshift(client)
+    return prometheus.Server(found.url, given["token"] or found.token, authority or found.authority)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "run_dir": {"type": "path", "required": True},
+            "queries": {"type": "list", "elements": "path", "required": True},
+            "url": {"type": "str", "default": ""},
+            "token": {"type": "str", "default": "", "no_log": True},
+            "ca_file": {"type": "path"},
+            "kubeconfig": {"type": "path"},
+            "step": {"type": "float", "default": 0},
+            "range": {"type": "float", "default": 0},
+            "names": {"type": "dict", "default": {}},
+            "points": {"type": "list", "elements": "str", "default": []},
+            **_module.STEP_OPTIONS,
+        },
+    )
+
+    def make(step: Step) -> dict[str, Any]:
+        given = module.params
+        with step.timed("results", "metrics"):
+            result = capture.capture(
+                given["run_dir"],
+                server_of(given),
+                given["queries"],
+                given["step"],
+                given["range"],
+                given["points"],
+                given["names"],
+            )
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, make)
+
+
+if __name__ == "__main__":
+    main()

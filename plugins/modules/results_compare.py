@@ -1,0 +1,107 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: results_compare
+short_description: Compare runs side by side
+version_added: 0.2.0
+description:
+  - Writes C(comparison.json), C(index.html) and plots. Shown are the settings that differ, the difference of each KPI
+    with its confidence interval, the distributions of stage durations over each other, and which stage and which writer
+    holds how much of the difference of the mean times.
+  - Points are compared with those for which the matrix set the same; a single point with a single one.
+  - The first run is what the others are compared with. Nothing is judged; simulated figures are marked as such.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dirs:
+    description: Directories of at least two runs, which have timelines.
+    type: list
+    elements: path
+    required: true
+  dest:
+    description: Directory for what is written; made when it is missing.
+    type: path
+    required: true
+  definitions:
+    description: YAML files with definitions of KPIs.
+    type: list
+    elements: path
+    required: true
+  template:
+    description: Jinja2 template of the page.
+    type: path
+    required: true
+seealso:
+  - module: perfscale.seatrial.results_source
+  - module: perfscale.seatrial.results_kpis
+"""
+
+EXAMPLES = r"""
+- name: Compare two runs
+  perfscale.seatrial.results_compare:
+    run_dirs: [artifacts/fine_tuning-light-t1121-k3f9xa, artifacts/fine_tuning-light-t1122-p7q2ma]
+    dest: artifacts/compare
+    definitions: [roles/results/files/kpis/workload.yml]
+    template: roles/results/templates/compare.html.j2
+"""
+
+RETURN = r"""
+path:
+  description: The page.
+  returned: success
+  type: path
+lines:
+  description: The headline figures that differ, a line each.
+  returned: success
+  type: list
+  elements: str
+summary:
+  description: The page and how many figures differ.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "run_dirs": {"type": "list", "elements": "path", "required": True},
+            "dest": {"type": "path", "required": True},
+            "definitions": {"type": "list", "elements": "path", "required": True},
+            "template": {"type": "path", "required": True},
+        },
+    )
+
+    def compare(step: Step) -> dict[str, Any]:
+        given = module.params
+        result = job.compare(given["run_dirs"], given["dest"], given["definitions"], given["template"])
+        return work.logged(step, module.warn, result)
+
+    _module.run(module, compare)
+
+
+if __name__ == "__main__":
+    main()

