@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ class Step:
         def say(text: str) -> None:
             self.log(text)
             if progress_file:
-                with open(progress_file, "a", encoding="utf-8") as stream:
+                # After Ctrl-C the file's folder is gone while a module still gives back: nobody is left to be told.
+                with suppress(OSError), open(progress_file, "a", encoding="utf-8") as stream:
                     stream.write(f"{who}: {text}\n")
 
         return say

@@ -204,15 +204,25 @@ class Client:
     def _headers(self, call: Call) -> dict[str, str]:
         return {**call.headers, "Authorization": f"Bearer {self._token}"}
 
-    def _once(self, path: str, body: Mapping[str, Any], what: str) -> Reply:
-        """POST what must not be sent twice. Raises Unsure when nobody knows what came of it."""
+    def _once(
+        self, path: str, body: Mapping[str, Any], what: str, before: Callable[[], None] = lambda: None
+    ) -> Reply:
+        """POST what must not be sent twice. Raises Unsure when nobody knows what came of it.
+
+        before: called each time right before it is sent, which may be long after this call when a log-in takes long.
+        """
+
+        def exchange(one: Call) -> Reply:
+            before()
+            return self._exchange(one)
+
         data = json.dumps(body).encode()
         call = Call("POST", f"{self.base}{path}", {"Content-Type": "application/json"}, data, self.account.timeout)
         began = self.timing.monotonic()
         tries = 0
         while True:
             try:
-                reply = self._authorised(call, self._exchange)
+                reply = self._authorised(call, exchange)
                 break
             except NoAnswer as error:
                 spent = self.timing.monotonic() - began
@@ -234,9 +244,9 @@ class Client:
 
     # what a tenant may do
 
-    def create(self, body: Mapping[str, Any]) -> Assignment:
-        """POST /assignments/self, once."""
-        reply = self._once("/assignments/self", body, "take a cloud")
+    def create(self, body: Mapping[str, Any], before: Callable[[], None] = lambda: None) -> Assignment:
+        """POST /assignments/self, once; ``before`` is called right before."""
+        reply = self._once("/assignments/self", body, "take a cloud", before)
         made = Assignment.of(reply.body)
         self.learn_offset(made.created_at, reply.date)
         return made

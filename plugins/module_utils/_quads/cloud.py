@@ -74,13 +74,15 @@ class Clouds:
 
     def _ask(self, part: int) -> Assignment:
         for attempt in range(TRIES):
-            sent = self.client.server_now()
-            mark = Tag(self.order.lease_id, part, len(self.order.sizes), sent)
-            self.memo.ask(part, sent, sent)
+            at = self.client.server_now()
+            mark = Tag(self.order.lease_id, part, len(self.order.sizes), at)
+            self.memo.ask(part, at, at)
             try:
-                made = self.client.create(self._body(mark))
+                made = self.client.create(
+                    self._body(mark), lambda at=at: self.memo.ask(part, at, self.client.server_now())
+                )
             except refusals.Unsure as error:
-                made, trouble = self._after(error, part, sent), error
+                made, trouble = self._after(error, part, at), error
             except refusals.QuotaReached as error:
                 self.memo.answered()
                 raise self._quota(error) from error
@@ -111,12 +113,13 @@ class Clouds:
             **{key: value for key, value in optional.items() if value},
         }
 
-    def _after(self, error: refusals.Unsure, part: int, sent: float) -> Assignment | None:
+    def _after(self, error: refusals.Unsure, part: int, at: float) -> Assignment | None:
         """Find out what came of a request that got no clear answer; None when nothing will."""
         patience = GLANCE if error.over else self.order.settle
         if not error.over:
             self.say(f"{error}; looking for up to {times.about(patience)} whether it was made all the same")
-        found = self._look(part, sent // 60 * 60, sent + patience - self.client.server_now())
+        sent = self.memo.pending["sent"] if self.memo.pending else at
+        found = self._look(part, at // 60 * 60, sent + patience - self.client.server_now())
         if found is None:
             self.memo.answered()
         return found

@@ -48,7 +48,8 @@ def _move(simulator: Simulator, now: float, held: dict[str, Schedule]) -> None:
         host["cloud_id"] = host["cloud"]["id"]
         host["build"], host["switch_config_applied"], host["validated"] = bool(row), bool(row), False
         if row and row.assignment.wipe:
-            row.assignment.validated = False  # a host that joins takes the cloud back to unvalidated
+            # A host that joins takes the cloud back to unvalidated.
+            row.assignment.validated, row.assignment.provisioned_at = False, now
 
 
 def _validate(simulator: Simulator, now: float, held: dict[str, Schedule]) -> None:
