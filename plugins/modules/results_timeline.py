@@ -39,6 +39,12 @@ options:
     type: list
     elements: str
     default: []
+  audit_log:
+    description:
+      - Audit log of the API server (JSON lines), to narrow the intervals of objects that were watched. Its clock is
+        bounded by our own creates; where that fails, a note says so and the log is left out.
+    type: path
+    default: ''
 seealso:
   - module: perfscale.seatrial.results_kpis
 """
@@ -92,13 +98,14 @@ def main() -> None:
         argument_spec={
             "run_dir": {"type": "path", "required": True},
             "points": {"type": "list", "elements": "str", "default": []},
+            "audit_log": {"type": "path", "default": ""},
             **_module.STEP_OPTIONS,
         },
     )
 
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "timeline"):
-            result = work.timeline(module.params["run_dir"], module.params["points"])
+            result = work.timeline(module.params["run_dir"], module.params["points"], module.params["audit_log"])
         return work.logged(step, module.warn, result)
 
     _module.run(module, make)

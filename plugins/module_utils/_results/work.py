@@ -33,12 +33,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 Result = dict[str, Any]
 
 
-def timeline(run_dir: str, points: Iterable[str] = ()) -> Result:
-    """Write timeline.jsonl and timeline.csv of the points (all when none is named)."""
+def timeline(run_dir: str, points: Iterable[str] = (), audit_log: str = "") -> Result:
+    """Write timeline.jsonl and timeline.csv of the points (all when none is named), narrowed by an audit log."""
     run = runs.read(Path(run_dir))
+    audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:
-        table = timelines.build(point.folder, run.id, point.number, run.simulated_writers)
+        table = timelines.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
         tables.write(table, point.folder)
         warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]
         return {
