@@ -12,7 +12,9 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   kubeconfig:
-    description: Kubeconfig of the cluster. There is no default, so that no cluster is used by accident.
+    description:
+      - Kubeconfig of the cluster. There is no default, so that no cluster is used by accident.
+      - V(in-cluster) stands for the service account of the pod that the module runs in.
     type: path
     required: true
   context:

@@ -51,6 +51,12 @@ options:
     description: Leave out the workloads that did not succeed.
     type: bool
     default: false
+  audit_log:
+    description:
+      - Audit log of the API server (JSON lines), to narrow the intervals of objects that were watched. Its clock is
+        bounded by our own creates; where that fails, a note says so and the log is left out.
+    type: path
+    default: ''
 notes:
   - O(head), O(tail) and O(skip_errors) hold for all that is made from the timeline, which are KPIs, verdict, plots and
     page, and each says so.
@@ -111,6 +117,7 @@ def main() -> None:
             "head": {"type": "int", "default": 0},
             "tail": {"type": "int", "default": 0},
             "skip_errors": {"type": "bool", "default": False},
+            "audit_log": {"type": "path", "default": ""},
             **_module.STEP_OPTIONS,
         },
     )
@@ -119,7 +126,7 @@ def main() -> None:
         with step.timed("results", "timeline"):
             given = module.params
             chosen = Selection(given["head"], given["tail"], given["skip_errors"])
-            result = work.timeline(given["run_dir"], given["points"], chosen)
+            result = work.timeline(given["run_dir"], given["points"], chosen, given["audit_log"])
         return work.logged(step, module.warn, result)
 
     _module.run(module, make)

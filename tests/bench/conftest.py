@@ -25,7 +25,9 @@ def table() -> Iterator[Table]:
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """A rehearsal cluster of its own: control plane, KWOK and 200 nodes with 8 GPUs, nothing else."""
-    os.environ.pop("SEATRIAL_VALIDATE", None)  # nothing is validated on write in a run either
+    # As in a run: nothing is validated on write, and what was compiled once is not compiled again.
+    for name in ("SEATRIAL_VALIDATE", "PYTHONDONTWRITEBYTECODE"):
+        os.environ.pop(name, None)
     support.sweep()
     options = support.options(tmp_path_factory.mktemp("cluster"), "bench", components=[])
     info = cluster.present(options, support.quiet)

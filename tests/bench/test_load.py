@@ -1,6 +1,6 @@
 """The load engine, side by side with others and against its own limits; fills the table of docs/benchmarks.md.
 
-Nothing here fails for being slow: the table says which targets were met. SEATRIAL_BENCH_SCALE=0.1 runs a tenth of
+Nothing here fails for being slow: the table says which targets were met. BENCH_SCALE=0.1 runs a tenth of
 everything, to try whether it runs; such a table is not written into the page.
 """
 
@@ -20,10 +20,10 @@ import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from benchmark_table import Table
-from load_bench import REAL_TEMPLATE, ROOT, SUSPENDED_TEMPLATE, Bench, Done, Usage, definitions
+from load_bench import REAL_TEMPLATE, ROOT, Bench, Done, Usage
 from playbook import PROGRAM, environment
 
-SCALE = float(os.environ.get("SEATRIAL_BENCH_SCALE", "1"))
+SCALE = float(os.environ.get("BENCH_SCALE", "1"))
 PAIRS = max(1, round(5 * SCALE))
 ROWS = 11
 
@@ -240,27 +240,15 @@ def test_what_ansible_adds(bench: Bench, table: Table, tmp_path: Path) -> None:
     count = scaled(10_000, 200)
     top = tmp_path / "run"
     (top / "points" / "001").mkdir(parents=True)
-    run_id = f"{bench.namespace}-a"
-    common = {
-        "kubeconfig": bench.kubeconfig,
-        "run_id": run_id,
-        "point_dir": str(top / "points" / "001"),
-        "namespace": bench.namespace,
-        "stages": definitions("job", "pod"),
-        "step_dir": str(top),
-        "settle": 0,
-    }
-    template = {"name": "job", "content": SUSPENDED_TEMPLATE}
-    submit = {**common, "count": count, "arrival": {"type": "closed"}, "in_flight": 32, "wait": False}
     variables = {
-        "bench_submit": {**submit, "templates": [template]},
-        "bench_sample": {**common, "timeout": 0},
+        "bench_kubeconfig": bench.kubeconfig,
+        "bench_run_id": f"{bench.namespace}-a",
         "bench_run_dir": str(top),
+        "bench_namespace": bench.namespace,
+        "bench_count": count,
     }
     path = tmp_path / "variables.json"
-    # Ansible must not render what the module renders.
-    text = json.dumps(variables).replace("{{", "{{ '{{' }}")
-    path.write_text(text, encoding="utf-8")
+    path.write_text(json.dumps(variables), encoding="utf-8")
     began = time.monotonic()
     words = [str(PROGRAM), "-i", "localhost,", str(ROOT / "tests/bench/playbooks/ten_thousand.yml"), "-e", f"@{path}"]
     done = subprocess.run(words, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=900)

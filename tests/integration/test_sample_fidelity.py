@@ -114,6 +114,13 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool
         print(show(rate, report, met / of, quantile(spans, 0.99), found))
         assert met / of >= 0.999, f"{of - met} of {of} intervals miss the write that made the stage"
         assert not table.contradictions
+        narrow = timeline.build(world.point_dir, world.run_id, "001", audit_log=audit)
+        assert not narrow.contradictions and not narrow.header["notes"]
+        for stage in WIDTHS:
+            for row, index in enumerate(narrow.index):
+                cut = (narrow.earliest[stage][row], narrow.latest[stage][row])
+                assert table.earliest[stage][row] <= cut[0] <= cut[1] <= table.latest[stage][row]
+                assert meets(cut, truth[stage][index])
         if widths:
             for row in report:
                 assert row["ours"]["width"] <= WIDTHS[row["stage"]], row

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access, load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER, Access, load
 
 #: The hosts of an inventory that stand for clusters, the measured one first.
 HOSTS = ("sutest", "driver")
@@ -107,6 +107,8 @@ def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], whe
             "-e cluster_kubeconfig=<file>, or set the environment variable KUBECONFIG. "
             "~/.kube/config is used only when you name it."
         )
+    if given == IN_CLUSTER:
+        return given
     path = Path(given).expanduser()
     path = path if path.is_absolute() else Path.cwd() / path
     if not path.is_file():

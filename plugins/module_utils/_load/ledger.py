@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,16 @@ class Appender:
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one record. Raises DataError when the disk does not take it whole."""
+        self.write_all((record,))
+
+    def write_all(self, records: Sequence[dict[str, Any]]) -> None:
+        """Append records, in one go."""
         if self._validate:
-            _files.check(self.schema, record)
-        data = _encode(record).encode() + b"\n"
+            for record in records:
+                _files.check(self.schema, record)
+        if not records:
+            return
+        data = "".join([f"{_encode(record)}\n" for record in records]).encode()
         try:
             # One write with O_APPEND: lines of several threads never mix.
             written = os.write(self._handle, data)

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
     plan,
     render,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import LOOP, Dispatch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import LOOP, Dispatch, hurry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, Settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child, Nobody
@@ -178,6 +178,7 @@ class Load:
         request = self.request
         with interrupt.noticed() as stop:
             child = Child(client.access, task, clock, book.close) if request.sample else Nobody()
+            hurry()
             try:
                 settings = Settings(
                     client.access,

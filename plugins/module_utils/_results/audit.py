@@ -18,6 +18,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as files
+
 #: (resource, namespace, name)
 Key = tuple[str, str, str]
 _VERBS = frozenset(("create", "update", "patch", "delete"))
@@ -29,10 +31,6 @@ class Log:
 
     writes: dict[Key, list[tuple[float, float]]] = field(default_factory=dict)
     creates: dict[Key, float] = field(default_factory=dict)  # when each object's create was received
-
-    def windows(self, resource: str, namespace: str, name: str) -> list[tuple[float, float]]:
-        """Return [received, answered] of each write to an object, on our clock."""
-        return self.writes.get((resource, namespace, name), [])
 
     def narrow(self, key: Key, earliest: float, latest: float) -> tuple[float, float] | None:
         """Return the part of an interval in which a write to the object can have been made; None if there is none."""
@@ -94,4 +92,51 @@ def offset(log: Log, sent: Iterable[tuple[Key, float, float]]) -> tuple[float, f
 def shifted(log: Log, bounds: tuple[float, float]) -> Log:
     """Return the log on our clock, every window as wide as the bounds of the offset ask for."""
     low, high = bounds
-    return Log({key: [(begin - high, end - low) for begin, end in found] for key, found in log.writes.items()})
+    writes = {key: [(begin - high, end - low) for begin, end in found] for key, found in log.writes.items()}
+    return Log(writes, log.creates)
+
+
+class Narrower:
+    """Cuts intervals to the writes that a log has."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def narrowed(self, event: dict[str, Any], earliest: float, latest: float, start: float) -> tuple[float, float, str]:
+        """Return the part of an event's interval in which its object was written, and what contradicts that.
+
+        Events of a watch only, each of which is a write. Of an object whose name the server made up, the log of its
+        create does not hold the name, so what its first event shows stays as it is.
+        """
+        key = (resource_of(event["kind"]), event["namespace"], event["name"])
+        known = key in self._log.writes and (event["event"] == "MODIFIED" or key in self._log.creates)
+        if not known or event["how"] != "watch":
+            return earliest, latest, ""
+        found = self._log.narrow(key, earliest, latest)
+        if found is None:
+            span = f"between {earliest - start:.6f} s and {latest - start:.6f} s"
+            return earliest, latest, f"the audit log has no write to {event['kind']} {event['name']} {span}"
+        return *found, ""
+
+
+def narrower(
+    path: Path, run: str, inputs: files.Inputs, rows: list[dict[str, Any]], notes: list[str]
+) -> Narrower | None:
+    """Read a log for the workloads in ``rows``; None, and a note, when it can't be used."""
+    try:
+        log = read([path], run)
+    except OSError as error:
+        notes.append(f"the audit log {path.name} can't be read: {error.strerror}")
+        return None
+    kept = {one["name"]: (one["kind"], one.get("namespace") or "") for one in inputs.plan.get("templates", [])}
+    sent = []
+    for row in rows:
+        kind, namespace = kept.get(row["template"], ("", ""))
+        found = inputs.sent.get(row["index"])
+        if found is not None and found.created:
+            sent.append(((resource_of(kind), namespace, row["name"]), found.created[1], found.created[2]))
+    bounds = offset(log, sent)
+    if bounds is None:
+        notes.append(f"the audit log {path.name} was left out: no offset of its clock fits all of our creates")
+        return None
+    return Narrower(shifted(log, bounds))

@@ -49,6 +49,7 @@ class Inputs:
     simulated_writers: list[str] | None = None
     writes: list[tuple[str, float, float]] = field(default_factory=list)  # own ones: resourceVersion, sent, answered
     gaps: list[dict[str, Any]] = field(default_factory=list)
+    apart: set[str] = field(default_factory=set)  # kinds kept in another etcd: their resourceVersions don't compare
     watched_from: float | None = None
     ended: float | None = None
     notes: list[str] = field(default_factory=list)
@@ -150,6 +151,8 @@ def _read_observations(inputs: Inputs) -> None:
         elif kind == "gap":
             gap = {key: value for key, value in record.items() if key != "type"}
             inputs.gaps.append({**gap, "from": record["from"] + moves, "to": record["to"] + moves})
+        elif kind == "store" and not record["ruler"]:
+            inputs.apart.add(record["kind"])
         elif kind == "stages":
             inputs.kinds = {**inputs.kinds, **record["kinds"]}
             inputs.simulated_writers = record["simulated_writers"]

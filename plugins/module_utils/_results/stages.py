@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 #: How a workload's stage is made from those of its objects.
-OWN, FIRST, ALL = "own", "first", "all"
+OWN, FIRST, LAST, ALL = "own", "first", "last", "all"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def timeline_name(kind: str, defined: str, which: str, own: Iterable[str]) -> st
     prefix = kind.lower()
     bare = defined[len(prefix) + 1 :] if defined.startswith(f"{prefix}_") else defined
     name = f"pods_{bare}" if kind == "Pod" else f"{prefix}_{bare}"
-    return f"{name}_first" if which == FIRST else name
+    return f"{name}_{which}" if which in (FIRST, LAST) else name
 
 
 def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_writers: Iterable[str]) -> list[Stage]:
@@ -83,12 +83,15 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
 
 
 def _ways(kind: str, one: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
-    """A gang's stage has a first and an all, a failure only a first; ``gang`` in a definition may say otherwise."""
+    """A gang's stage has a first and an all, a failure only a first; ``gang`` in a definition may say otherwise.
+
+    ``last`` is when the last of those got there that did; ``all`` is nothing before the whole gang did.
+    """
     if kind in own:
         return (OWN,)
     usual = [FIRST] if one.get("ends") == "failed" else [FIRST, ALL] if kind == "Pod" else [ALL]
     asked = one.get("gang") or usual
-    return tuple(way for way in (FIRST, ALL) if way in asked)
+    return tuple(way for way in (FIRST, LAST, ALL) if way in asked)
 
 
 def _needs(kind: str, one: Mapping[str, Any], kinds: Mapping[str, Any], own: set[str], which: str) -> tuple[str, ...]:

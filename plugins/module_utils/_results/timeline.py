@@ -13,11 +13,14 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import audit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.apart import Apart
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.ruler import Ruler, version
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import (
     ALL,
     FIRST,
+    LAST,
     OWN,
     Stage,
     from_definitions,
@@ -43,7 +46,7 @@ class Way:
             self.count[row] += 1
         if isnan(first[row]):
             first[row], last[row] = earliest, latest
-        elif self.stage.which == ALL:
+        elif self.stage.which in (ALL, LAST):
             first[row], last[row] = max(first[row], earliest), max(last[row], latest)
         elif self.stage.which == FIRST:
             first[row], last[row] = min(first[row], earliest), min(last[row], latest)
@@ -87,6 +90,12 @@ class Builder:
             of_kind = self.by_definition.setdefault(way.stage.kind, {})
             of_kind.setdefault(way.stage.defined, (1 << len(of_kind), []))[1].append(way)
         self.members: dict[str, list[int]] = {}
+        self.apart = Apart()
+        self.audit: audit.Narrower | None = None
+
+    def take_audit(self, path: Path) -> None:
+        """Narrow intervals by an API server's audit log from now on; say in the notes when that can't be done."""
+        self.audit = audit.narrower(path, self.table.header["run"], self.inputs, self.rows, self.notes)
 
     def _empty(self, run: str, point: str) -> Table:
         inputs = self.inputs
@@ -188,11 +197,7 @@ class Builder:
             told = [known[name] for name, value in event["values"].items() if value and name in known]
             fresh = [one for one in told if not seen & one[0]]
             if fresh:
-                earliest, latest = self._bounds(received, event, at, life[1], row)
-                for bit, ways in fresh:
-                    life[0] |= bit
-                    for way in ways:
-                        way.reach(row, earliest, latest)
+                self._reach(fresh, life, self._bounds_of(received, event, at, life[1], row), event, row)
         if own:
             self._own(row, event)
         if at is not None:
@@ -201,8 +206,44 @@ class Builder:
             if event["how"] == "watch":
                 self.last_watched[place] = at
 
+    def _bounds_of(
+        self, received: float, event: dict[str, Any], at: int | None, held: int, row: int
+    ) -> tuple[float, float]:
+        """Return [earliest, latest] of what this event shows for the first time, by all that is known."""
+        apart = event["kind"] in self.inputs.apart
+        earliest, latest = self._bounds(received, event, None if apart else at, held, row)
+        if self.audit is not None:
+            earliest, latest, trouble = self.audit.narrowed(event, earliest, latest, self.start)
+            if trouble:
+                self._contradict(row, trouble)
+        return earliest, latest
+
+    def _reach(
+        self,
+        fresh: list[tuple[int, list[Way]]],
+        life: list[int],
+        bounds: tuple[float, float],
+        event: dict[str, Any],
+        row: int,
+    ) -> None:
+        """Take note of the stages that an object has reached, now or when the clocks of another etcd are known."""
+        apart = event["kind"] in self.inputs.apart
+        for bit, ways in fresh:
+            life[0] |= bit
+            for way in ways:
+                if apart:
+                    # Only the API server's own times: the clocks of others are not bounded by our creates.
+                    stated = event["values"]["created"] if way.stage.defined == "created" else None
+                    self.apart.keep(way.reach, row, *bounds, stated)
+                else:
+                    way.reach(row, *bounds)
+
     def _own(self, row: int, event: dict[str, Any]) -> None:
         self.seen_own.add(row)
+        if self.inputs.apart:
+            sent = self.inputs.sent.get(self.table.index[row])
+            if sent is not None and sent.created:
+                self.apart.created(event["values"].get("created"), sent.created[1], sent.created[2])
         if event["event"] == "DELETED":
             self.deleted.add(row)
         if event.get("gpus"):
@@ -270,6 +311,7 @@ class Builder:
             )
             for one in self.stages
         ]
+        self.apart.settle()
         for way in self.ways:
             if way.stage.which == ALL:
                 way.only_whole_gangs(self.members.get(way.stage.kind, [0] * len(self.rows)))
@@ -311,6 +353,14 @@ class Builder:
                     self._contradict(row, f"{name} ended {before[row] - latest:.6f} s before {need} began")
 
 
-def build(folder: Path, run: str, point: str, simulated_writers: Iterable[str] = ()) -> Table:
-    """Return the timeline of the point in ``folder``; what was missing or damaged stands in its header's notes."""
-    return Builder(files.read(folder), run, point, simulated_writers).build()
+def build(
+    folder: Path, run: str, point: str, simulated_writers: Iterable[str] = (), audit_log: Path | None = None
+) -> Table:
+    """Return the timeline of the point in ``folder``; what was missing or damaged stands in its header's notes.
+
+    audit_log: of the API server, to narrow the intervals.
+    """
+    builder = Builder(files.read(folder), run, point, simulated_writers)
+    if audit_log is not None:
+        builder.take_audit(audit_log)
+    return builder.build()

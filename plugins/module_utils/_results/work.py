@@ -34,12 +34,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 Result = dict[str, Any]
 
 
-def timeline(run_dir: str, points: Iterable[str] = (), selection: Selection | None = None) -> Result:
-    """Write timeline.jsonl and timeline.csv of the points (all when none is named), of the selected workloads."""
+def timeline(
+    run_dir: str, points: Iterable[str] = (), selection: Selection | None = None, audit_log: str = ""
+) -> Result:
+    """Write timeline.jsonl and timeline.csv of the points (all when none is named), of the selected workloads.
+
+    An audit log of the API server narrows the intervals.
+    """
     run = runs.read(Path(run_dir))
+    audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:
-        table = timelines.build(point.folder, run.id, point.number, run.simulated_writers)
+        table = timelines.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
         table = apply(table, selection or Selection())
         tables.write(table, point.folder)
         warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]

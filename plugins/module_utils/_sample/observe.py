@@ -60,6 +60,10 @@ class Observer:
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
 
+    def needs_spec(self, thing: dict[str, Any]) -> bool:
+        """Tell whether more of an object must be read than its metadata and status: once, of a pod, its GPUs."""
+        return self._pods and thing["metadata"]["uid"] not in self._held
+
     def recall(self, record: dict[str, Any]) -> None:
         """Take over an event row that an earlier session wrote, so that it is not written again."""
         uid, index = record["uid"], record["index"]

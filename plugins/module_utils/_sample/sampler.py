@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
@@ -27,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import di
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Appender, session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import cut, follow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import LEASE, Canary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
@@ -36,6 +35,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages 
 SCHEMA = "observations/1"
 #: How long (seconds) a killed sampler of the same directory is given to end before we begin.
 _PREDECESSOR = 10.0
+#: Rows that are written together at most.
+_TOGETHER = 200
 #: How long (seconds) all watches may take to be established.
 _ESTABLISH = 60.0
 
@@ -74,6 +75,7 @@ class Sampler:
         self._listed: dict[int, set[str]] = {}
         self._stores: dict[int, tuple[float, str]] = {}  # of kinds whose store is not known yet: listed when, version
         self._end: dict[str, Any] = {}
+        self._rows: list[dict[str, Any]] = []  # to be written together
         self._finished = False
         self._began_cpu = time.process_time()
 
@@ -83,7 +85,8 @@ class Sampler:
         """Take over what earlier sessions wrote; return the last moment that they saw, None if there were none."""
         self.family = Family() if any(self._by_owners(one) for one in self.task.kinds) else None
         self.observers = [
-            Observer(one, one.kind in self.task.own, self.tally, self._write, self.family) for one in self.task.kinds
+            Observer(one, one.kind in self.task.own, self.tally, self._write_soon, self.family)
+            for one in self.task.kinds
         ]
         of_kind = {one.kind.kind: one for one in self.observers}
         last: float | None = None
@@ -172,6 +175,8 @@ class Sampler:
         except queue.Empty:
             return False
         self._take(item)
+        if self._rows and (len(self._rows) >= _TOGETHER or self._queue.empty()):
+            self._flush()
         return True
 
     def _take(self, item: follow.Item) -> None:
@@ -179,7 +184,10 @@ class Sampler:
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
         if what == follow.WATCH:
-            event = json.loads(payload)
+            spec = observer.kind.reads_spec
+            event = cut.event(payload, spec)
+            if not spec and observer.needs_spec(event["object"]):
+                event = cut.event(payload, True)
             observer.take(moment, follow.WATCH, event["type"], event["object"])
         elif what in (follow.LIST, follow.RELIST):
             present = self._listed.setdefault(number, set())
@@ -191,10 +199,12 @@ class Sampler:
             if payload[0] == follow.LIST and self._canary is not None:
                 self._stores[number] = (at, payload[1])
         elif what == follow.WATCHING:
+            self._flush()
             self._waiting.discard(number)
             row = {"at": round(moment, 6), "kind": observer.kind.kind, "resource_version": payload}
             self._write({"type": "watching", **row})
         elif what == follow.GAP:
+            self._flush()
             gap = {"from": self.clock.from_monotonic(payload[0]), "to": moment, "kind": observer.kind.kind}
             self._write({"type": "gap", **_rounded(gap), "reason": payload[1]})
             self.gaps += 1
@@ -223,7 +233,16 @@ class Sampler:
                 self._write({"type": "store", **row, "ruler": same})
 
     def _write(self, record: dict[str, Any]) -> None:
+        """Write now. From any thread; the one that calls step() flushes before it says what follows from events."""
         self._file.write(record)
+
+    def _write_soon(self, record: dict[str, Any]) -> None:
+        """Write with the next ones: as soon as nothing else has come, so that a burst of events costs few writes."""
+        self._rows.append(record)
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        self._file.write_all(rows)
 
     @property
     def events(self) -> int:
@@ -261,6 +280,7 @@ class Sampler:
                 one.join(max(0.0, deadline - time.monotonic()))
             while self._drain():
                 pass
+            self._flush()
             lag = {}
             if self._beat is not None:
                 self._beat.close()

@@ -51,6 +51,7 @@ class Kind:
     names: tuple[str, ...]
     values: Callable[[dict[str, Any]], list[Value]]
     ends: dict[int, str]  # number of a stage -> outcome
+    reads_spec: bool  # a stage looks at more than metadata and status
     running: frozenset[int]  # numbers of the stages in which something of the workload runs
     definition: dict[str, Any]
 
@@ -81,6 +82,8 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
         names=tuple(names),
         values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
+        reads_spec=any(not str(one.get("field", "status.")).startswith(("metadata.", "status.")) for one in stages)
+        or any("jmespath" in one for one in stages),
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
         definition=definition,
     )

@@ -1,0 +1,99 @@
+"""What is cut off an event before it is parsed is never something that is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import cut
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MANAGED = [
+    {
+        "manager": "kwok",
+        "fieldsV1": {"f:spec": {'k:{"name":"c"}': {".": {}}, 'v:"]},"': {}}, "f:status": {}},
+        "subresource": "status",
+    }
+]
+
+
+def built_in(**more: Any) -> dict[str, Any]:
+    """In the order in which the API server writes built-in kinds."""
+    metadata = {"name": "p", "namespace": "n", "uid": "u", "labels": {"a": "b"}, "managedFields": MANAGED}
+    thing = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"x": [{"name": "c"}]}}
+    return {"type": "MODIFIED", "object": {**thing, "status": {"phase": "Running", "conditions": []}, **more}}
+
+
+def custom(**more: Any) -> dict[str, Any]:
+    """In the order in which the API server writes custom resources: sorted."""
+    metadata = {
+        "labels": {},
+        "managedFields": MANAGED,
+        "name": "p",
+        "namespace": "n",
+        "resourceVersion": "5",
+        "uid": "u",
+    }
+    thing = {"apiVersion": "v1", "kind": "X", "metadata": metadata, "spec": {"a": {"metadata": {"name": "y"}}}}
+    return {"type": "ADDED", "object": {**thing, "status": {"phase": "Running"}, **more}}
+
+
+def line(event: dict[str, Any]) -> bytes:
+    return json.dumps(event, separators=(",", ":")).encode()
+
+
+def expected(event: dict[str, Any], spec: bool) -> dict[str, Any]:
+    thing = dict(event["object"])
+    thing["metadata"] = {key: value for key, value in thing["metadata"].items() if key != "managedFields"}
+    if not spec:
+        thing.pop("spec", None)
+    return {"type": event["type"], "object": thing}
+
+
+@pytest.mark.parametrize("made", [built_in, custom])
+@pytest.mark.parametrize("spec", [True, False])
+def test_managed_fields_and_the_spec_are_left_out(made: Any, spec: bool) -> None:
+    assert cut.event(line(made()), spec) == expected(made(), spec)
+    assert len(cut.cut(line(made()), spec)) < len(line(made())) - 100
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "9"}}},
+        {"type": "ADDED", "object": {"metadata": {"uid": "u", "managedFields": []}, "data": {"a": "b"}}},
+        # A status within the spec: nobody can tell where the object's own begins.
+        built_in(spec={"template": {"spec": {"a": 1}, "status": {"b": 2}}}),
+        {"type": "ADDED", "object": {"metadata": {"uid": "u"}, "spec": {"a": 1}}},
+    ],
+)
+def test_what_stands_otherwise_is_still_read_whole(event: dict[str, Any]) -> None:
+    found = cut.event(line(event), False)["object"]
+    assert found["metadata"]["uid" if "uid" in found["metadata"] else "resourceVersion"]
+    for key in event["object"].keys() - {"metadata"}:
+        assert found[key] == event["object"][key]
+
+
+TEXT = st.sampled_from(
+    ['},"status":{', ',"managedFields":[', ']},"spec":', '],"name":"', '},"spec":{', "plain", '"', "\\"]
+)
+VALUE = st.recursive(
+    st.one_of(TEXT, st.integers(), st.none(), st.booleans()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3)),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from([built_in, custom]), VALUE, VALUE, TEXT, st.booleans())
+def test_no_text_in_an_object_is_taken_for_its_structure(
+    made: Any, in_spec: Any, in_status: Any, in_label: str, spec: bool
+) -> None:
+    event = made(spec={"x": in_spec}, status={"phase": "Running", "y": in_status})
+    event["object"]["metadata"]["labels"] = {"a": in_label}
+    found = cut.event(line(event), spec)
+    assert found["object"]["metadata"] in (event["object"]["metadata"], expected(event, spec)["object"]["metadata"])
+    assert found["object"]["status"] == event["object"]["status"]
+    assert not spec or found["object"]["spec"] == event["object"]["spec"]
