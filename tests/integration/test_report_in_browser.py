@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import services
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import job as compare_job
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from browser import Browser, program
 from run_directory import World, write_run
@@ -90,6 +92,92 @@ def test_words_are_as_dark_as_their_ground_asks(browser, report):
     for dark in (False, True):
         browser.open(path, 1440, 900, dark)
         assert browser.value(CONTRAST) == []
+
+
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compared")
+    tops = []
+    for number, world in enumerate((World(count=40, rate=8), World(count=40, rate=8, run_for=5.0, seed=2))):
+        tops.append(str(write_run(folder / f"run-{number}", [(world, {})], id=f"t1121-abcde{number}")))
+    definitions = [str(ROLE / "results" / "files" / "kpis" / "workload.yml")]
+    template = str(ROLE / "results" / "templates" / "compare.html.j2")
+    return Path(compare_job.compare(tops, str(folder / "compare"), definitions, template)["path"])
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Path of the page that compares two runs."""
+    return compared(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The rules of axe-core as JavaScript."""
+    path = services.axe() / "axe.min.js"
+    if not path.is_file():
+        pytest.skip("no axe-core here (tools/services.py axe)")
+    return path.read_text(encoding="utf-8")
+
+
+def violations(browser, axe):
+    browser.value(axe)
+    found = browser.result("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_axe_finds_nothing_in_the_report(browser, report, axe, width, height, dark):
+    browser.messages.clear()
+    browser.open(report[1], width, height, dark)
+    assert violations(browser, axe) == []
+    assert browser.messages == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_the_comparison_reads_at_both_widths_and_axe_finds_nothing(browser, comparison, axe, width, height, dark):
+    browser.messages.clear()
+    browser.open(comparison, width, height, dark)
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.value("[...document.images].filter(one => !one.naturalWidth).length") == 0
+    assert violations(browser, axe) == []
+    assert browser.messages == []
+
+
+def test_the_keyboard_reaches_everything_that_can_be_used(browser, report):
+    _name, path = report
+    browser.open(path, 1440, 900)
+    browser.press("Tab")
+    assert browser.value("document.activeElement.className") == "skip"
+    assert browser.value("document.activeElement.getBoundingClientRect().top") >= 0
+    browser.press("Enter")
+    assert browser.value("location.hash") == "#verdict"
+    browser.open(path, 1440, 900)
+    usable = "[...document.querySelectorAll('a[href], summary, [tabindex=\"0\"]')]"
+    wanted = browser.value(f"{usable}.filter(one => one.checkVisibility()).length")
+    seen = 0
+    for _ in range(wanted + 5):
+        browser.press("Tab")
+        if browser.value("document.activeElement === document.body"):
+            break
+        outline = "getComputedStyle(document.activeElement).outlineStyle !== 'none'"
+        assert browser.value(f"document.activeElement.className === 'skip' || {outline}")
+        seen += 1
+    assert seen == wanted
+
+
+def test_on_paper_nothing_is_cut_off_or_hidden(browser, report):
+    _name, path = report
+    browser.open(path, 794, 1123, True)
+    browser.call("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert browser.value("[...document.querySelectorAll('details')].every(one => one.scrollHeight > 0)")
+        printed = browser.call("Page.printToPDF", {"preferCSSPageSize": False})["data"]
+        assert len(printed) > 10_000
+    finally:
+        browser.call("Emulation.setEmulatedMedia", {"media": ""})
 
 
 CONTRAST = """

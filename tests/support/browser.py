@@ -160,6 +160,24 @@ class Browser:
         """Return the value of a JavaScript expression on the page."""
         return self.call("Runtime.evaluate", {"expression": expression, "returnByValue": True})["result"].get("value")
 
+    def result(self, expression: str) -> Any:
+        """Return what the promise of a JavaScript expression gives. Raises RuntimeError when it fails."""
+        arguments = {"expression": expression, "returnByValue": True, "awaitPromise": True}
+        answer = self.call("Runtime.evaluate", arguments)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(str(answer["exceptionDetails"].get("exception", {}).get("description")))
+        return answer["result"].get("value")
+
+    def press(self, key: str) -> None:
+        """Press and release a key, such as Tab or Enter."""
+        codes = {"Tab": 9, "Enter": 13}
+        for kind in ("rawKeyDown", "char", "keyUp") if key == "Enter" else ("rawKeyDown", "keyUp"):
+            more = {"text": "\r"} if kind == "char" else {}
+            self.call(
+                "Input.dispatchKeyEvent",
+                {"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": codes[key], **more},
+            )
+
     def picture(self, path: Path, whole: bool = False) -> None:
         """Write a PNG of the viewport, or of the whole page."""
         shot = self.call(

@@ -30,7 +30,7 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
     }
     seconds = sum(float(one.get("seconds") or 0) for one in (run.record.get("phases") or {}).values())
     top = ElementTree.Element("testsuites", {key: str(value) for key, value in counts.items()})
-    suite = ElementTree.SubElement(top, "testsuite", {"name": name, **{k: str(v) for k, v in counts.items()}})
+    suite = ElementTree.SubElement(top, "testsuite", {"name": _clean(name), **{k: str(v) for k, v in counts.items()}})
     suite.set("time", f"{seconds:.3f}")
     if run.record.get("started"):
         suite.set("timestamp", str(run.record["started"]).removesuffix("Z"))
@@ -46,7 +46,9 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
             _property(properties, f"{point.number}.{kpi['name']}", f"{text} {kpi['unit']}{played}".replace("  ", " "))
     for one in checks:
         point = f" point {one['point']}" if one.get("point") else ""
-        case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": f"{one['check']}{point}"})
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": _clean(name), "name": _clean(f"{one['check']}{point}")}
+        )
         kind = {"fail": "failure", "invalid": "error", "no baseline": "skipped"}.get(one["result"])
         if kind:
             ElementTree.SubElement(case, kind, {"message": _clean(one["detail"])})

@@ -117,9 +117,16 @@ class Resampling:
         import numpy
 
         rows, order, is_event = _in_order(sample)
-        places = numpy.searchsorted(rows[order], grid, side="right")
         samples = min(self.samples, most)
         shares = numpy.empty((samples, len(grid)))
+        if is_event is None:  # counting is enough, and needs no order
+            bins = numpy.searchsorted(grid, rows, side="left")  # NaN comes behind all
+            for number in range(samples):
+                counts = numpy.bincount(bins, weights=self.drawn[number], minlength=len(grid) + 1)
+                shares[number] = numpy.cumsum(counts[: len(grid)]) / self.totals[number]
+            low, high = numpy.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+            return low, high
+        places = numpy.searchsorted(rows[order], grid, side="right")
         for begin in range(0, samples, step := max(1, CHUNK // max(len(order), 1))):
             share = self._shares(slice(begin, min(begin + step, samples)), order, is_event)
             padded = numpy.concatenate([numpy.zeros((len(share), 1)), share], axis=1)

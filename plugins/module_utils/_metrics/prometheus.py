@@ -15,7 +15,11 @@ from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
+    InputError,
+    SeatrialError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.series import Series
 
@@ -54,8 +58,8 @@ class Server:
 def of_openshift(client: Client) -> Server:
     """Return the Thanos querier of an OpenShift cluster, with the token of its kubeconfig. Raises AccessError."""
     try:
-        host = client.get(ROUTE)["spec"]["host"]
-    except Exception as error:
+        host = client.request("GET", ROUTE)["spec"]["host"]
+    except (SeatrialError, KeyError, TypeError) as error:
         raise AccessError(
             f"{client.access.server}: there is no route thanos-querier in openshift-monitoring ({error}); "
             "is this an OpenShift with monitoring? Name a server with metrics_url otherwise"
@@ -67,8 +71,12 @@ def of_openshift(client: Client) -> Server:
             "metrics_url and metrics_token"
         )
     try:
-        authority = str(client.get(ROUTER_CA)["data"]["ca-bundle.crt"])
-    except Exception:  # who may not read it goes on with the system's authorities, or metrics_ca_file
+        authority = str(client.request("GET", ROUTER_CA)["data"]["ca-bundle.crt"])
+    except (
+        SeatrialError,
+        KeyError,
+        TypeError,
+    ):  # who may not read it goes on with the system's authorities, or metrics_ca_file
         authority = ""
     return Server(f"https://{host}", token, authority)
 

@@ -59,6 +59,8 @@ def _label(point: Mapping[str, Any], table: Table | None) -> str:
     )
 
 
+#: Whether confidence bands are drawn. The bench leaves them out, to tell drawing from resampling.
+BANDS = True
 #: What worker processes draw from; they are forked, so that nothing of it is copied.
 _DRAWN_FROM: dict[str, Data] = {}
 
@@ -73,7 +75,8 @@ def _draw_all(
     for number, table in tables.items():
         if table is None or not len(table):
             continue
-        _DRAWN_FROM[number] = Data(table, Extras(metrics=kpi_job.metrics(run, points[number], notes)))
+        extras = Extras(metrics=kpi_job.metrics(run, points[number], notes))
+        _DRAWN_FROM[number] = Data(table, extras, resample=BANDS)
         label = labels.get(number, "")
         jobs += [(number, name, folder / f"{number}_{name}", label, gpus) for name in figures.LONGEST_FIRST]
     try:

@@ -106,10 +106,10 @@ def _rounded(of: array[float]) -> list[float]:
 def write(table: Table, folder: Path) -> None:
     """Write timeline.jsonl and timeline.csv into ``folder``."""
     _files.write_lines(folder / "timeline.jsonl", table.records(), "timeline/1")
-    _write_csv(table, folder / "timeline.csv")
+    write_csv(table, folder / "timeline.csv")
 
 
-def _write_csv(table: Table, path: Path) -> None:
+def write_csv(table: Table, path: Path) -> None:
     """Write the table with times relative to the start of the load, in seconds; ``start_epoch`` says when that was."""
     names = [one["name"] for one in table.stages]
     start = float(table.header["start"])

@@ -165,7 +165,9 @@ def judge(run: Run, tables: Mapping[str, Table | None], limit: float) -> dict[st
                 f"{words.count(recorded, 'figure')} recorded; there is no baseline to compare with.",
             )
         )
-    selections = {one.header["selection"]["text"] for one in tables.values() if one and "selection" in one.header}
+    selections = {
+        one.header["selection"]["text"] for one in tables.values() if one is not None and "selection" in one.header
+    }
     return {
         "schema": "verdict/1",
         "run": run.id,
