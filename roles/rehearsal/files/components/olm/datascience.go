@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	initialisations = schema.GroupVersionResource{
+		Group: "dscinitialization.opendatahub.io", Version: "v1", Resource: "dscinitializations"}
+	dataScience = schema.GroupVersionResource{
+		Group: "datasciencecluster.opendatahub.io", Version: "v1", Resource: "datascienceclusters"}
+)
+
+// The deployments of each component of a DataScienceCluster.
+var components = map[string][]string{
+	"codeflare":            {"codeflare-operator-manager"},
+	"dashboard":            {"rhods-dashboard"},
+	"datasciencepipelines": {"data-science-pipelines-operator-controller-manager"},
+	"feastoperator":        {"feast-operator-controller-manager"},
+	"kserve":               {"kserve-controller-manager", "odh-model-controller"},
+	"kueue":                {"kueue-controller-manager"},
+	"llamastackoperator":   {"llama-stack-k8s-operator-controller-manager"},
+	"modelmeshserving":     {"modelmesh-controller"},
+	"modelregistry":        {"model-registry-operator-controller-manager"},
+	"ray":                  {"kuberay-operator"},
+	"trainingoperator":     {"kubeflow-training-operator"},
+	"trustyai":             {"trustyai-service-operator-controller-manager"},
+	"workbenches":          {"notebook-controller-deployment", "odh-notebook-controller-manager"},
+}
+
+// platform tells the two products apart that share these kinds.
+func platform(operator unstructured.Unstructured) (applications, monitoring string) {
+	if strings.HasPrefix(operator.GetName(), "opendatahub") {
+		return "opendatahub", "opendatahub"
+	}
+	return "redhat-ods-applications", "redhat-ods-monitoring"
+}
+
+// initialise makes the DSCInitialization that the operator itself makes once it runs, unless it was told not to; the
+// managed product also makes a DataScienceCluster.
+func initialise(ctx context.Context, c cluster, found []unstructured.Unstructured) time.Duration {
+	operator := operatorOf(ctx, c, initialisations)
+	if operator == nil || disabled(*operator) {
+		return 0
+	}
+	list, err := c.Resource(initialisations).List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) > 0 || operator.GetAnnotations()["perfscale.seatrial/initialised"] != "" {
+		return 0
+	}
+	applications, monitoring := platform(*operator)
+	c.apply(ctx, initialisations, object{
+		"apiVersion": "dscinitialization.opendatahub.io/v1", "kind": "DSCInitialization",
+		"metadata": object{"name": "default-dsci", "labels": object{simulated: "true"}},
+		"spec": object{
+			"applicationsNamespace": applications,
+			"monitoring":            object{"managementState": "Removed", "namespace": monitoring},
+		},
+	})
+	// As its owner would: once, and not again after somebody deleted it.
+	c.patch(ctx, csvs, operator.GetNamespace(), operator.GetName(),
+		object{"metadata": object{"annotations": object{"perfscale.seatrial/initialised": "true"}}})
+	if _, err := c.in(catalogSources, operator.GetNamespace()).Get(ctx, "addon-managed-odh-catalog", metav1.GetOptions{}); err == nil {
+		c.apply(ctx, dataScience, object{
+			"apiVersion": "datasciencecluster.opendatahub.io/v1", "kind": "DataScienceCluster",
+			"metadata": object{"name": "default-dsc", "labels": object{simulated: "true"}},
+			"spec":     object{"components": object{"dashboard": object{"managementState": "Managed"}}},
+		})
+	}
+	return 0
+}
+
+// disabled tells whether the Subscription set DISABLE_DSC_CONFIG, which OLM puts into the operator's deployments.
+func disabled(operator unstructured.Unstructured) bool {
+	list, _, _ := unstructured.NestedSlice(operator.Object, "spec", "install", "spec", "deployments")
+	for _, one := range list {
+		entry, _ := one.(object)
+		containers, _, _ := unstructured.NestedSlice(entry, "spec", "template", "spec", "containers")
+		for _, container := range containers {
+			values, _ := container.(object)
+			environment, _, _ := unstructured.NestedSlice(values, "env")
+			for _, variable := range environment {
+				if named, ok := variable.(object); ok && named["name"] == "DISABLE_DSC_CONFIG" {
+					return named["value"] != "false"
+				}
+			}
+		}
+	}
+	return false
+}
+
+// space makes a namespace that the operator makes, if it is missing.
+func space(ctx context.Context, c cluster, name string) {
+	if name == "" {
+		return
+	}
+	if _, err := c.Resource(namespaces).Get(ctx, name, metav1.GetOptions{}); err == nil {
+		return
+	}
+	c.apply(ctx, namespaces, object{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": object{"name": name, "labels": object{simulated: "true", "opendatahub.io/generated-namespace": "true"}},
+	})
+}
+
+// playInitialisation makes the namespaces.
+func playInitialisation(ctx context.Context, c cluster, _, one unstructured.Unstructured) bool {
+	applications, _, _ := unstructured.NestedString(one.Object, "spec", "applicationsNamespace")
+	monitoring, _, _ := unstructured.NestedString(one.Object, "spec", "monitoring", "namespace")
+	space(ctx, c, applications)
+	if state, _, _ := unstructured.NestedString(one.Object, "spec", "monitoring", "managementState"); state == "Managed" {
+		space(ctx, c, monitoring)
+	}
+	ready := !early(one)
+	phase := map[bool]string{true: "Ready", false: "Progressing"}[ready]
+	report(ctx, c, initialisations, one, object{"phase": phase, "conditions": []object{
+		condition(one, "ReconcileComplete", ready, "ReconcileCompleted", playedMessage),
+		condition(one, "Available", ready, "ReconcileCompleted", playedMessage),
+	}}, "phase "+phase)
+	return ready
+}
+
+// playDataScience deploys the managed components and removes the others.
+func playDataScience(ctx context.Context, c cluster, operator, one unstructured.Unstructured) bool {
+	list, err := c.Resource(initialisations).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false
+	}
+	if len(list.Items) == 0 {
+		report(ctx, c, dataScience, one, object{"phase": "Not Ready", "conditions": []object{
+			condition(one, "Ready", false, "DSCInitializationNotFound", "there is no DSCInitialization"),
+		}}, "no DSCInitialization")
+		return false
+	}
+	namespace, _, _ := unstructured.NestedString(list.Items[0].Object, "spec", "applicationsNamespace")
+	space(ctx, c, namespace)
+	wanted, _, _ := unstructured.NestedMap(one.Object, "spec", "components")
+	conditions, missing, installed := []object{}, []string{}, object{}
+	for _, name := range sorted(names(components)) {
+		state, _, _ := unstructured.NestedString(wanted, name, "managementState")
+		kind := strings.ToUpper(name[:1]) + name[1:] + "Ready"
+		if state != "Managed" {
+			for _, gone := range components[name] {
+				_ = c.in(deployments, namespace).Delete(ctx, gone, metav1.DeleteOptions{})
+			}
+			conditions = append(conditions, condition(one, kind, false, "Removed", "component is not managed"))
+			installed[name] = false
+			continue
+		}
+		available := true
+		for _, part := range components[name] {
+			labels := object{"platform.opendatahub.io/part-of": name, "app.opendatahub.io/" + name: "true"}
+			available = deploy(ctx, c, one, namespace, part, labels) && available
+		}
+		reason, message := "Ready", playedMessage
+		if one.GetAnnotations()[askPart] == name {
+			available, message = false, "failed as asked by annotation "+askPart
+		}
+		if !available {
+			reason = "DeploymentsNotReady"
+			missing = append(missing, name)
+		}
+		conditions = append(conditions, condition(one, kind, available, reason, message))
+		installed[name] = available
+	}
+	ready := len(missing) == 0 && !early(one)
+	phase, message := "Ready", playedMessage
+	if !ready {
+		phase, message = "Not Ready", "some components are not ready: "+strings.Join(missing, ", ")
+	}
+	head := []object{
+		condition(one, "Ready", ready, phase, message),
+		condition(one, "ProvisioningSucceeded", true, "Ready", playedMessage),
+		condition(one, "ComponentsReady", len(missing) == 0, phase, message),
+	}
+	version, _, _ := unstructured.NestedString(operator.Object, "spec", "version")
+	report(ctx, c, dataScience, one, object{
+		"phase": phase, "conditions": append(head, conditions...), "installedComponents": installed,
+		"observedGeneration": one.GetGeneration(),
+		"release":            object{"name": operator.GetName(), "version": version},
+	}, "phase "+phase)
+	return ready
+}
+
+func names(of map[string][]string) []string {
+	found := []string{}
+	for name := range of {
+		found = append(found, name)
+	}
+	return found
+}
