@@ -204,9 +204,7 @@ class Client:
     def _headers(self, call: Call) -> dict[str, str]:
         return {**call.headers, "Authorization": f"Bearer {self._token}"}
 
-    def _once(
-        self, path: str, body: Mapping[str, Any], what: str, before: Callable[[], None] = lambda: None
-    ) -> Reply:
+    def _once(self, path: str, body: Mapping[str, Any], what: str, before: Callable[[], None] = lambda: None) -> Reply:
         """POST what must not be sent twice. Raises Unsure when nobody knows what came of it.
 
         before: called each time right before it is sent, which may be long after this call when a log-in takes long.
