@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -60,8 +61,10 @@ def main() -> None:
     simulator = Simulator(config, Clock(now - 86400 * past, speed=1.0))
     simulator.access.add(given.user, given.password)
     running = server.start(simulator, folder, given.port, given.verbose)
-    document = {"url": running.url, "ca": str(running.ca), "user": given.user}
-    (folder / "server.json").write_text(json.dumps(document), encoding="utf-8")
+    document = {"url": running.url, "ca": str(running.ca), "user": given.user, "pid": os.getpid()}
+    part = folder / ".server.json"
+    part.write_text(json.dumps(document), encoding="utf-8")
+    part.rename(folder / "server.json")
     print(f"a QUADS {given.version} simulator at {running.url}, until Ctrl-C")
     print("try a lease on it, from another terminal:\n")
     print(f"  export SEATRIAL_QUADS_LEASE_PASSWORD={given.password}")
