@@ -246,8 +246,9 @@ class Connection:
         data = rest
         while True:
             if data:
-                pending += chunks.feed(data)
-                if b"\n" in pending:
+                body = chunks.feed(data)
+                pending = pending + body if pending else body
+                if b"\n" in body:
                     *whole, pending = pending.split(b"\n")
                     for one in whole:
                         yield at, one
@@ -283,6 +284,13 @@ class Chunks:
         """Return what ``data`` adds to the body. Raises ValueError when it is no chunked coding."""
         if not self.chunked:
             return data
+        if not self._held and not self._left:
+            # Mostly one whole chunk comes at a time: an event of a watch.
+            end = data.find(b"\r\n")
+            if end > 0:
+                size = int(data[:end].split(b";")[0], 16)
+                if size and len(data) == end + size + 4:
+                    return data[end + 2 : -2]
         data = self._held + data if self._held else data
         self._held = b""
         parts: list[bytes] = []
