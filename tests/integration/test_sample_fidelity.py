@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import audit_truth
+import benchmark_table
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
@@ -27,6 +28,19 @@ WIDTHS = {
 }
 #: P99 of the widths of all stages.
 P99 = 0.150
+
+
+#: Rate -> the table of a whole run; both together go into the page.
+TOLD: dict[int, str] = {}
+PAGE = benchmark_table.PAGE.with_name("sampling.md")
+
+
+def keep(version: str) -> None:
+    """Write the tables into docs/sampling.md when both are there."""
+    if len(TOLD) == 2:
+        text = "\n\n".join([benchmark_table.machine(version), *(TOLD[rate].strip() for rate in sorted(TOLD))])
+        begin = "<!-- fidelity: written by test_sample_fidelity.py -->"
+        benchmark_table.put(PAGE, begin, "<!-- fidelity: end -->", text)
 
 
 def quantile(values: list[float], q: float) -> float:
@@ -111,7 +125,11 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool
             met += sum(meets(ours[index], windows[index]) for index in windows)
             of += len(windows)
             spans += [last - first for first, last in ours.values()]
-        print(show(rate, report, met / of, quantile(spans, 0.99), found))
+        text = show(rate, report, met / of, quantile(spans, 0.99), found)
+        print(text)
+        if widths:
+            TOLD[rate] = text
+            keep(info["cluster"]["version"])
         assert met / of >= 0.999, f"{of - met} of {of} intervals miss the write that made the stage"
         assert not table.contradictions
         narrow = timeline.build(world.point_dir, world.run_id, "001", audit_log=audit)
@@ -130,8 +148,9 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool
 def show(rate: int, report: list[dict[str, Any]], met: float, p99: float, found: dict[str, Any]) -> str:
     """The figures as the table of docs/sampling.md."""
     lines = [
-        f"\n{rate}/s: {met * 100:.2f} % of intervals meet the write, P99 of all widths {p99 * 1e3:.0f} ms, "
-        f"sampler's lag P50 {found['sampling']['lag']['p50'] * 1e3:.1f} ms",
+        f"\n**{rate} jobs a second**: {met * 100:.2f} % of intervals meet the write, "
+        f"P99 of all widths {p99 * 1e3:.0f} ms, sampler's lag P50 {found['sampling']['lag']['p50'] * 1e3:.1f} ms",
+        "",
         "| stage | width, median (P99) | meets | floored time: width, meets | receive times: width, meets |",
         "|---|---|---|---|---|",
     ]

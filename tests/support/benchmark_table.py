@@ -53,10 +53,15 @@ class Table:
         if len(self.rows) < self.expected:
             print(f"{len(self.rows)} of {self.expected} rows: docs/benchmarks.md stays as it is", flush=True)
             return
-        page = PAGE.read_text(encoding="utf-8")
-        made = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: f"{BEGIN}\n\n{self.text()}\n\n{END}", page)
-        PAGE.write_text(made, encoding="utf-8")
-        print("docs/benchmarks.md: written", flush=True)
+        put(PAGE, BEGIN, END, self.text())
+
+
+def put(page: Path, begin: str, end: str, text: str) -> None:
+    """Replace what stands between two marks of a page."""
+    held = page.read_text(encoding="utf-8")
+    made = re.sub(f"(?s){re.escape(begin)}.*{re.escape(end)}", lambda _: f"{begin}\n\n{text}\n\n{end}", held)
+    page.write_text(made, encoding="utf-8")
+    print(f"docs/{page.name}: written", flush=True)
 
 
 def machine(kubernetes: str) -> str:

@@ -243,7 +243,7 @@ class _Task:
     ) -> None:
         """Write one attempt. ``sent``: when it was sent, for one that has no reply."""
         settings = self._sender.settings
-        clock = settings.clock
+        moves = settings.clock.wall - settings.clock.monotonic
         if reply is not None:
             sent = reply.sent
         answered = reply.answered if reply is not None else time.monotonic()
@@ -256,9 +256,9 @@ class _Task:
             "name": self.document.name(self.index),
             "kind": self.document.kind,
             "attempt": self.attempts,
-            "intended": round(clock.from_monotonic(sent if self.due is None else self.due), 6),
-            "sent": round(clock.from_monotonic(sent), 6),
-            "answered": round(clock.from_monotonic(answered), 6),
+            "intended": round(moves + (sent if self.due is None else self.due), 6),
+            "sent": round(moves + sent, 6),
+            "answered": round(moves + answered, 6),
             "status": 0 if reply is None else reply.status,
             "outcome": outcome,
             "connection": self._sender.number,

@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+#: json.loads without what it does besides decoding.
+_decode = json.JSONDecoder().raw_decode
 _MANAGED = b',"managedFields":['
 #: What follows managedFields: built-in kinds have it last in their metadata, custom resources have sorted keys.
 _AFTER = (b']},"spec":', b']},"status":', b'],"name":"')
@@ -22,7 +24,8 @@ _SPEC, _STATUS = b'},"spec":{', b'},"status":{'
 def event(line: bytes, spec: bool) -> dict[str, Any]:
     """Return an event as a dictionary, without what cut() leaves out."""
     try:
-        return json.loads(cut(line, spec))
+        found: dict[str, Any] = _decode(cut(line, spec).decode())[0]
+        return found
     except ValueError:
         return json.loads(line)  # it was not written as we know it
 

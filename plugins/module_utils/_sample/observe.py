@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,11 +24,26 @@ class Tally:
     running: set[int] = field(default_factory=set)
     ended: dict[int, str] = field(default_factory=dict)  # succeeded, failed or deleted
 
+    _outcomes: Counter[str] = field(default_factory=Counter)
+    _over: int = 0  # of those that have run, how many have ended
+
+    def run(self, index: int) -> None:
+        """Take note that something of a workload runs."""
+        if index not in self.running:
+            self.running.add(index)
+            self._over += index in self.ended
+
+    def end(self, index: int, outcome: str) -> None:
+        """Take note that a workload has ended; the first end counts."""
+        if index not in self.ended:
+            self.ended[index] = outcome
+            self._outcomes[outcome] += 1
+            self._over += index in self.running
+
     def counts(self) -> dict[str, int]:
-        """Return seen, running (and not ended), succeeded, failed, deleted."""
-        outcomes = list(self.ended.values())
-        found = {name: outcomes.count(name) for name in ("succeeded", "failed", "deleted")}
-        return {"seen": len(self.seen), "running": len(self.running - self.ended.keys()), **found}
+        """Return seen, running (and not ended), succeeded, failed, deleted; at the same price for any number."""
+        found = {name: self._outcomes[name] for name in ("succeeded", "failed", "deleted")}
+        return {"seen": len(self.seen), "running": len(self.running) - self._over, **found}
 
     def waiting(self, most: int) -> list[int]:
         """Return the first ``most`` of those that were seen and have not ended."""
@@ -175,15 +191,15 @@ class Observer:
             self.tally.seen.add(index)
             for number, outcome in self.kind.ends.items():
                 if values[number]:
-                    self.tally.ended.setdefault(index, outcome)
+                    self.tally.end(index, outcome)
         for number in self.kind.running:
             if values[number]:
-                self.tally.running.add(index)
+                self.tally.run(index)
 
     def _forget(self, uid: str, index: int | None) -> None:
         self._held.pop(uid, None)
         if self.own and index is not None:
-            self.tally.ended.setdefault(index, "deleted")
+            self.tally.end(index, "deleted")
 
 
 def _index(metadata: dict[str, Any]) -> int | None:

@@ -35,8 +35,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages 
 SCHEMA = "observations/1"
 #: How long (seconds) a killed sampler of the same directory is given to end before we begin.
 _PREDECESSOR = 10.0
-#: Rows that are written together at most.
+#: Events that are taken, and their rows written, together at most; how long (seconds) they may gather.
 _TOGETHER = 200
+_GATHER = 0.01
 #: How long (seconds) all watches may take to be established.
 _ESTABLISH = 60.0
 
@@ -174,9 +175,17 @@ class Sampler:
             item = self._queue.get(timeout=timeout)
         except queue.Empty:
             return False
-        self._take(item)
-        if self._rows and (len(self._rows) >= _TOGETHER or self._queue.empty()):
+        try:
+            self._take(item)
+            for _more in range(_TOGETHER):
+                if self._queue.empty():
+                    break
+                self._take(self._queue.get())
+        finally:
             self._flush()
+        if timeout:
+            # Their receive times are taken already, so the next ones may gather: one wake-up for many.
+            time.sleep(_GATHER)
         return True
 
     def _take(self, item: follow.Item) -> None:

@@ -247,3 +247,48 @@ def test_a_later_session_on_another_anchor_is_read_on_the_first_clock(good, tmp_
     table = timeline.build(copy, RUN, "000")
     for row in range(len(table)):
         assert table.latest["running"][row] == pytest.approx(expected.latest["running"][row], abs=1e-5)
+
+
+def test_kinds_of_another_etcd_are_dated_without_their_resource_versions(tmp_path):
+    """Their numbers lie far above ours and would date everything to the end of the run."""
+    world = World(count=12, seed=5)
+    folder = tmp_path / "000"
+    write_point(folder, world)
+
+    def moved(record):
+        if record["type"] == "event" and record["kind"] == "Pod":
+            return {**record, "resource_version": str(int(record["resource_version"]) + 10**9)}
+        return record
+
+    path = folder / "observations.jsonl"
+    edit(path, moved)
+    assert outside(world, timeline.build(folder, RUN, "000"))
+    with open(path, "a") as stream:
+        stream.write('{"type":"store","at":1.0,"kind":"Pod","ruler":false}\n')
+    table = timeline.build(folder, RUN, "000")
+    assert outside(world, table) == [] and not table.contradictions
+    widths = [
+        last - first for first, last in zip(table.earliest["pods_created"], table.latest["pods_created"], strict=True)
+    ]
+    # The stated second, wider by what the offset of the server's clock may be.
+    assert max(widths) <= 2.1
+
+
+def test_a_gang_may_be_asked_for_its_last_member(tmp_path):
+    world = World(count=4, workers=2)
+    folder = tmp_path / "000"
+    write_point(folder, world)
+
+    def asked(record):
+        if record["type"] == "stages":
+            for stage in record["kinds"]["Pod"]["stages"]:
+                if stage["name"] == "running":
+                    stage["gang"] = ["first", "last", "all"]
+        return record
+
+    edit(folder / "observations.jsonl", asked)
+    table = timeline.build(folder, RUN, "000")
+    assert [table.latest["pods_running_last"][row] for row in range(4)] == [
+        table.latest["pods_running"][row] for row in range(4)
+    ]
+    assert all(table.latest["pods_running_first"][row] <= table.latest["pods_running_last"][row] for row in range(4))
