@@ -53,7 +53,7 @@ paths:
   description: The files.
   returned: when written
   type: list
-  elements: path
+  elements: str
 status:
   description: V(valid), V(invalid) or V(skip).
   returned: success

@@ -63,7 +63,7 @@ RETURN = r"""
 path:
   description: The page.
   returned: success
-  type: path
+  type: str
 lines:
   description: The headline figures that differ, a line each.
   returned: success

@@ -87,7 +87,7 @@ runs:
   contains:
     path:
       description: The directory.
-      type: path
+      type: str
     run:
       description: The id of the run.
       type: str
