@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: export_ci
 short_description: Write the verdict as JUnit XML and the figures as a Prometheus textfile
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Searches the whole run directory for secrets first and writes nothing when it finds one.
   - In the JUnit file each check of the verdict is a test case, and KPIs are properties of the suite.
@@ -53,7 +53,7 @@ paths:
   description: The files.
   returned: when written
   type: list
-  elements: path
+  elements: str
 status:
   description: V(valid), V(invalid) or V(skip).
   returned: success

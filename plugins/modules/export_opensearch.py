@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: export_opensearch
 short_description: Write the figures of a run into OpenSearch
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Searches the whole run directory for secrets first and sends nothing when it finds one.
   - Puts an index template, then one document for the run into C(<prefix>-runs) and one for each KPI of each test point

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: export_s3
 short_description: Upload a run directory to S3
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Searches the whole run directory for secrets first and uploads nothing when it finds one; the error names file and
     line.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: metrics_capture
 short_description: Capture metrics of a Prometheus over the time of each test point
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Sends range queries to a Prometheus, or to the Thanos querier of an OpenShift cluster, over the time of each test
     point, and writes C(metrics.jsonl) and a CSV file a query into C(points/<nnn>/).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: results_compare
 short_description: Compare runs side by side
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Writes C(comparison.json), C(index.html) and plots. Shown are the settings that differ, the difference of each KPI
     with its confidence interval, the distributions of stage durations over each other, and which stage and which writer
@@ -63,7 +63,7 @@ RETURN = r"""
 path:
   description: The page.
   returned: success
-  type: path
+  type: str
 lines:
   description: The headline figures that differ, a line each.
   returned: success

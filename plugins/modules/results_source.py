@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: results_source
 short_description: Bring a run from wherever it is into a directory of its own
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Copies what figures are made from out of a run directory, an archive, a folder of an S3 bucket or an archive on a
     web server. The source is never changed. No cluster is needed.
@@ -87,7 +87,7 @@ runs:
   contains:
     path:
       description: The directory.
-      type: path
+      type: str
     run:
       description: The id of the run.
       type: str

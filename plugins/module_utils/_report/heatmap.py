@@ -96,7 +96,7 @@ def _drawing(entry: dict[str, Any], at: Grid) -> Drawing:
     canvas.heading(figure, title)
     numbers = list(at.places)
     labels = [f"{at.rows[row]} / {at.columns[column]}" for row, column in at.places.values()]
-    alt = f"{title}: heat map over {_names(at)} and {at.along}. {' '.join(texts)}"
+    alt = f"{title}: heat map, {_names(at)}; columns: {at.along}. {' '.join(texts)}"
     return Drawing(figure, title, alt, across.COLUMNS, across.rows(entry, labels, numbers))
 
 

@@ -90,8 +90,10 @@ def _states(data: Data) -> list[tuple[str, Any]]:
     names = [SENT, *plot_stages(data)]
     moments = {name: data.middle(name) for name in names}
     usual = {name: float(np.nanmedian(values)) for name, values in moments.items() if not np.isnan(values).all()}
-    found = [(name, moments[name]) for name in sorted(usual, key=lambda name: (name != SENT, usual[name]))]
-    if found and found[-1][0] in data.ends():
+    ends = data.ends()
+    order = sorted(usual, key=lambda name: (name != SENT, name in ends, usual[name]))
+    found = [(name, moments[name]) for name in order]
+    if found and found[-1][0] in ends:
         found[-1] = (found[-1][0], data.middle(ENDED))  # also who failed is no longer in the state before
     for place in range(len(found) - 2, -1, -1):
         name, own = found[place]

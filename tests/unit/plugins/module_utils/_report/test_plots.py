@@ -1,0 +1,101 @@
+"""What the plots say: the numbers behind them, and that nothing bad is lost among many."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import canvas, figures, heatmap, raster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.over_time import occupancy
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from run_directory import RUN, World, write_point
+
+
+@pytest.fixture(scope="module")
+def mixed_data(mixed):
+    return Data(mixed[2])
+
+
+@pytest.mark.parametrize("name", [name for name in figures.FUNCTIONS if name != "metrics"])
+def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
+    plot = figures.draw(mixed_data, name, tmp_path / name, "point 7, first 3 of 12 workloads", 160)
+    assert "point 7, first 3 of 12 workloads" in plot.title
+    rows = list(csv.reader(plot.data.open()))
+    assert len(rows) > 3 and {len(row) for row in rows} == {len(rows[0])}
+    assert plot.path.stat().st_size > 5000
+
+
+def test_a_point_without_metrics_has_no_plot_of_them(mixed_data, tmp_path):
+    assert figures.draw(mixed_data, "metrics", tmp_path / "x") is None
+
+
+def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):
+    world = World(count=60, rate=20, outcomes={31: "failed", 47: "unfinished"}, training=False, canary=5.0)
+    data = Data(timeline.build(write_point(tmp_path / "000", world), RUN, "000"))
+    states = raster._states(data)
+    lines = 6
+    line_of = numpy.arange(60) * lines // 60
+    most = raster._modal(data, [moments for _name, moments in states], line_of, lines, data.end - data.start)
+    names = ["", *(name for name, _moments in states)]
+    assert names[most[0, 0]] == "" and names[most[5, 0]] == ""
+    assert {names[most[line, -1]] for line in range(lines)} == {"succeeded"}
+    # Beside the last line's middle, most of its workloads run.
+    assert "running" in {names[state] for state in most[2]}
+    rows = raster._rows(data, states, line_of, lines)
+    assert [row[-1] for row in rows] == ["succeeded", "succeeded", "succeeded", "failed", "unfinished", "succeeded"]
+    assert [(row[0], row[1], row[2]) for row in rows[:2]] == [(0, 9, 10), (10, 19, 10)]
+
+
+def test_who_ended_is_no_longer_shown_as_being_in_a_state(mixed_data):
+    states = raster._states(mixed_data)
+    assert states[0][0] == "sent" and states[-1][0] == "succeeded"
+    ended = mixed_data.middle("ended")
+    known = ~numpy.isnan(ended)
+    for _name, moments in states:
+        assert (moments[known] <= ended[known] + 1e-9).all()
+
+
+def test_the_queue_and_the_gpus_agree_with_the_truth(good):
+    world, _folder, table = good
+    with canvas.style():
+        drawing = occupancy(Data(table), "", 160)
+    truth = []
+    for index in range(world.count):
+        held = max(world.truth[index, f"pod{n}_scheduled"] for n in range(2)), world.truth[index, "succeeded"]
+        truth.append(held)
+    most = max(sum(2 for begin, end in truth if begin <= moment < end) for moment, _end in truth)
+    drawn = max(row[2] for row in drawing.rows if row[0] == "GPUs held")
+    assert abs(drawn - most) <= 2
+    assert "The cluster has 160 GPUs." in drawing.alt
+
+
+SETTINGS = [{"gpus": gpus, "rank": rank, "same": 1} for gpus in (1, 2) for rank in (4, 8, 16)]
+
+
+def test_a_matrix_of_two_settings_is_a_grid():
+    at = heatmap.grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    assert (at.along, list(at.down), list(at.rows), list(at.columns)) == (
+        "rank",
+        ["gpus"],
+        ["1", "2"],
+        ["4", "8", "16"],
+    )
+    assert at.places["004"] == (1, 1)
+
+
+@pytest.mark.parametrize("settings", [[{"gpus": 1}, {"gpus": 2}], [{}, {}], [*SETTINGS, SETTINGS[0]]])
+def test_what_is_no_grid_has_bars_instead(settings):
+    assert heatmap.grid(settings, [str(n) for n in range(len(settings))]) is None
+
+
+def test_a_heat_map_says_each_cell_also_of_points_without_a_value(tmp_path):
+    at = heatmap.grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    points = [{"point": f"{n:03d}", "value": n + 0.5, "n": 1, "of": 1} for n in range(5)]
+    points.append({"point": "005", "value": None, "note": "≥ 12 s: 1 of 1 were not seen", "n": 0, "of": 1})
+    entry = {"name": "makespan", "title": "Makespan", "unit": "s", "direction": "lower", "simulated": True}
+    (plot,) = heatmap.draw([{**entry, "points": points}], at, tmp_path)
+    assert "1 / 8 (point 001): 1.50 s." in plot.alt and "2 / 16 (point 005): ≥ 12 s." in plot.alt
+    assert "SIMULATED" in plot.title
+    assert len(plot.data.read_text().splitlines()) == 7
