@@ -39,7 +39,9 @@ _BORN_WITH = frozenset(
 
 #: Field managers that are parts of the cluster and not people or their tools.
 _CONTROLLER = re.compile(
-    r"(controller|controller-manager|operator|apiserver|scheduler|kubelet|injector|kwok)$|^(kube|openshift|istio|olm)-"
+    r"(controller|manager|operator|apiserver|scheduler|kubelet|injector|kwok)$|^(kube|openshift|istio|olm)-"
+    # OLM's two operators and what plays operators on a rehearsal cluster
+    r"|^(olm|catalog|seatrial-player)$"
 )
 
 

@@ -19,10 +19,11 @@ import (
 
 var (
 	catalogSources   = schema.GroupVersionResource{Group: "operators.coreos.com", Version: "v1alpha1", Resource: "catalogsources"}
+	operatorGroups   = schema.GroupVersionResource{Group: "operators.coreos.com", Version: "v1", Resource: "operatorgroups"}
 	packageManifests = schema.GroupVersionResource{Group: "packages.operators.coreos.com", Version: "v1", Resource: "packagemanifests"}
 )
 
-// servePackages keeps the default CatalogSources, and a PackageManifest for each package of every catalog that is ready.
+// servePackages makes the OperatorGroup and CatalogSources that OpenShift has by default, and a PackageManifest for each package of every catalog that is ready.
 // On a cluster these come from OLM's package server, an aggregated API that can't run out of the cluster.
 func servePackages(ctx context.Context, config *rest.Config, o options, log *logrus.Logger) {
 	client, err := dynamic.NewForConfig(config)
@@ -39,6 +40,11 @@ func servePackages(ctx context.Context, config *rest.Config, o options, log *log
 			},
 		})
 	}
+	c.apply(ctx, operatorGroups, object{
+		"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+		"metadata": object{"name": "global-operators", "namespace": "openshift-operators", "labels": object{simulated: "true"}},
+		"spec":     object{},
+	})
 	follow(ctx, client.Resource(catalogSources), log, func(found []unstructured.Unstructured) time.Duration {
 		ready := map[string]bool{}
 		for _, source := range found {

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects that make OLM install an operator. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Offer, Operator
+
+MONITORING = "openshift.io/cluster-monitoring"
+
+#: On namespaces that were made for operators: those of the load belong to the same run.
+PART = "perfscale.seatrial/part"
+
+V1ALPHA1 = "operators.coreos.com/v1alpha1"
+V1 = "operators.coreos.com/v1"
+
+
+def ours(item: Mapping[str, Any], run_id: str) -> bool:
+    """Tell whether this run made an object."""
+    return bool(run_id) and label(dict(item), RUN_LABEL) == run_id
+
+
+def _metadata(name: str, namespace: str, run_id: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    meta: dict[str, Any] = {"name": name, "labels": {**(labels or {}), RUN_LABEL: run_id}}
+    return {**meta, "namespace": namespace} if namespace else meta
+
+
+def namespace(name: str, run_id: str, monitoring: bool = False) -> dict[str, Any]:
+    """Return a namespace of this run."""
+    labels = {PART: "operators", **({MONITORING: "true"} if monitoring else {})}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, "", run_id, labels)}
+
+
+def operator_group(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+    """Return the OperatorGroup that says which namespaces the operators of a namespace watch."""
+    targets = {"targetNamespaces": [one.namespace]} if offer.watches == "own" else {}
+    return {
+        "apiVersion": V1,
+        "kind": "OperatorGroup",
+        "metadata": _metadata(f"{one.package}-operator-group", one.namespace, run_id),
+        "spec": targets,
+    }
+
+
+def fits(group: Mapping[str, Any], one: Operator, offer: Offer) -> bool:
+    """Tell whether an OperatorGroup lets the operator watch what it is to watch."""
+    spec = group.get("spec") or {}
+    if spec.get("selector"):
+        return False
+    targets = [each for each in spec.get("targetNamespaces") or [] if each]
+    return targets == [one.namespace] if offer.watches == "own" else not targets
+
+
+def catalog_source(one: Operator, run_id: str) -> dict[str, Any]:
+    """Return the CatalogSource that an operator brings along."""
+    source: dict[str, Any] = {"sourceType": "grpc", "displayName": one.catalog, "publisher": "perfscale.seatrial"}
+    if one.catalog_address:
+        source["address"] = one.catalog_address
+    else:
+        source["image"] = one.catalog_image
+        source["grpcPodConfig"] = {"securityContextConfig": "restricted"}
+    return {
+        "apiVersion": V1ALPHA1,
+        "kind": "CatalogSource",
+        "metadata": _metadata(one.catalog, one.catalog_namespace, run_id),
+        "spec": source,
+    }
+
+
+def subscription(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+    """Return the Subscription of an operator."""
+    spec: dict[str, Any] = {
+        "name": one.package,
+        "source": offer.catalog,
+        "sourceNamespace": offer.catalog_namespace,
+        "channel": offer.channel,
+        "startingCSV": offer.csv,
+        "installPlanApproval": "Manual" if one.manual else "Automatic",
+    }
+    if one.environment:
+        spec["config"] = {"env": [{"name": name, "value": value} for name, value in sorted(one.environment.items())]}
+    return {
+        "apiVersion": V1ALPHA1,
+        "kind": "Subscription",
+        "metadata": _metadata(one.package, one.namespace, run_id),
+        "spec": spec,
+    }
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a Subscription's or CatalogSource's spec that are not as wanted.
+
+    Where a Subscription began is history: ``startingCSV`` is not compared.
+    """
+    have, want = found.get("spec") or {}, wanted["spec"]
+    names = sorted(set(want) - {"startingCSV", "displayName", "publisher", "grpcPodConfig"})
+    return [name for name in names if have.get(name) != want[name]] + (
+        ["config"] if "config" not in want and at(dict(found), "spec.config.env") else []
+    )

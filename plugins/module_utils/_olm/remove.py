@@ -1,0 +1,352 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operators removed: their operands first, then what OLM was told, then what it left; only what this run brought.
+
+Before the first deletion everything that came with a Subscription of this run gets the run's label. So a removal that
+was killed is ended by another one, or by role cleanup, which deletes by label.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import standing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import PART, V1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import (
+    View,
+    at,
+    label,
+    title,
+    titles,
+)
+
+Say = Callable[[str], None]
+
+#: OLM's Operator objects: seconds that removing them may take, between two looks, and looks that must find none.
+_RECORDS = 20.0
+_LOOK = 0.5
+_CALM = 3
+
+CRD = "apiextensions.k8s.io/v1"
+
+#: OLM's labels on what it made for an operator.
+_OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be removed. No ``packages``: every operator of the run."""
+
+    run_id: str
+    packages: Sequence[str] = ()
+    operands: Sequence[dict[str, str]] = ()  # api_version, kind, name: made by the operators themselves
+    namespaces: Sequence[str] = ()  # made by the operators themselves
+    crds: bool = False
+    force_finalizers: bool = False
+    timeout: float = 600
+
+
+@dataclass
+class Part:
+    """One Subscription of this run with what came with it."""
+
+    subscription: dict[str, Any]
+    csvs: list[dict[str, Any]] = field(default_factory=list)
+    operands: list[dict[str, Any]] = field(default_factory=list)
+    crds: list[dict[str, Any]] = field(default_factory=list)
+    older: list[dict[str, Any]] = field(default_factory=list)  # definitions that were there before
+
+    @property
+    def package(self) -> str:
+        """Its package."""
+        return str(at(self.subscription, "spec.name", ""))
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(self.subscription["metadata"]["namespace"])
+
+
+class Removal:
+    """One removal. ``kept`` says of everything that stays why it does."""
+
+    def __init__(self, client: Client, view: View, order: Order, say: Say) -> None:
+        self.client, self.view, self.order, self.say = client, view, order, say
+        self.deadline = time.monotonic() + order.timeout
+        self.kept: list[str] = []
+        self.loose: list[dict[str, Any]] = []
+        self.done = Gone()
+
+    # Looking
+
+    def parts(self) -> list[Part]:
+        """Return what is to go; what is somebody else's is noted as kept."""
+        found = []
+        for each in self.view.all("Subscription"):
+            name = at(each, "spec.name", "")
+            if self.order.packages and name not in self.order.packages:
+                continue
+            if ours(each, self.order.run_id):
+                found.append(self._part(each))
+            else:
+                # Ours, although somebody else installed the operator.
+                self.loose += [one for one in self._part(each).operands if ours(one, self.order.run_id)]
+            if self.order.packages and not ours(each, self.order.run_id):
+                self.kept.append(f"{title(each)}: this run did not make it")
+        return [one for one in found if self._removable(one)]
+
+    def _part(self, subscription: dict[str, Any]) -> Part:
+        part = Part(subscription)
+        names = {at(subscription, "status.installedCSV"), at(subscription, "status.currentCSV")}
+        part.csvs = [
+            each
+            for each in self.view.all("ClusterServiceVersion")
+            if each["metadata"]["namespace"] == part.namespace and each["metadata"]["name"] in names
+        ]
+        part.crds = self._crds(part)
+        for crd in part.crds:
+            part.operands += self._objects_of(crd)
+        return part
+
+    def _crds(self, part: Part) -> list[dict[str, Any]]:
+        """The definitions that its ClusterServiceVersions own."""
+        names = {one["name"] for csv in part.csvs for one in at(csv, "spec.customresourcedefinitions.owned", [])}
+        kind = self.client.kind(CRD, "CustomResourceDefinition")
+        return [found for name in sorted(names) if (found := self.client.get(kind, name)) is not None]
+
+    def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
+        version = next(one["name"] for one in at(crd, "spec.versions", []) if one.get("storage"))
+        try:
+            kind = self.client.kind(f"{at(crd, 'spec.group')}/{version}", at(crd, "spec.names.kind"))
+        except InputError:
+            return []
+        return self.client.list(kind)[0]
+
+    def _mine(self, one: dict[str, Any], part: Part) -> bool:
+        """Whether a custom resource is this run's: labelled, or made by our operator itself after we installed it."""
+        if ours(one, self.order.run_id):
+            return True
+        named = any(
+            one["kind"] == each["kind"] and one["metadata"]["name"] == each["name"] for each in self.order.operands
+        )
+        return named and self._since(one, part)
+
+    def _since(self, one: dict[str, Any], part: Part) -> bool:
+        """Whether an object came after the Subscription; both times are the API server's, in whole seconds."""
+        return (
+            not label(one, RUN_LABEL)
+            and one["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
+        )
+
+    def _removable(self, part: Part) -> bool:
+        """An operator whose kind somebody else uses stays: without it nobody would look after their objects."""
+        others = [one for one in part.operands if not self._mine(one, part)]
+        if others:
+            self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without its operator")
+        return not others
+
+    # Doing
+
+    def run(self, check: bool = False) -> dict[str, Any]:
+        """Remove everything. Raises WaitTimeout naming what holds something."""
+        parts = self.parts()
+        if check:
+            going = [*self.loose, *(one.subscription for one in parts)]
+            return self._result(bool(going), [title(one) for one in going])
+        self._delete(self.loose)
+        spaces = self._mark(parts)
+        for part in parts:
+            self._delete([one for one in part.operands if not at(one, "metadata.ownerReferences")])
+        plans = [
+            each
+            for each in self.view.all("InstallPlan")
+            for part in parts
+            if any(
+                owner["uid"] == part.subscription["metadata"]["uid"]
+                for owner in at(each, "metadata.ownerReferences", [])
+            )
+        ]
+        self._delete([part.subscription for part in parts])
+        self._delete([csv for part in parts for csv in part.csvs])
+        self._await([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
+        self._groups_and_catalogs()
+        if self.order.crds:
+            self._definitions(parts)
+        self._namespaces([*spaces, *self._own_spaces(parts)])
+        return self._result(bool(self.done.deleted), self.done.deleted)
+
+    def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
+        for one in self.kept:
+            self.say(f"left as it is: {one}")
+        return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": self.done.finalizers}
+
+    def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
+        delete_all(self.client, objects, self.deadline, self.done, self.say, self.order.force_finalizers)
+
+    def _await(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Wait for what the garbage collector deletes; deleting it too does no harm."""
+        self._delete(objects)
+
+    def _mark(self, parts: Sequence[Part]) -> list[dict[str, Any]]:
+        """Label everything that came with our Subscriptions; return the namespaces that operators made."""
+        spaces = []
+        for part in parts:
+            for one in [*part.csvs, *part.operands]:
+                self._label(one)
+            if self.order.crds:
+                mine = [one for one in part.crds if ours(one, self.order.run_id) or self._since(one, part)]
+                part.older = [one for one in part.crds if one not in mine]
+                part.crds = mine
+                for one in mine:
+                    self._label(one)
+            for name in self.order.namespaces:
+                found = self.view.get("Namespace", "", name)
+                if found is not None and found not in spaces and self._since(found, part):
+                    self._label(found)
+                    spaces.append(found)
+        return spaces
+
+    def _label(self, one: dict[str, Any]) -> None:
+        if not ours(one, self.order.run_id):
+            self._patch(one, {"metadata": {"labels": {RUN_LABEL: self.order.run_id}}})
+
+    def _patch(self, one: dict[str, Any], patch: dict[str, Any]) -> None:
+        """Change an object; one that is gone meanwhile is no error."""
+        meta = one["metadata"]
+        path = self.client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
+        try:
+            self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def _groups_and_catalogs(self) -> None:
+        """Delete our OperatorGroups and CatalogSources that no Subscription needs any more."""
+        left, _version = self.client.list(self.client.kind("operators.coreos.com/v1alpha1", "Subscription"))
+        used = {each["metadata"]["namespace"] for each in left}
+        sources = {(at(each, "spec.sourceNamespace"), at(each, "spec.source")) for each in left}
+        going = [each for each in self.view.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
+        going += [
+            each
+            for each in self.view.all("CatalogSource")
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in sources
+        ]
+        self._delete([each for each in going if ours(each, self.order.run_id)])
+
+    def _definitions(self, parts: Sequence[Part]) -> None:
+        """Delete definitions that came with our operators and that nobody uses; then OLM's record of the operator."""
+        provided = {
+            one["name"]
+            for csv in self.client.list(
+                self.client.kind("operators.coreos.com/v1alpha1", "ClusterServiceVersion"),
+                label_selector=f"!{standing.COPIED}",
+            )[0]
+            for one in at(csv, "spec.customresourcedefinitions.owned", [])
+        }
+        going = []
+        for crd in {one["metadata"]["name"]: one for part in parts for one in part.crds}.values():
+            if crd["metadata"]["name"] in provided:
+                self.kept.append(f"{title(crd)}: another operator provides it")
+            elif others := self._objects_of(crd):
+                self.kept.append(f"{title(crd)}: there are {titles(others)}")
+            else:
+                going.append(crd)
+        self._delete(going)
+        for part in parts:
+            for crd in part.older:
+                if crd["metadata"]["name"] not in provided:
+                    self._unclaim(crd, part)
+        self._records([f"{part.package}.{part.namespace}" for part in parts])
+
+    def _unclaim(self, crd: dict[str, Any], part: Part) -> None:
+        """Take back what OLM did to a definition that was there before our operator: its label, and roles for it."""
+        component = f"operators.coreos.com/{part.package}.{part.namespace}"
+        if label(crd, component) or component in (at(crd, "metadata.labels") or {}):
+            self._patch(crd, {"metadata": {"labels": {component: None}}})
+        roles, _version = self.client.list(self.client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"))
+        name = crd["metadata"]["name"]
+        pattern = re.compile(rf"{re.escape(name)}-v\w+-(admin|edit|view|crdview)\Z")
+        self._delete([one for one in roles if pattern.match(one["metadata"]["name"]) and self._since(one, part)])
+
+    def _records(self, names: Sequence[str]) -> None:
+        """Delete OLM's Operator objects. OLM makes one anew until it sees that nothing of the operator is left."""
+        try:
+            kind = self.client.kind(V1, "Operator")
+        except InputError:
+            return
+        until = min(self.deadline, time.monotonic() + _RECORDS)
+        calm = dict.fromkeys(names, 0)
+        while (left := [name for name, seen in calm.items() if seen < _CALM]) and time.monotonic() < until:
+            for name in left:
+                found = self.client.get(kind, name)
+                calm[name] = calm[name] + 1 if found is None else 0
+                if found is not None and not at(found, "status.components.refs"):
+                    self.client.delete(kind, name)
+            time.sleep(_LOOK)
+
+    def _own_spaces(self, parts: Sequence[Part]) -> list[dict[str, Any]]:
+        """Our namespaces that served these operators; without named packages all that were made for operators."""
+        names = {part.namespace for part in parts}
+        names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
+        names |= {at(part.subscription, "spec.sourceNamespace", "") for part in parts}
+        return [
+            found
+            for found in self.view.all("Namespace")
+            if ours(found, self.order.run_id)
+            and (found["metadata"]["name"] in names or (label(found, PART) and not self.order.packages))
+        ]
+
+    def _namespaces(self, spaces: Sequence[dict[str, Any]]) -> None:
+        """Delete namespaces in which nothing of somebody else's lies."""
+        going: dict[str, dict[str, Any]] = {}
+        for one in spaces:
+            name = one["metadata"]["name"]
+            others = self._others_in(name)
+            if others:
+                self.kept.append(f"Namespace {name}: it holds {titles(others)}")
+            else:
+                going[name] = one
+        self._delete(list(going.values()))
+
+    def _others_in(self, namespace: str) -> list[dict[str, Any]]:
+        kinds = [one for one in plan.deletable(self.client.kinds()) if one.namespaced]
+        lists = pool.each(kinds, lambda kind: self.client.list(kind, namespace, metadata_only=True)[0])
+        found = []
+        for outcome in lists:
+            if isinstance(outcome.error, ApiError) and outcome.error.status in (403, 404, 405):
+                continue
+            if outcome.error is not None:
+                raise SeatrialError(f"can't look into namespace {namespace}: {outcome.error}") from outcome.error
+            for item in outcome.value or []:
+                item["kind"] = outcome.item.kind
+                labels = item["metadata"].get("labels") or {}
+                subscribed = outcome.item.kind in ("Subscription", "ClusterServiceVersion") and not any(
+                    name in labels for name in _OLMS[1:]
+                )
+                if subscribed or (
+                    plan.foreign(outcome.item.kind, item, self.order.run_id) and not any(one in labels for one in _OLMS)
+                ):
+                    found.append(item)
+        return found
+
+
+def remove(client: Client, order: Order, say: Say, check: bool = False) -> dict[str, Any]:
+    """Remove operators of a run. A cluster without OLM has none. Raises InputError, WaitTimeout, ApiError."""
+    plan.selector(order.run_id)
+    with View(client) as view:
+        try:
+            standing.follow(view)
+        except InputError:
+            return {"changed": False, "removed": [], "kept": [], "finalizers": []}
+        return Removal(client, view, order, say).run(check)

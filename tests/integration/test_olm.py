@@ -1,0 +1,183 @@
+"""Operators through the real OLM: installed, refused, explained, removed, and nothing of anybody else's touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+import snapshot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import info, install, remove, wanted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+OLM = "operators.coreos.com/v1alpha1"
+NFD = {
+    "package": "nfd",
+    "namespace": "openshift-nfd",
+    "version": "4.17.0",
+    "operand": {"kind": "NodeFeatureDiscovery", "ready": {"condition": "Available"}},
+}
+GPU = {
+    "package": "gpu-operator-certified",
+    "namespace": "nvidia-gpu-operator",
+    "monitoring": True,
+    "operand": {"kind": "ClusterPolicy", "ready": {"field": "status.state", "equals": "ready"}},
+}
+
+
+@pytest.fixture(scope="module")
+def client(rehearsal_folder: Path) -> Iterator[Client]:
+    """A cluster of its own: operators belong to the whole of one."""
+    options = support.options(rehearsal_folder, "olm", components=["olm"])
+    made = cluster.present(options, support.quiet)
+    with Client.from_kubeconfig(made["kubeconfig"]) as client:
+        nodes.present(client, nodes.Order(2, pool="test-olm"), 60, support.quiet)
+        yield client
+    cluster.absent(support.options(rehearsal_folder, "olm", force=True), support.quiet)
+
+
+@pytest.fixture
+def before(client: Client) -> Iterator[set[snapshot.Entry]]:
+    """Everything that was there before the test; the test must leave exactly that."""
+    found = snapshot.settled(client)
+    yield found
+    assert snapshot.left(client, found) == []
+
+
+def put(
+    client: Client, *given: dict[str, Any], run: str = "run-0001", timeout: float = 180, **more: Any
+) -> dict[str, Any]:
+    return install.install(client, wanted.operators(given), run, timeout, Step(None), print, **more)
+
+
+def take_away(client: Client, run: str = "run-0001", **more: Any) -> dict[str, Any]:
+    return remove.remove(client, remove.Order(run, crds=True, timeout=120, **more), print)
+
+
+def installed(client: Client, package: str) -> dict[str, Any]:
+    return info.info(client, [package])[0]
+
+
+def test_two_operators_side_by_side_and_back(client: Client, before: set[snapshot.Entry]) -> None:
+    assert put(client, NFD, GPU, check=True)["changed"]
+    made = put(client, NFD, GPU)
+    assert [(one["csv"], one["phase"]) for one in made["operators"]] == [
+        ("nfd.4.17.0", "Succeeded"),
+        ("gpu-operator-certified.v25.3.0", "Succeeded"),
+    ]
+    assert not put(client, NFD, GPU)["changed"] and not put(client, NFD, GPU, check=True)["changed"]
+    # OLM has a plan for 4.18.0 by now; nobody asked for it.
+    assert installed(client, "nfd")["csv"] == "nfd.4.17.0"
+
+    put(client, {**NFD, "version": "4.18.0"})
+    assert installed(client, "nfd")["csv"] == "nfd.4.18.0"
+    assert remove.remove(client, remove.Order("run-0001"), print, check=True)["changed"]
+    gone = take_away(client)
+    assert gone["changed"] and gone["kept"] == []
+    assert not take_away(client)["changed"]
+
+
+def test_bad_input_is_refused_before_anything_is_made(client: Client, before: set[snapshot.Entry]) -> None:
+    for change, message in (
+        ({"package": "nfdd"}, r"has a package 'nfdd' \(did you mean 'nfd'\?\)"),
+        ({"channel": "stabel"}, r"no channel 'stabel' \(did you mean 'stable'\?\)"),
+        ({"version": "4.17.1"}, "has no version '4.17.1'"),
+        ({"catalog": "redhat-operator"}, r"no catalog 'redhat-operator' .*did you mean 'redhat-operators'"),
+        ({"watches": "all"}, "can't watch all namespaces"),
+    ):
+        with pytest.raises(InputError, match=message):
+            put(client, GPU, {**NFD, **change})
+
+
+def test_what_others_installed_is_used_refused_or_left_but_never_changed(client: Client) -> None:
+    colleague = {**NFD, "namespace": "colleague", "operand": None}
+    put(client, colleague, run="colleague")
+    theirs = snapshot.settled(client)
+    try:
+        found = put(client, {**NFD, "version": "", "operand": None})["operators"][0]
+        assert found["foreign"] and (found["namespace"], found["csv"]) == ("colleague", "nfd.4.17.0")
+        with pytest.raises(OwnershipError, match=r"has installed nfd.4.17.0, not nfd.4.18.0: left as it is"):
+            put(client, {**NFD, "version": "4.18.0"})
+        with pytest.raises(OwnershipError, match="OperatorGroup colleague/nfd-operator-group, not made by this run"):
+            put(client, {"package": "seatrial-unavailable", "namespace": "colleague", "watches": "all"})
+
+        put(client, {"package": "opendatahub-operator", "namespace": "openshift-operators"}, run="colleague")
+        with pytest.raises(OwnershipError, match="opendatahub-operator.v2.35.0 provides datascienceclusters"):
+            put(client, {"package": "rhods-operator", "namespace": "redhat-ods-operator"})
+        take_away(
+            client,
+            run="colleague",
+            packages=["opendatahub-operator"],
+            operands=[{"kind": "DSCInitialization", "name": "default-dsci"}],
+            namespaces=["opendatahub"],
+        )
+
+        kept = take_away(client, packages=["nfd"])
+        assert not kept["changed"] and kept["kept"] == ["Subscription colleague/nfd: this run did not make it"]
+        assert snapshot.left(client, theirs) == []
+    finally:
+        take_away(client, run="colleague")
+
+
+def test_an_operator_stays_while_somebody_else_uses_it(client: Client, before: set[snapshot.Entry]) -> None:
+    put(client, {**NFD, "operand": None})
+    kind = client.kind("nfd.openshift.io/v1", "NodeFeatureDiscovery")
+    theirs = {
+        "apiVersion": "nfd.openshift.io/v1",
+        "kind": "NodeFeatureDiscovery",
+        "metadata": {"name": "theirs", "namespace": "openshift-nfd"},
+        "spec": {},
+    }
+    client.create(theirs)
+    left = take_away(client)
+    assert not left["changed"] and "theirs would be left without its operator" in left["kept"][0]
+    client.delete(kind, "theirs", "openshift-nfd")
+    assert take_away(client)["kept"] == []
+
+
+def test_every_failure_ends_within_its_deadline_and_names_its_cause(
+    client: Client, before: set[snapshot.Entry], tmp_path: Path
+) -> None:
+    asked = [
+        {"package": "seatrial-unavailable", "namespace": "unavailable"},
+        {"package": "seatrial-unresolvable", "namespace": "unresolvable"},
+        {
+            "package": "nfd",
+            "namespace": "gone",
+            "catalog": "gone",
+            "catalog_namespace": "gone",
+            "catalog_address": "127.0.0.1:1",
+        },
+    ]
+    with pytest.raises(WaitTimeout) as failed:
+        install.install(client, wanted.operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
+    unavailable, unresolvable, gone = str(failed.value).splitlines()
+    assert "after 25 s it still waits for" in unavailable and "didn't match Pod's node affinity" in unavailable
+    assert "ResolutionFailed" in unresolvable and "group: nobody.seatrial.test" in unresolvable
+    assert "catalog gone" in gone and "127.0.0.1:1" in gone
+    assert list((tmp_path / "artifacts" / "unavailable").glob("seatrial-unavailable-*.log"))
+    assert "Unschedulable" in (tmp_path / "artifacts" / "unavailable" / "objects.yml").read_text()
+    take_away(client)
+
+
+def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
+    client: Client, before: set[snapshot.Entry]
+) -> None:
+    put(client, NFD)
+    kind = client.kind("nfd.openshift.io/v1", "NodeFeatureDiscovery")
+    path = kind.path("openshift-nfd", "nfd-instance")
+    client.request("PATCH", path, {"metadata": {"finalizers": ["example.com/hold"]}}, content_type=MERGE_PATCH)
+    with pytest.raises(WaitTimeout, match="nfd-instance .held by finalizer example.com/hold"):
+        remove.remove(client, remove.Order("run-0001", crds=True, timeout=3), print)
+    assert installed(client, "nfd")["phase"] == "Succeeded"  # its operator must still be there to remove it
+    gone = remove.remove(client, remove.Order("run-0001", crds=True, timeout=60, force_finalizers=True), print)
+    assert gone["finalizers"] == ["NodeFeatureDiscovery openshift-nfd/nfd-instance: example.com/hold"]
