@@ -198,8 +198,8 @@ EXAMPLES = r"""
 RETURN = r"""
 lease:
   description:
-    - The lease. Of several assignments the first stands at the top, all of them in RV(lease.parts).
-    - RV(lease.lost_hosts) are in our cloud too, yet another tenant has them. RV(lease.other_hosts) were put into our
+    - The lease. Of several assignments the first stands at the top, all of them in C(parts).
+    - C(lost_hosts) are in our cloud too, yet another tenant has them. C(other_hosts) were put into our
       cloud by somebody else.
   returned: with O(state=present), when there is one
   type: dict

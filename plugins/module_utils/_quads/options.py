@@ -71,15 +71,15 @@ def client(options: Mapping[str, Any], secret: bool = False, say: Callable[[str]
 def heeding_signals(one: Client) -> Iterator[None]:
     """End waits of a client at once on Ctrl-C or a kill: then Interrupted is raised, and what was taken given back.
 
-    A signal may be lost with the process that should have passed it on. So we also look whether the leader of our
-    process group, which Ansible's worker is, still lives.
+    A signal may be lost with the process that should have passed it on. So we also look whether our parent and the
+    leader of our process group, which Ansible's worker is, still live.
     """
-    leader = os.getpgrp()
+    leader, parent = os.getpgrp(), os.getppid()
     with noticed() as interrupt:
 
         def check() -> None:
             interrupt.check()
-            if not _lives(leader):
+            if os.getppid() != parent or not _lives(leader):
                 raise Interrupted("interrupted: whoever asked for this is gone")
 
         def sleep(seconds: float) -> None:
