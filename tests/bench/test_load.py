@@ -127,13 +127,13 @@ def test_lateness_and_sampling_of_real_jobs(bench: Bench, table: Table) -> None:
         late(done),
     )
     sampling, events = result["sampling"], result["events"]
-    each = sampling["cpu"] / events * 1e6
+    each = sampling["cpu_events"] / events * 1e6
     table.add(
-        "CPU per watch event in that run (whole sampler: Jobs, Pods, canary, files)",
+        "CPU per watch event in that run, of Jobs and Pods (network, parsing, stages, file)",
         "≤ 40 µs",
         f"{each:.0f} µs",
         each <= 40,
-        f"{events:,} events, {sampling['cpu']:.1f} s",
+        f"{events:,} events, {sampling['cpu_events']:.1f} s; the whole sampler with its canary {sampling['cpu']:.1f} s",
     )
     canary, lag = sampling["canary"], sampling["lag"]
     took = canary["took"]

@@ -39,6 +39,7 @@ class Follower(threading.Thread):
     ) -> None:
         super().__init__(name=f"watch {kind.kind}", daemon=True)
         self.kind = kind
+        self.cpu = 0.0  # processor time that following took, seconds; there when the thread has ended
         self._number = number
         self._client = client
         self._namespace = namespace
@@ -63,6 +64,8 @@ class Follower(threading.Thread):
         except Exception as error:
             if not self._over.is_set():
                 self._put(FAILED, time.monotonic(), error)
+        finally:
+            self.cpu = time.thread_time()
 
     def close(self) -> None:
         """End soon; what was received before is in the queue by then."""

@@ -141,7 +141,9 @@ class Observer:
         if event == "DELETED":
             self._forget(uid, index)
         else:
-            values = tuple(sys.intern(one) if type(one) is str else one for one in values)  # whole seconds: few differ
+            values = tuple(
+                sys.intern(one) if isinstance(one, str) else one for one in values
+            )  # whole seconds: few differ
             self._held[uid] = (values, sys.intern(record["namespace"]), record["name"], index)
         if known is None and self.family is not None and index is not None:
             self.family.add(uid, index)

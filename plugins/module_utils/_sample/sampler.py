@@ -79,6 +79,7 @@ class Sampler:
         self._rows: list[dict[str, Any]] = []  # to be written together
         self._finished = False
         self._began_cpu = time.process_time()
+        self._began_thread = time.thread_time()
 
     # Beginning
 
@@ -297,6 +298,8 @@ class Sampler:
                 self._canary.close(max(0.1, deadline - time.monotonic()))
                 lag = self._canary.lag()
             self._end = {"events": self.events, "cpu": round(time.process_time() - self._began_cpu, 6)}
+            reading = time.thread_time() - self._began_thread + sum(one.cpu for one in self._followers)
+            self._end["cpu_events"] = round(reading, 6)
             for name, value in (("lag", lag), ("canary", self._canary.cost() if self._canary is not None else {})):
                 if value:
                     self._end[name] = value

@@ -186,11 +186,11 @@ def _short_field(outer: str, inner: str, wanted: frozenset[Any] | None) -> Gette
 
     def truth(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
         holder = thing.get(outer)
-        return True if holder and type(holder) is dict and holder.get(inner) in wanted else None  # type: ignore[operator]
+        return True if isinstance(holder, dict) and holder.get(inner) in wanted else None  # type: ignore[operator]
 
     def time(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
         holder = thing.get(outer)
-        value = holder.get(inner) if type(holder) is dict else None
+        value = holder.get(inner) if isinstance(holder, dict) else None
         return value if isinstance(value, str) else bool(value) or None
 
     return time if wanted is None else truth

@@ -128,7 +128,8 @@ POINT: dict[str, dict[str, Any]] = {
             "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
             # lag: from the canary's answers to its events; canary: what it cost; cpu: of the sampler; seconds
             "end": record(
-                {"at": MOMENT, "reason": TEXT}, {"lag": FREE, "events": COUNT, "canary": FREE, "cpu": MOMENT}
+                {"at": MOMENT, "reason": TEXT},
+                {"lag": FREE, "events": COUNT, "canary": FREE, "cpu": MOMENT, "cpu_events": MOMENT},
             ),
         }
     ),
