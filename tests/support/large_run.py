@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "support")]
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from run_directory import EPOCH, RUN, STAGES, World, write_run  # found by the line above
 
 #: Arrivals a second in the mean, GPUs that there are, seconds of a training in the mean.
@@ -69,6 +70,9 @@ def lives(count: int) -> list[list[tuple[float, str, str]]]:
 def write(count: int, top: Path) -> Path:
     """Write a run of ``count`` workloads of one pod and one GPU each."""
     write_run(top, [(World(count=1, canary=0.0, training=False), {})])
+    clusters = _files.read_yaml(top / "cluster.yml")
+    clusters["clusters"]["sutest"].update(gpus=GPUS, nodes=GPUS // 8, gpu_products={})
+    _files.write_yaml(top / "cluster.yml", clusters, "cluster/1")
     folder = top / "points" / "000"
     plan = json.loads((folder / "plan.jsonl").read_text().splitlines()[0])
     plan["count"] = count

@@ -17,6 +17,7 @@ DOCUMENTS = {
     "points/*/point.yml": "point/1",
     "points/*/settings.yml": "settings/1",
     "points/*/kpis.json": "kpis/1",
+    "points/*/attribution.json": "attribution/1",
 }
 LINES = {
     "points/*/plan.jsonl": "plan/1",

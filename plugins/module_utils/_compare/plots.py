@@ -115,7 +115,7 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
     axis.set_ylim(len(drawn) + 0.5, -0.5)
     axis.margins(x=0.28)
     axis.grid(axis="y", visible=False)
-    axis.set_xlabel(f"difference of the mean time of a workload ({unit}); black: 95 %")
+    axis.set_xlabel(f"difference of the mean time ({unit}); black: 95 %", loc="right")
     title = canvas.titled("What makes up the difference", label)
     canvas.heading(figure, title)
     columns = ["stage", "writer", "before_s", "after_s", "difference_s", "low_s", "high_s"]

@@ -69,7 +69,7 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
     axis.set_ylim(len(parts) + 0.5, -0.5)
     axis.set_xlim(min(0.0, begin * 0.0), begin * 1.04 if begin > 0 else 1.0)
     axis.grid(axis="y", visible=False)
-    axis.set_xlabel(f"mean of {words.count(n, 'workload')} that ended, of {of:,} ({unit}); black: 95 %")
+    axis.set_xlabel(f"mean of the {n:,} of {of:,} that ended ({unit}); black: 95 %", loc="right")
     handles = [Patch(facecolor=f"{colour[one]}88", edgecolor=colour[one], label=words.writer(one)) for one in writers]
     if any(one["simulated"] for one in parts):
         handles.append(Patch(facecolor="white", edgecolor=canvas.GREY, hatch="///", label="SIMULATED"))

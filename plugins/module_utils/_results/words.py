@@ -40,7 +40,7 @@ def seconds(value: float) -> str:
     sign = "-" if value < 0 else ""
     if size == 0:
         return "0 s"
-    if size < 1e-3:
+    if size < 0.9995e-3:
         return f"{sign}{number(round(size * 1e6))} µs"
     if size < 0.9995:
         return f"{sign}{number(float(f'{size * 1e3:.3g}'))} ms"
