@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import info, install, remove, wanted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import cluster as data_science
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 OLM = "operators.coreos.com/v1alpha1"
@@ -181,3 +182,28 @@ def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
     assert installed(client, "nfd")["phase"] == "Succeeded"  # its operator must still be there to remove it
     gone = remove.remove(client, remove.Order("run-0001", crds=True, timeout=60, force_finalizers=True), print)
     assert gone["finalizers"] == ["NodeFeatureDiscovery openshift-nfd/nfd-instance: example.com/hold"]
+
+
+def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given_back(client: Client) -> None:
+    def ask(state: str, **more: Any) -> dict[str, Any]:
+        order = data_science.Order("run-0001", timeout=60, **more)
+        return data_science.bring(client, order, state, Step(None), print)
+
+    put(client, {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all"}, run="colleague")
+    theirs = data_science.Order("colleague", name="theirs", components=["dashboard"], timeout=90)
+    data_science.bring(client, theirs, "present", Step(None), print)
+    before = snapshot.settled(client)
+    try:
+        with pytest.raises(InputError, match=r"has no 'kserv' \(did you mean 'kserve'\?\)"):
+            ask("present", components=["kserv"])
+        assert not ask("present", components=["dashboard"])["changed"]
+        with pytest.raises(OwnershipError, match="theirs, which this run did not make, does not manage ray"):
+            ask("present", components=["ray"])
+        assert ask("present", components=["ray"], adopt=True)["components"] == ["dashboard", "ray"]
+        assert not ask("present", components=["ray"], adopt=True)["changed"]
+        given_back = ask("absent")
+        assert given_back["changed"] and len(given_back["kept"]) == 2
+        assert snapshot.left(client, before) == []
+    finally:
+        data_science.bring(client, theirs, "absent", Step(None), print)
+        take_away(client, run="colleague")

@@ -83,7 +83,9 @@ def _entry(kind: Kind, item: dict[str, Any]) -> Entry:
     meta = item["metadata"]
     # Where a role gathers the rules of others, what it gathers is theirs.
     parts = ("spec", "data", "aggregationRule" if item.get("aggregationRule") else "rules", "roleRef", "subjects")
-    content = {name: item[name] for name in parts if name in item}
+    # OLM adds kinds to its roles of an OperatorGroup, and does not take them off when their operator goes.
+    olms = kind.kind == "ClusterRole" and meta["name"].startswith("olm.og.")
+    content = {name: item[name] for name in parts if name in item and not olms}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     group = kind.api_version.rpartition("/")[0]
     return Entry(group, kind.kind, meta.get("namespace") or "", meta["name"], meta["uid"], digest)

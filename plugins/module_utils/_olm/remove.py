@@ -297,7 +297,7 @@ class Removal:
 
     def _own_spaces(self, parts: Sequence[Part]) -> list[dict[str, Any]]:
         """Our namespaces that served these operators; without named packages all that were made for operators."""
-        names = {part.namespace for part in parts}
+        names = {*self.order.namespaces, *(part.namespace for part in parts)}
         names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
         names |= {at(part.subscription, "spec.sourceNamespace", "") for part in parts}
         return [

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1ALPHA1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import PART, V1ALPHA1, ours
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, pods
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, label, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import components
@@ -30,6 +30,9 @@ PACKAGES = ("rhods-operator", "opendatahub-operator")
 
 #: The label that the operator puts on the deployments of a component.
 PART_OF = "platform.opendatahub.io/part-of"
+
+#: The label that the operator puts on namespaces that it makes.
+GENERATED = "opendatahub.io/generated-namespace"
 
 _LOOK, _TELL = 2.0, 10.0
 
@@ -173,6 +176,7 @@ class DataScience:
     def absent(self, check: bool) -> list[str]:
         """Remove what is this run's; take back what it added to somebody else's. Return what stays and why."""
         kept, going = [], []
+        self._claim_namespaces(check)
         for kind in ("DataScienceCluster", "DSCInitialization"):
             for found in self.view.all(kind):
                 if self._mine(found):
@@ -188,6 +192,14 @@ class DataScience:
             if not check:
                 delete_all(self.client, [one], self.deadline, Gone(), self.say)
         return kept
+
+    def _claim_namespaces(self, check: bool) -> None:
+        """Label the namespaces that the operator made for us, so that they go when the operator does."""
+        self.view.follow("v1", "Namespace")
+        for one in self.view.all("Namespace"):
+            if label(one, GENERATED) == "true" and not label(one, RUN_LABEL) and self._mine(one):
+                labels = {RUN_LABEL: self.order.run_id, PART: "operators"}
+                self._patch(one, {"metadata": {"labels": labels}}, "claimed", check)
 
     # Writing
 

@@ -133,3 +133,11 @@ def test_metadata_is_read_from_what_the_server_sends() -> None:
     )
     assert found == plan.Found(JOB, "ns", "a", "u", ("o",), ("f",), True)
     assert plan.text({}) == "nothing" and plan.text(plan.counts([found, one()])) == "1 PyTorchJob, 1 Pod"
+
+
+@pytest.mark.parametrize("manager", ["olm", "catalog", "manager", "seatrial-player", "gpu-operator"])
+def test_what_olm_and_operators_wrote_is_nobody_elses(manager: str) -> None:
+    copied = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}]}}
+    assert not plan.foreign("ClusterServiceVersion", copied, "run-0001")
+    by_hand = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}, {"manager": "kubectl-edit"}]}}
+    assert plan.foreign("ClusterServiceVersion", by_hand, "run-0001")
