@@ -51,7 +51,7 @@ EXAMPLES = r"""
 - name: Resolve the settings
   perfscale.seatrial.settings:
     project: fine_tuning
-    phases: [settings, cluster, prepare, test, report, cleanup, release]
+    phases: [settings, lease, cluster, prepare, test, report, cleanup, release, export]
   register: opened
 
 - name: Load the settings
