@@ -28,7 +28,9 @@ class Apart:
         """Take note of an own create: the second that the server states for it."""
         if isinstance(stated, str):
             second = _seconds(stated)
-            self._low, self._high = max(self._low, second - answered), min(self._high, second + 1 - sent)
+            # Two microseconds for times that are written down in whole ones.
+            self._low = max(self._low, second - answered - 2e-6)
+            self._high = min(self._high, second + 1 - sent + 2e-6)
 
     def keep(self, reach: Reach, row: int, earliest: float, latest: float, stated: Any) -> None:
         """Keep a stage for settle(). ``stated``: the time that the API server gave it, None if it is another's."""

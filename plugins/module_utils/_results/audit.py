@@ -22,6 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results import
 
 #: (resource, namespace, name)
 Key = tuple[str, str, str]
+#: Both clocks' times are written down in whole microseconds.
+_SLACK = 2e-6
 _VERBS = frozenset(("create", "update", "patch", "delete"))
 
 
@@ -85,7 +87,7 @@ def offset(log: Log, sent: Iterable[tuple[Key, float, float]]) -> tuple[float, f
     for key, before, after in sent:
         received = log.creates.get(key)
         if received is not None:
-            low, high = max(low, received - after), min(high, received - before)
+            low, high = max(low, received - after - _SLACK), min(high, received - before + _SLACK)
     return (low, high) if -inf < low <= high < inf else None
 
 
