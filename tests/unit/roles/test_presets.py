@@ -14,13 +14,18 @@ from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue, effective, gather
 
 ROOT = Path(__file__).parents[3]
-init_plugin_loader()  # defaults look up the environment
 LOADER = DataLoader()
 VARIABLES: dict[str, Any] = {}
 for file in sorted((ROOT / "group_vars" / "all").glob("*.yml")):
     VARIABLES.update(LOADER.load_from_file(str(file), trusted_as_template=True) or {})
 PROJECTS = [name.removesuffix("_presets") for name in VARIABLES if name.endswith("_presets")]
 OWN = [(project, name) for project in PROJECTS for name in VARIABLES[f"{project}_presets"] or {}]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lookups() -> None:
+    """Let defaults look up the environment. Not while tests are collected: from then on Ansible's loader imports us."""
+    init_plugin_loader()
 
 
 @pytest.mark.parametrize(("project", "name"), OWN, ids=lambda value: value)
