@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._caller import ended_with_caller
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -20,10 +22,14 @@ PROGRESS_OPTIONS: dict[str, Any] = {"progress_file": {"type": "path"}}
 
 
 def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
-    """Call ``work`` with the module's step and exit with what it returns, or fail with its error's text."""
+    """Call ``work`` with the module's step and exit with what it returns, or fail with its error's text.
+
+    What is followed takes long: it ends with whoever called it.
+    """
     step = Step(module.params.get("step_dir"))
     try:
-        result = work(step)
+        with ended_with_caller() if module.params.get("progress_file") else nullcontext():
+            result = work(step)
     except SeatrialError as error:
         step.log(f"failed: {error}")
         module.fail_json(msg=str(error), error=type(error).__name__, **getattr(error, "facts", {}))

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.interrupt import Interrupted, noticed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.interrupt import noticed
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Account, Client, Timing, base_url
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import sender
 
@@ -69,35 +68,12 @@ def client(options: Mapping[str, Any], secret: bool = False, say: Callable[[str]
 
 @contextmanager
 def heeding_signals(one: Client) -> Iterator[None]:
-    """End waits of a client at once on Ctrl-C or a kill: then Interrupted is raised, and what was taken given back.
-
-    A signal may be lost with the process that should have passed it on. So we also look whether our parent and the
-    leader of our process group, which Ansible's worker is, still live.
-    """
-    leader, parent = os.getpgrp(), os.getppid()
+    """End waits of a client at once on Ctrl-C or a kill: then Interrupted is raised, and what was taken given back."""
     with noticed() as interrupt:
 
-        def check() -> None:
-            interrupt.check()
-            if os.getppid() != parent or not _lives(leader):
-                raise Interrupted("interrupted: whoever asked for this is gone")
-
         def sleep(seconds: float) -> None:
-            until = time.monotonic() + seconds
-            check()
-            while (left := until - time.monotonic()) > 0:
-                interrupt.event.wait(min(left, 1.0))
-                check()
+            interrupt.event.wait(max(0.0, seconds))
+            interrupt.check()
 
-        one.heed(Timing(time.monotonic, time.time, sleep), check)
+        one.heed(Timing(time.monotonic, time.time, sleep), interrupt.check)
         yield
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
