@@ -120,7 +120,7 @@ def server_of(given: dict[str, Any]) -> prometheus.Server:
     authority = ""
     if given["ca_file"]:
         try:
-            authority = Path(given["ca_file"]).expanduser().read_text(encoding="ascii")
+            authority = Path(given["ca_file"]).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"ca_file {given['ca_file']} can't be read: {error}") from error
     if given["url"]:

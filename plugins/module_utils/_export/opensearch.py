@@ -162,7 +162,8 @@ class Index:
             pair = base64.b64encode(f"{self.server.user}:{self.server.password}".encode()).decode()
             request.add_header("Authorization", f"Basic {pair}")
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
+            opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=self._context))
+            with opener.open(request, timeout=TIMEOUT) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             told = error.read(2000).decode("utf-8", "replace")

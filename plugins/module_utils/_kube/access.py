@@ -93,5 +93,6 @@ class Access:
         )
 
     def _read(self) -> bool:
-        assert self.reader is not None
+        if self.reader is None:
+            raise AssertionError("only what has a reader is read")
         return self.take(self.reader())

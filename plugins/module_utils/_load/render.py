@@ -193,7 +193,8 @@ class _Renderer:
                 )
             for document, one in zip(made, row, strict=True):
                 self._same(document, one, index)
-                assert document.bodies is not None
+                if document.bodies is None:
+                    raise AssertionError("what is rendered one by one keeps its bodies")
                 document.bodies.append(_json(one))
         for document in made:
             if document.bodies is not None:

@@ -108,7 +108,8 @@ class Prometheus:
         if self.server.token:
             request.add_header("Authorization", f"Bearer {self.server.token}")
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
+            opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=self._context))
+            with opener.open(request, timeout=TIMEOUT) as answer:
                 return dict(json.loads(answer.read()))
         except urllib.error.HTTPError as error:
             told = error.read(2000).decode("utf-8", "replace")

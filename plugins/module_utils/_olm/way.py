@@ -166,7 +166,8 @@ class Way:
         return ""
 
     def _subscription(self) -> dict[str, Any]:
-        assert self.there is not None
+        if self.there is None:
+            raise AssertionError("there is no Subscription yet")
         meta = self.there.subscription["metadata"]
         found = self.view.get("Subscription", meta["namespace"], meta["name"])
         if found is None:
@@ -256,7 +257,8 @@ class Way:
         if asked is None:
             return ""
         csv = self.csv()
-        assert csv is not None
+        if csv is None:
+            raise AssertionError("an operand is made after its operator")
         wanted = operand_of(self.one, csv, self.namespace, self.run_id)
         try:
             self.view.follow(wanted["apiVersion"], wanted["kind"])
@@ -364,7 +366,8 @@ class Way:
 def operand_of(one: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
     """Return the custom resource to make. A namespaced example goes where the operator is. Raises InputError."""
     asked = one.operand
-    assert asked is not None
+    if asked is None:
+        raise AssertionError("no operand was asked for")
     base = appended(merged(asked.manifest or example(csv, asked.kind), asked.patch), asked.append)
     meta = dict(base.get("metadata") or {})
     if asked.name:

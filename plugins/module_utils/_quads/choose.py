@@ -33,7 +33,7 @@ def check_filter(key: str, value: Any) -> tuple[str, str]:
 
     A model is stored in upper case; only ``true`` is true, ``1`` is not; ``__in`` takes a comma-separated list.
     """
-    name, _, operator = key.rpartition("__")
+    name, _dot, operator = key.rpartition("__")
     if not name or operator not in OPERATORS:
         name, operator = key, ""
         if "__" in key:

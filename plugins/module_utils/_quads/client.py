@@ -56,7 +56,7 @@ class Account:
     @property
     def owner(self) -> str:
         """The owner of assignments that this user makes: the part before the @."""
-        return self.username.split("@")[0]
+        return self.username.split("@", maxsplit=1)[0]
 
 
 def base_url(api_url: str) -> str:

@@ -73,6 +73,7 @@ class Clouds:
         return [one for one in self.client.assignments(("cloud", cloud), ("active", "true")) if one.active]
 
     def _ask(self, part: int) -> Assignment:
+        trouble: refusals.Refused | None = None
         for attempt in range(TRIES):
             at = self.client.server_now()
             mark = Tag(self.order.lease_id, part, len(self.order.sizes), at)

@@ -96,8 +96,8 @@ def _fits(rule: Rule, host: str, machine: Mapping[str, Any]) -> bool:
 
 
 def _meets(machine: Mapping[str, Any], key: str, wanted: str) -> bool:
-    field, _, operator = key.partition("__")
-    parent, _, child = field.partition(".")
+    field, _dot, operator = key.partition("__")
+    parent, _dot, child = field.partition(".")
     if not child:
         value = machine.get(field)
         return _compare(value.get("name") if isinstance(value, Mapping) else value, operator, wanted)

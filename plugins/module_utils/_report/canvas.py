@@ -10,6 +10,7 @@ first plot is drawn, not with this file.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +128,7 @@ def write(drawing: Any, path: Path) -> Plot:
 
 def _cell(value: Any) -> Any:
     """Six digits after the point say microseconds; what isn't known is empty."""
-    if value is None or value != value:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 

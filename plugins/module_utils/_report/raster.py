@@ -76,7 +76,13 @@ def raster(data: Data, label: str) -> Drawing | None:
     shared = per if lines < data.of else ""
     told = ", ".join(f"{data.table.outcome.count(name):,} {name}" for name in bad) or "all succeeded"
     alt = f"{title}, one line a workload, coloured by the last stage that it had reached.{shared}"
-    columns = ["first_index", "last_index", "workloads", *(f"{name}_median_s" for name, _ in states), "worst_outcome"]
+    columns = [
+        "first_index",
+        "last_index",
+        "workloads",
+        *(f"{name}_median_s" for name, _colour in states),
+        "worst_outcome",
+    ]
     return Drawing(figure, title, f"{alt} Ends: {told}.", columns, _rows(data, states, line_of, lines))
 
 

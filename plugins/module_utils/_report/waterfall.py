@@ -80,9 +80,9 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
     return Drawing(figure, title, f"{title}: mean time of a workload by stage. {' '.join(texts)}", columns, rows)
 
 
-def _label(axis: Any, place: int, bar: tuple[float, float], whole: float, text: str) -> None:
+def _label(axis: Any, place: int, ends: tuple[float, float], whole: float, text: str) -> None:
     """Write beside a bar, where there is room: behind it, before it, or inside."""
-    begin, edge = bar
+    begin, edge = ends
     if edge < 0.72 * whole:
         axis.text(edge, place, f"  {text}", va="center", fontsize=9.5, ha="left")
     elif begin > 0.3 * whole:

@@ -174,7 +174,8 @@ def _downloaded(url: str, scratch: Path, authority: str) -> Path:
     target = scratch / name
     try:
         context = ssl.create_default_context(cafile=authority or None)
-        with urllib.request.urlopen(url, timeout=TIMEOUT, context=context) as answer, open(target, "wb") as stream:
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+        with opener.open(url, timeout=TIMEOUT) as answer, open(target, "wb") as stream:
             shutil.copyfileobj(answer, stream)
     except urllib.error.HTTPError as error:
         raise AccessError(f"source {url}: the server answered {error.code} {error.reason}") from error

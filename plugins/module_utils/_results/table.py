@@ -135,10 +135,10 @@ def write_csv(table: Table, path: Path) -> None:
                 if told is None and before is not None:
                     if missing not in formats:
                         formats[missing] = ",".join("" if one else "%.6f" for one in missing)
-                    known = tuple([value for value in values if value == value])
+                    known = tuple([value for value in values if not isnan(value)])
                     stream.write(f"{before}{formats[missing] % known},\n")
                     continue
-                moments = ["" if value != value else f"{value:.6f}" for value in values]
+                moments = ["" if isnan(value) else f"{value:.6f}" for value in values]
                 out.writerow([*_cells(table, row, epoch), *moments, "; ".join(told or ())])
         os.replace(temporary, path)
     except BaseException:

@@ -234,7 +234,8 @@ class Sampler:
         do so by chance only; an operator may keep kinds apart (--etcd-servers-overrides), and their resourceVersions
         tell nothing about ours.
         """
-        assert self._canary is not None
+        if self._canary is None:
+            raise AssertionError("without a canary there is nothing to compare with")
         for number, (listed, held) in list(self._stores.items()):
             if listed < sent:
                 del self._stores[number]
