@@ -11,6 +11,7 @@ the settings by this formula, so that a matrix gives a plausible picture:
 - One accelerator takes ``run_seconds``; the pods of a job are played for run_seconds / speedup(n).
 - The work is fixed: run_seconds x 8 samples (x 0.5 without GPUs), each of max_seq_length tokens.
 - 90 % of the played time is training, the rest start-up; the loss falls with the number of steps as 2 / steps^0.1.
+- A GPU holds 16 GB of model, and 2 MB for each token of a batch at the peak.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 SERIAL_SHARE = 0.03
 SAMPLES_PER_SECOND = {True: 8.0, False: 0.5}  # of one accelerator; with and without GPUs
 TRAINING_SHARE = 0.9
+MODEL_BYTES = 16e9  # of each job's first GPU: weights, gradients, optimizer
+BYTES_PER_TOKEN = 2e6  # of a batch
 
 FIRST_LINE = (
     "PLAYED: this log was written by perfscale.seatrial for a simulated cluster. "
@@ -60,15 +63,22 @@ def play(run_seconds: float, pods: int, gpus: int, hyper_parameters: Mapping[str
         hyper_parameters, "gradient_accumulation_steps"
     )
     steps = max(samples / (batch * accelerators), 1.0)
+    length = _positive(hyper_parameters, "max_seq_length", 512)
+    memory = {}
+    if gpus > 0:
+        memory["train_mem_gpu_alloc_delta"] = MODEL_BYTES
+        tokens = _positive(hyper_parameters, "per_device_train_batch_size") * length
+        memory["train_mem_gpu_peaked_delta"] = tokens * BYTES_PER_TOKEN
     return Played(
         round(lasts, 3),
         {
             "train_runtime": round(runtime, 4),
             "train_samples_per_second": round(samples / runtime, 3),
             "train_steps_per_second": round(steps / runtime, 3),
-            "train_tokens_per_second": round(samples * _positive(hyper_parameters, "max_seq_length", 512) / runtime, 1),
+            "train_tokens_per_second": round(samples * length / runtime, 1),
             "train_loss": round(2.0 / steps**0.1, 4),
             "epoch": float(_positive(hyper_parameters, "num_train_epochs")),
+            **memory,
         },
     )
 

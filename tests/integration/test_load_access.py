@@ -110,7 +110,8 @@ def test_a_plugins_certificate_that_runs_out_is_replaced_for_new_connections(wor
         data = user.get(f"{key}-data")
         return base64.b64decode(data).decode() if data else Path(user[key]).read_text(encoding="ascii")
 
-    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 11))
+    # So near its end that each new connection asks the plugin anew.
+    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 5))
     status = {
         "clientCertificateData": text("client-certificate"),
         "clientKeyData": text("client-key"),
