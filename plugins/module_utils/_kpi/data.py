@@ -54,13 +54,14 @@ class Extras:
     """What was measured of a point besides its timeline.
 
     training: rows of training.jsonl. errors: attempts that failed, by reason. metrics: name -> series, as written by
-    role metrics. document: made only when a JMESPath asks for it.
+    role metrics. steps: (workloads a second, seconds) of a load that came in steps.
     """
 
     training: Sequence[Mapping[str, Any]] = ()
     errors: Mapping[str, int] = field(default_factory=dict)
     attempts: int = 0
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    steps: Sequence[tuple[float, float]] = ()
 
 
 class Data:

@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data impor
     missing,
     probability,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import knee
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.other import (
     errors,
     gpu_hours_per_million_tokens,
@@ -285,5 +286,6 @@ FUNCTIONS: dict[str, Callable[..., Figure]] = {
         training,
         gpu_hours_per_million_tokens,
         metric,
+        knee,
     )
 }

@@ -26,7 +26,8 @@ def read(run: Run, point: Point, warnings: list[str]) -> Data:
     table = tables.read(point.folder / "timeline.jsonl")
     chosen = set(table.index) if "selection" in table.header else None
     errors, attempts = _errors(point, warnings, chosen)
-    extras = Extras(_training(point, warnings, chosen), errors, attempts, metrics(run, point, warnings))
+    training = _training(point, warnings, chosen)
+    extras = Extras(training, errors, attempts, metrics(run, point, warnings), _steps(point))
     return Data(table, extras)
 
 
@@ -53,6 +54,13 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
+
+
+def _steps(point: Point) -> list[tuple[float, float]]:
+    """Return (workloads a second, seconds) of each step that the plan says; nothing of other loads."""
+    header = next(point_files.lines(point.folder / "plan.jsonl", []), {})
+    arrival = header.get("arrival") or {}
+    return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
 
 
 def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:
