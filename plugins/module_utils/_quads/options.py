@@ -12,8 +12,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.interrupt import noticed
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Account, Client, Timing, base_url
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.session import Account, Timing, base_url
 
 #: Options of the doc fragment _quads.
 OPTIONS: dict[str, Any] = {
