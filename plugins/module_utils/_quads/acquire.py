@@ -190,6 +190,8 @@ class Acquisition:
         if self.in_use or not self.order.rollback:
             facts.update(held=bool(self.parts), in_use=self.in_use)
             return
+        if not self.parts and not self.memo.remembers:
+            return  # nothing was asked for
         self.client.undisturbed()
         try:
             release(self.client, self.order.lease_id, self.memo, self.order.settle, self.say)

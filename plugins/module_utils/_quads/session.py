@@ -204,6 +204,7 @@ class Session:
         """
 
         def exchange(one: Call) -> Reply:
+            self._check()  # what was interrupted before it was sent is not noted as sent
             before()
             return self._exchange(one)
 

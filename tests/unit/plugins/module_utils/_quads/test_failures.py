@@ -6,6 +6,8 @@ import json
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import refusals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
 from quads_simulator import lab as labs
 from quads_simulator.virtual import RIVAL, Fault, Wire, client
 
@@ -150,6 +152,33 @@ def test_too_few_hosts_are_none_at_all(lab):
         lab.acquire(count=3)
     assert lab.asked("/assignments/self") == []
     assert len(lab.acquire(count=3, min_count=2).lease.hosts) == 2
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"filters": {"model": "R999"}}, {"hosts": ["s99-h01"]}, {"count": 99, "split": True}]
+)
+def test_what_cannot_be_had_is_refused_at_once(lab, wanted):
+    before = lab.simulator.clock.now()
+    with pytest.raises(refusals.NotEnoughHosts):
+        lab.acquire(**wanted)
+    assert lab.simulator.clock.now() - before < 5  # nothing was asked for, so nothing may come yet
+
+
+def test_one_who_is_interrupted_before_the_first_request_has_nothing_to_wait_for(lab):
+    class Interrupted(Exception):
+        pass
+
+    def check():
+        if lab.asked("/login"):
+            raise Interrupted
+
+    one = lab.client()
+    one.heed(one.timing, check)
+    before = lab.simulator.clock.now()
+    with pytest.raises(Interrupted):
+        Acquisition(one, Order.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
+    assert lab.simulator.clock.now() - before < 5
+    assert lab.memo.pending is None
 
 
 def test_a_cloud_that_fills_up_meanwhile_is_given_back(new_lab):

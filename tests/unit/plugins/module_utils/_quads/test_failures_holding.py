@@ -75,7 +75,7 @@ def test_a_cloud_that_is_taken_back_to_unvalidated_is_waited_for(new_lab):
     class Told(list):
         def append(self, line):
             super().append(line)
-            if ": validated after" in line:  # a host joins, and the server validates anew
+            if "validated after" in line:  # a host joins, and the server validates anew
                 lab.wire._stranger(lab.wire.calls[0], 3)
                 lab.simulator.clock.advance(400)
                 lab.simulator.handle(_get("/api/v3/version"))
