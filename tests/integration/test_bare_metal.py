@@ -1,6 +1,6 @@
 """The whole chain on made-up machines: lease, inventory, installation through BMCs, a measurement, everything back.
 
-The QUADS server is a simulator, the BMCs are emulated, the installer is a stand-in (tests/support): what it hands out is
+The QUADS server is a simulator, the BMCs are emulated, the installer is a stand-in (tests/support) that hands out
 a rehearsal cluster. No hardware was ever touched by these tests.
 """
 
