@@ -29,7 +29,7 @@ PHASE = record(
 CLUSTER = record(
     {
         "provider": TEXT,
-        "state": {"enum": ["acquiring", "acquired", "released"]},
+        "state": {"enum": ["acquiring", "acquired", "failed", "released"]},
         "owned": TRUTH,
         "simulated": TRUTH,
         # Which writers of stages are played on this cluster, such as ["node"]; empty on a real one.
@@ -48,7 +48,18 @@ CLUSTER = record(
         "gpu_products": {"type": "object", "additionalProperties": COUNT},
         "kind": TEXT_OR_NULL,
         "owner": TEXT_OR_NULL,
+        "purpose": TEXT,
+        "taken": STAMP,
         "expires": STAMP_OR_NULL,
+        # The settings it is made from, secrets left out, and whatever else its provider needs to give it back, from
+        # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
+        "provider_data": FREE,
+        # Folder of the installer: configuration, log, metadata.
+        "install_dir": TEXT,
+        "console": TEXT,
+        # Why it could not be had, in a line, and the folder of what was gathered.
+        "failure": TEXT_OR_NULL,
+        "bundle": TEXT_OR_NULL,
         "data_dir": TEXT,
         "played_logs": TEXT,
         "audit_log": TEXT,
