@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 from playbook import PROGRAM, ROOT, Done, environment
 
 RUN_ID = "c-cluster"
@@ -89,7 +92,7 @@ def test_each_host_of_an_inventory_may_have_its_own_cluster(lab: Lab, rehearsal:
             "driver": {**common, "cluster_kubeconfig": str(second)},
         }
     )
-    done = lab.run("acquire")
+    done = lab.run("acquire,release")
     assert done.code == 0, done.output
     assert lab.clusters["sutest"]["kubeconfig"] == str(rehearsal.kubeconfig)
     assert lab.clusters["driver"]["kubeconfig"] == str(second)
@@ -163,3 +166,36 @@ def test_a_kept_cluster_stays_until_its_release_is_asked_for(lab: Lab) -> None:
     done = lab.run("release", *words, "--tags", "release")
     assert done.code == 0 and lab.clusters["sutest"]["state"] == "released", done.output
     assert not Path(record["data_dir"]).exists()
+
+
+def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_is(lab: Lab, rehearsal: Any) -> None:
+    another = turn.Wish.of(
+        {
+            "kubeconfig": rehearsal.kubeconfig,
+            "context": "",
+            "namespace": "default",
+            "lock_file": str(lab.folder / "lock-another.json"),
+            "run_id": "c-another",
+            "owner": "ann",
+            "purpose": "scale, preset huge",
+            "duration": 30,
+            "timeout": 30.0,
+            "caller_pid": os.getpid(),
+        },
+        0,
+    )
+    turn.take(another, Step(None), lambda _text: None)
+    try:
+        done = lab.run("acquire", *existing(rehearsal.kubeconfig), "-e", "cluster_lock_timeout=1")
+        assert done.code == 2, done.output
+        assert "lock: place 1 of 1 in the queue for 127.0.0.1:" in done.flat()
+        assert "run c-another (ann) holds it for scale, preset huge since" in done.flat()
+        assert "was not ours within 1 s (cluster_lock_timeout)" in done.flat()
+    finally:
+        turn.give(another)
+    done = lab.run("acquire,release", *existing(rehearsal.kubeconfig))
+    assert done.code == 0, done.output
+    assert f"lock: run {RUN_ID} holds the lock on 127.0.0.1:" in done.flat()
+    assert _files.read_json(lab.run_dir / "lock-sutest.json")["state"] == "released"
+    told = turn.tell(rehearsal.kubeconfig, "", "default")
+    assert (told["holder"], told["waiting"]) == (None, [])

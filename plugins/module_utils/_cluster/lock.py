@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.lease import Conflict, Entry, Store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
@@ -33,12 +34,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 BELIEVE = 2 / 3
 #: Part of the duration after which holders and waiters renew.
 RENEW = 1 / 4
-
-
-def boot_clock() -> float:
-    """Seconds since this machine was booted, time asleep included where the system can say."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Lost(SeatrialError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_clock, boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lease, lock, lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.lease import Conflict, Entry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
@@ -308,7 +308,7 @@ def record(**more: Any) -> dict[str, Any]:
         "since": stamp,
         "renewed": stamp,
         "until": stamp,
-        "deadline": lock.boot_clock() + 60,
+        "deadline": boot_clock() + 60,
         "boot": boot_id(),
         "keeper": process,
         "caller": process,
@@ -322,7 +322,7 @@ def test_a_lock_counts_as_lost_when_its_keeper_said_so_or_stopped_renewing(tmp_p
     assert lock_file.lost(tmp_path) == ""
     lock_file.write(path, record())
     assert lock_file.lost(tmp_path) == ""
-    lock_file.write(path, record(deadline=lock.boot_clock() - 1))
+    lock_file.write(path, record(deadline=boot_clock() - 1))
     assert "was not renewed since 2026-11-21T10:00:00Z" in lock_file.lost(tmp_path)
     lock_file.write(path, record(state="released", lost="run t1121-others holds it"))
     assert "run t1121-others holds it" in lock_file.lost(tmp_path)
