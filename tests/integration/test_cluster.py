@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import marks, turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 from playbook import PROGRAM, ROOT, Done, environment
 
@@ -62,6 +64,10 @@ class Lab:
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def existing(kubeconfig: Any) -> tuple[str, ...]:
@@ -154,16 +160,28 @@ def test_a_crash_while_acquiring_is_made_good_by_release_and_somebody_elses_inst
     assert not list((lab.folder / "data").glob("[!.]*"))
 
 
-def test_a_kept_cluster_stays_until_its_release_is_asked_for(lab: Lab) -> None:
-    words = ["-e", f"rehearsal_data_dir={lab.folder}/data", "-e", "cluster_keep=true"]
+def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) -> None:
+    words = ["-e", f"rehearsal_data_dir={lab.folder}/data", "-e", "cluster_owner=ann", "-e", "cluster_lifetime=2h"]
+    keep = ["-e", "cluster_keep=true"]
     up = ["-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=0"]
-    done = lab.run("acquire,release", *words, *up)
+    done = lab.run("acquire,release", *words, *keep, *up)
     assert done.code == 0, done.output
     record = lab.clusters["sutest"]
-    assert record["state"] == "acquired" and Path(record["data_dir"]).is_dir()
+    assert record["state"] == "acquired" and record["kept"] is True and Path(record["data_dir"]).is_dir()
     assert f"export KUBECONFIG={record['kubeconfig']}" in done.flat()
+    assert "owned by ann, for performance test, until" in done.flat()
+    assert "-e cluster_keep=false" in done.flat()
+    hours = (moment(record["expires"]) - moment(record["taken"])) / 3600
+    assert hours == 2.0, "the cluster's end stands in its record"
+    with Client.from_kubeconfig(record["kubeconfig"]) as client:
+        said = marks.read(client)
+    told = {key: record[key] for key in ("owner", "purpose", "taken", "expires")}
+    assert said == {"run": RUN_ID, **told}, "the cluster itself says it too"
     lab.play.write_text(PLAY.replace("  tasks:", "  tags: [release]\n  tasks:"), encoding="utf-8")
-    done = lab.run("release", *words, "--tags", "release")
+    done = lab.run("release", *words, *keep, "--tags", "release")
+    assert done.code == 2 and "it is kept (cluster_keep) until" in done.flat(), done.output
+    assert lab.clusters["sutest"]["state"] == "acquired" and Path(record["data_dir"]).is_dir()
+    done = lab.run("release", *words, "-e", "cluster_keep=false", "--tags", "release")
     assert done.code == 0 and lab.clusters["sutest"]["state"] == "released", done.output
     assert not Path(record["data_dir"]).exists()
 

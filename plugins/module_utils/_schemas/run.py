@@ -51,6 +51,8 @@ CLUSTER = record(
         "purpose": TEXT,
         "taken": STAMP,
         "expires": STAMP_OR_NULL,
+        # Left up on purpose (cluster_keep): the release refuses until cluster_keep=false is given.
+        "kept": TRUTH,
         # The settings it is made from, secrets left out, and whatever else its provider needs to give it back, from
         # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
         "provider_data": FREE,
