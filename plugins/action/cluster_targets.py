@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.times im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step, stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.coerce import coerce
 
 #: The instance that playbooks/rehearsal.yml keeps up, which a run uses only when it is asked for by name.
 TOOLS_INSTANCE = "default"
@@ -42,9 +43,9 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything first, so that nothing is taken when the second of two clusters can't be right."""
         run_dir = arguments["run_dir"]
-        self.secret = set(catalogue.load(ROOT).secrets)
-        names = [name for name in task_vars if targets.of_clusters(name) and name not in self.secret]
-        settings = {name: _files.plain(self._templar.template(task_vars[name])) for name in names}
+        self.known = catalogue.load(ROOT)
+        names = [name for name in task_vars if self._counts(name)]
+        settings = {name: self._typed(name, self._templar.template(task_vars[name])) for name in names}
         settings.setdefault("cluster_provider", "rehearsal")
         if settings.get("rehearsal_name") == TOOLS_INSTANCE and "rehearsal_name" not in load_extra_vars(self._loader):
             settings.pop("rehearsal_name")
@@ -112,8 +113,21 @@ class ActionModule(SeatrialAction):
         for host in targets.HOSTS:
             if host in hostvars:
                 chosen = targets.own_choice(hostvars.raw_get(host), everyone)
-                own[host] = {name: _files.plain(hostvars[host][name]) for name in chosen if name not in self.secret}
+                own[host] = {
+                    name: self._typed(name, hostvars[host][name], host) for name in chosen if self._counts(name)
+                }
         return own
+
+    def _counts(self, name: str) -> bool:
+        """Tell whether a variable is a setting of a cluster that may be written down."""
+        return targets.of_clusters(name) and name in self.known.settings and not self.known.settings[name].secret
+
+    def _typed(self, name: str, value: Any, where: str = "cluster") -> Any:
+        """Return a setting in its declared type: what -e gives is text."""
+        plain = _files.plain(value)
+        if name == "cluster_provider" or plain in (None, ""):
+            return plain  # an unknown one is told with those that there are
+        return coerce(self.known.settings[name], plain, where)
 
     def _everyone(self, run_dir: str) -> Mapping[str, Any]:
         """Return the raw values that the inventory gives to localhost too, from the run's request."""

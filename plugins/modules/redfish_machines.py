@@ -57,13 +57,27 @@ options:
         type: str
         required: true
       password:
-        description: The user's password.
+        description: The user's password, where O(passwords) and O(password) do not have it.
         type: str
-        required: true
+        default: ''
       system:
         description: Id of its System where the BMC has several.
         type: str
         default: ''
+      role:
+        description: Not used; so that machines can be passed as M(perfscale.seatrial.openshift_config) returns them.
+        type: str
+      ip:
+        description: Not used, as O(machines[].role).
+        type: str
+  passwords:
+    description: Name of a machine to password.
+    type: dict
+    default: {}
+  password:
+    description: Password of those that have none of their own.
+    type: str
+    default: ''
   image:
     description: Address of the image, which the BMCs fetch. V(booted) needs it.
     type: str
@@ -120,6 +134,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import fleet
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.machine import Bmc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -136,9 +151,22 @@ MACHINE = {
     "name": {"type": "str", "required": True},
     "address": {"type": "str", "required": True},
     "user": {"type": "str", "required": True},
-    "password": {"type": "str", "required": True, "no_log": True},
+    "password": {"type": "str", "default": "", "no_log": True},
     "system": {"type": "str", "default": ""},
+    "role": {"type": "str"},
+    "ip": {"type": "str"},
 }
+
+
+def bmc(one: dict[str, Any], given: dict[str, Any]) -> Bmc:
+    """Return where a machine's BMC is and by which password. Raises InputError when there is none."""
+    password = one["password"] or given["passwords"].get(one["name"]) or given["password"]
+    if not password:
+        raise InputError(
+            f"{one['name']}: no password of its BMC is known: give cluster_agent_bmc_password, or bmc_password in the "
+            "inventory"
+        )
+    return Bmc(one["name"], one["address"], one["user"], str(password), one["system"])
 
 
 def main() -> None:
@@ -147,6 +175,8 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["booted", "ejected", "off", "known"], "required": True},
             "machines": {"type": "list", "elements": "dict", "required": True, "options": MACHINE},
+            "passwords": {"type": "dict", "default": {}, "no_log": True},
+            "password": {"type": "str", "default": "", "no_log": True},
             "image": {"type": "str", "default": ""},
             "validate_certs": {"type": "bool", "default": True},
             "ca_path": {"type": "path"},
@@ -165,7 +195,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "redfish_machines")
-        bmcs = [Bmc(**one) for one in given["machines"]]
+        bmcs = [bmc(one, given) for one in given["machines"]]
         with step.timed("cluster", f"machines {given['state']}"):
             found, changed = fleet.bring(bmcs, given["state"], given["image"], given, say)
         return {"changed": changed, "machines": found}

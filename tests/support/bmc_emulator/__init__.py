@@ -1,7 +1,7 @@
 """BMCs to try machines on: sushy-tools' Redfish emulator with its fake machines, one port for each, and faults.
 
-The emulator is the real one: power, virtual media (it fetches the image) and boot override change in it. What is ours is
-in front of it: every machine has a BMC of its own, which may be dead, busy, or have a job queue as a Dell's.
+The emulator is the real one: power, virtual media (it fetches the image) and boot override change in it. What is ours
+is in front of it: every machine has a BMC of its own, which may be dead, busy, or have a job queue as a Dell's.
 """
 
 from __future__ import annotations
