@@ -22,6 +22,7 @@ class ActionModule(SeatrialAction):
         "hosts": {"type": "list", "elements": "str", "default": []},
         "values": {"type": "dict", "default": {}},
         "show": {"type": "bool", "default": False},
+        "say": {"type": "list", "elements": "str", "default": []},
         "step_dir": {"type": "path"},
     }
 
@@ -34,9 +35,8 @@ class ActionModule(SeatrialAction):
             clusters, changed = record.update(arguments["run_dir"], arguments["hosts"], values)
         distinct = record.distinct(clusters)
         lines = [identity.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("api_host")]
-        if arguments["show"]:
-            for line in lines:
-                Display().display(line)
+        for line in [*(lines if arguments["show"] else []), *arguments["say"]]:
+            Display().display(line)
         if changed:
             states = (f"{' and '.join(one['hosts'])}: {one['record']['state']}" for one in distinct)
             Step(arguments["step_dir"]).log("; ".join([*states, *lines]))

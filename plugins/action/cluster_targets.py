@@ -82,20 +82,27 @@ class ActionModule(SeatrialAction):
             return {"provider": "existing", **targets.check_existing(target, os.environ)}
         if target.provider == "rehearsal":
             name = target.chosen.get("rehearsal_name") or run_id
-            return {"provider": "rehearsal", "name": name, "simulated": True, "simulated_writers": ["node"]}
+            played = {"provider": "rehearsal", "name": name, "simulated": True, "simulated_writers": ["node"]}
+            return {**played, **self._meant(target, run_id)}
         if target.provider not in targets.MAKING:
             return {"provider": target.provider}
-        now = time.time()
-        lifetime = duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
         return {
             "provider": target.provider,
             "name": called,
             "owned": True,
+            **self._meant(target, run_id),
+            "provider_data": {"settings": {name: one for name, one in target.chosen.items() if name not in _TOLD}},
+        }
+
+    def _meant(self, target: targets.Target, run_id: str) -> dict[str, Any]:
+        """Return whose a cluster is that is made now, what for, and how long it may stay."""
+        now = time.time()
+        lifetime = duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
+        return {
             "owner": str(target.chosen.get("cluster_owner") or run_id),
             "purpose": str(target.chosen.get("cluster_purpose", "")),
             "taken": stamp(now),
             "expires": stamp(now + lifetime) if lifetime else None,
-            "provider_data": {"settings": {name: one for name, one in target.chosen.items() if name not in _TOLD}},
         }
 
     def _own(self, task_vars: dict[str, Any], run_dir: str) -> dict[str, dict[str, Any]]:

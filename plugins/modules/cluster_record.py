@@ -41,6 +41,11 @@ options:
     description: Print a line about each cluster whose identity is known.
     type: bool
     default: false
+  say:
+    description: Lines to print as they are, so that commands in them can be copied.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: perfscale.seatrial.cluster_targets
 """

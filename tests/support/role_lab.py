@@ -15,7 +15,7 @@ PLAY = """
   gather_facts: false
   tasks:
     - ansible.builtin.include_role:
-        name: perfscale.seatrial.cluster
+        name: "perfscale.seatrial.{{ role | default('cluster') }}"
         tasks_from: "{{ one }}"
         rolespec_validate: false
       loop: "{{ entries.split(',') }}"
@@ -27,6 +27,7 @@ class Lab:
     """Role cluster in a folder."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.run_id = run_id
         self.env: dict[str, str] = {}

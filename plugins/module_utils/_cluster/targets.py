@@ -41,7 +41,7 @@ _OPENSHIFT = (
 #: Settings of a provider, by name or pattern: what tells two of its clusters apart, and what it is told. A host may
 #: give a kubeconfig, and the run a rehearsal all the same.
 MATTERS = {
-    "rehearsal": ("rehearsal_name",),
+    "rehearsal": ("rehearsal_name", "cluster_owner", "cluster_purpose", "cluster_lifetime"),
     "existing": ("cluster_kubeconfig", "cluster_context", "cluster_expected_host"),
     "openshift_ipi": (*_OPENSHIFT, "cluster_ipi_*"),
     "openshift_agent": (*_OPENSHIFT, "cluster_agent_*"),

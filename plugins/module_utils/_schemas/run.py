@@ -51,6 +51,8 @@ CLUSTER = record(
         "purpose": TEXT,
         "taken": STAMP,
         "expires": STAMP_OR_NULL,
+        # Left up on purpose (cluster_keep): the release refuses until cluster_keep=false is given.
+        "kept": TRUTH,
         # The settings it is made from, secrets left out, and whatever else its provider needs to give it back, from
         # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
         "provider_data": FREE,
@@ -65,6 +67,9 @@ CLUSTER = record(
         "audit_log": TEXT,
     },
 )
+
+#: Process on the machine whose boot is ``boot``; ``ticks``: when it started, in clock ticks since boot.
+PROCESS = record({"pid": COUNT, "ticks": COUNT})
 
 HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "where": TEXT})
 
@@ -135,6 +140,28 @@ RUN: dict[str, dict[str, Any]] = {
     "settings/1": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
     "cluster/1": record(
         {"schema": {"const": "cluster/1"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
+    ),
+    # lock-<host>.json: the run's turn on a cluster that is not its own. deadline: until when it counts as held, in
+    # seconds since boot on the machine that keeps it.
+    "lock/1": record(
+        {
+            "schema": {"const": "lock/1"},
+            "state": {"enum": ["held", "lost", "released"]},
+            "cluster": TEXT,
+            "namespace": TEXT,
+            "run": RUN_ID,
+            "owner": TEXT,
+            "purpose": TEXT,
+            "waited": {"type": "number", "minimum": 0},
+            "since": STAMP,
+            "renewed": STAMP,
+            "until": STAMP,
+            "deadline": {"type": "number"},
+            "boot": TEXT,
+            "keeper": PROCESS,
+            "caller": PROCESS,
+            "lost": TEXT,
+        }
     ),
     # One line each time a fat module has done its part: what the run's split of time is summed from.
     "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
