@@ -8,7 +8,7 @@ One pass over the events; everything is found through dictionaries, so ten times
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,8 @@ class Builder:
         self.members: dict[str, list[int]] = {}
         self.apart = Apart()
         self.audit: audit.Narrower | None = None
+        #: Shown every event of a workload: its index, the event, and the bounds of its moment.
+        self.witness: Callable[[int, dict[str, Any], tuple[float, float]], None] | None = None
 
     def take_audit(self, path: Path) -> None:
         """Narrow intervals by an API server's audit log from now on; say in the notes when that can't be done."""
@@ -191,6 +193,8 @@ class Builder:
             if not own:
                 self._join(kind, row, event)
         at = version(event["resource_version"])
+        if self.witness is not None:
+            self.witness(self.table.index[row], event, self._bounds_of(received, event, at, life[1], row))
         known = self.by_definition.get(kind)
         if known:
             seen = life[0]
