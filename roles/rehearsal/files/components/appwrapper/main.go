@@ -7,9 +7,11 @@ package main
 import (
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/project-codeflare/appwrapper/api/v1beta2"
 	"github.com/project-codeflare/appwrapper/pkg/config"
@@ -27,8 +29,8 @@ import (
 )
 
 type options struct {
-	health, metrics, certificate, key string
-	webhookPort, qps, burst           int
+	health, metrics, webhooks, certificate, key string
+	qps, burst                                  int
 }
 
 func parse() options {
@@ -37,7 +39,7 @@ func parse() options {
 	flag.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:0", "address of /metrics")
 	flag.StringVar(&o.certificate, "tls-cert-file", "", "certificate of the webhooks")
 	flag.StringVar(&o.key, "tls-private-key-file", "", "its key")
-	flag.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhooks on 127.0.0.1")
+	flag.StringVar(&o.webhooks, "webhook-bind-address", "127.0.0.1:9443", "address of the webhooks")
 	flag.IntVar(&o.qps, "kube-api-qps", 500, "requests a second to the API server")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once to the API server")
 	flag.Parse()
@@ -61,6 +63,16 @@ func synced(manager ctrl.Manager) healthz.Checker {
 	}
 }
 
+// address takes an address apart.
+func address(text string) (string, int, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, err
+	}
+	number, err := strconv.Atoi(port)
+	return host, number, err
+}
+
 func run(o options) error {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -74,12 +86,16 @@ func run(o options) error {
 		return err
 	}
 	rest.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(o.qps), o.burst)
+	host, port, err := address(o.webhooks)
+	if err != nil {
+		return err
+	}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
 		Scheme:                 scheme,
 		HealthProbeBindAddress: o.health,
 		Metrics:                metricsserver.Options{BindAddress: o.metrics},
 		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: "127.0.0.1", Port: o.webhookPort,
+			Host: host, Port: port,
 			CertDir: filepath.Dir(o.certificate), CertName: filepath.Base(o.certificate), KeyName: filepath.Base(o.key),
 		}),
 	})

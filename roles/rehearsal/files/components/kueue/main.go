@@ -10,9 +10,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	zaplog "go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -55,8 +57,7 @@ import (
 )
 
 type options struct {
-	config, merged, health, metrics, certificate, key string
-	webhookPort                                        int
+	config, merged, health, metrics, webhooks, certificate, key string
 }
 
 func parse() options {
@@ -67,7 +68,7 @@ func parse() options {
 	flag.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:0", "address of /metrics")
 	flag.StringVar(&o.certificate, "tls-cert-file", "", "certificate of the webhooks")
 	flag.StringVar(&o.key, "tls-private-key-file", "", "its key")
-	flag.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhooks on 127.0.0.1")
+	flag.StringVar(&o.webhooks, "webhook-bind-address", "127.0.0.1:9443", "address of the webhooks")
 	flag.Parse()
 	return o
 }
@@ -110,6 +111,16 @@ func synced(manager ctrl.Manager, informers cache.Cache) healthz.Checker {
 	}
 }
 
+// address takes an address apart.
+func address(text string) (string, int, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, err
+	}
+	number, err := strconv.Atoi(port)
+	return host, number, err
+}
+
 func run(o options) error {
 	ctx := ctrl.SetupSignalHandler()
 	scheme, err := newScheme()
@@ -138,10 +149,14 @@ func run(o options) error {
 		return err
 	}
 	rest.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(*cfg.ClientConnection.QPS, int(*cfg.ClientConnection.Burst))
+	host, port, err := address(o.webhooks)
+	if err != nil {
+		return err
+	}
 	managed.HealthProbeBindAddress = o.health
 	managed.Metrics = metricsserver.Options{BindAddress: o.metrics}
 	managed.WebhookServer = webhook.NewServer(webhook.Options{
-		Host: "127.0.0.1", Port: o.webhookPort,
+		Host: host, Port: port,
 		CertDir: filepath.Dir(o.certificate), CertName: filepath.Base(o.certificate), KeyName: filepath.Base(o.key),
 	})
 	metrics.Register()
