@@ -53,6 +53,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption/fairsharing"
 	"sigs.k8s.io/kueue/pkg/util/kubeversion"
+	"sigs.k8s.io/kueue/pkg/util/waitforpodsready"
 	"sigs.k8s.io/kueue/pkg/webhooks"
 )
 
@@ -189,7 +190,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 		return err
 	}
 	quotaOptions := []quotas.Option{
-		quotas.WithPodsReadyTracking(cfg.WaitForPodsReady != nil),
+		quotas.WithPodsReadyTracking(oneAfterTheOther(cfg)),
 		quotas.WithLocalQueueMetrics(localQueues),
 		quotas.WithResourceMetrics(cfg.Metrics.EnableClusterQueueResources),
 		quotas.WithResourceFormatter(format),
@@ -252,6 +253,12 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 		scheduler.WithPreemptionExpectations(preempted),
 		scheduler.WithResourceFormatter(format),
 	))
+}
+
+// oneAfterTheOther tells whether nothing is admitted before the pods of all that was admitted are ready.
+func oneAfterTheOther(cfg *configapi.Configuration) bool {
+	waits := cfg.WaitForPodsReady
+	return waitforpodsready.Enabled(waits) && waits.BlockAdmission != nil && *waits.BlockAdmission
 }
 
 func setUpIndexes(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configuration) error {
