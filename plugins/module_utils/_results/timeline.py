@@ -8,14 +8,15 @@ One pass over the events; everything is found through dictionaries, so ten times
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import audit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import audit, replaced
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.apart import Apart
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.replaced import Replaced
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.ruler import Ruler, version
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import (
     ALL,
@@ -60,8 +61,12 @@ class Builder:
             of_kind = self.by_definition.setdefault(way.stage.kind, {})
             of_kind.setdefault(way.stage.defined, (1 << len(of_kind), []))[1].append(way)
         self.members: dict[str, list[int]] = {}
+        pods = {} if replaced.POD in self.own else self.by_definition.get(replaced.POD, {})
+        self.replaced = Replaced(inputs.kinds, pods)
         self.apart = Apart()
         self.audit: audit.Narrower | None = None
+        #: Shown every event of a workload: its index, the event, and the bounds of its moment.
+        self.witness: Callable[[int, dict[str, Any], tuple[float, float]], None] | None = None
 
     def take_audit(self, path: Path) -> None:
         """Narrow intervals by an API server's audit log from now on; say in the notes when that can't be done."""
@@ -161,6 +166,8 @@ class Builder:
             if not own:
                 self._join(kind, row, event)
         at = version(event["resource_version"])
+        if self.witness is not None:
+            self.witness(self.table.index[row], event, self._bounds_of(received, event, at, life[1], row))
         known = self.by_definition.get(kind)
         if known:
             seen = life[0]
@@ -170,6 +177,8 @@ class Builder:
                 self._reach(fresh, life, self._bounds_of(received, event, at, life[1], row), event, row)
         if own:
             self._own(row, event)
+        elif kind == replaced.POD:
+            self.replaced.see(row, life, event["event"])
         if at is not None:
             if at > life[1]:
                 life[1] = at
@@ -282,6 +291,7 @@ class Builder:
             for one in self.stages
         ]
         self.apart.settle()
+        self._leave_out_replaced()
         for way in self.ways:
             if way.stage.which == ALL:
                 way.only_whole_gangs(self.members.get(way.stage.kind, [0] * len(self.rows)))
@@ -291,6 +301,19 @@ class Builder:
             self.table.censored.append(outcome in ("unfinished", "deleted", "lost"))
             self.table.gpus[row] = self.own_gpus.get(row) or self.table.gpus[row]
             self._compare(row)
+
+    def _leave_out_replaced(self) -> None:
+        """A pod that was preempted and made again is one pod."""
+        if replaced.POD not in self.members:
+            return
+        for row, (there, lost) in self.replaced.settle(self.members[replaced.POD]).items():
+            left = there - len(lost)
+            self.table.pods[row], self.table.gpus[row] = left, self.table.gpus[row] * left / there
+            for bit, ways in self.by_definition.get(replaced.POD, {}).values():
+                gone = sum(1 for bits in lost if bits & bit)
+                for way in ways:
+                    if way.count is not None:
+                        way.count[row] -= gone
 
     def _outcome(self, row: int) -> str:
         ends = [
