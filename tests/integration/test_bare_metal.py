@@ -12,20 +12,31 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
 from bare_metal_lab import CANARIES, NAMES, Lab, lab
 from playbook import play, run_dirs
+
+#: The measurement is not what is tried here.
+SMALL = ["-e", "fine_tuning_count=2", "-e", "fine_tuning_run_seconds=1"]
 
 
 @pytest.fixture
 def made_up(tmp_path: Path, rehearsal: Any) -> Iterator[Lab]:
-    with lab(tmp_path / "lab", str(rehearsal.kubeconfig)) as running:
-        yield running
+    """A lab whose six machines, once installed, are the six nodes of a rehearsal cluster."""
+    with Client.from_kubeconfig(rehearsal.kubeconfig) as client:
+        nodes.present(client, nodes.Order(6, pool="lab"), 60, lambda _line: None, False)
+        try:
+            with lab(tmp_path / "lab", str(rehearsal.kubeconfig)) as running:
+                yield running
+        finally:
+            nodes.present(client, nodes.Order(0, pool="lab"), 60, lambda _line: None, False)
 
 
 def test_leased_machines_become_a_cluster_that_is_measured_and_everything_is_given_back(
     made_up: Lab, tmp_path: Path
 ) -> None:
-    words = ["-i", str(made_up.inventory), "-e", "preset=light,bare_metal"]
+    words = ["-i", str(made_up.inventory), "-e", "preset=light,bare_metal", *SMALL]
     done = play(*words, artifacts=tmp_path / "artifacts", env=made_up.environment)
     (run_dir,) = run_dirs(tmp_path / "artifacts")
     assert done.code == 0, done.output[-6000:]
