@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain, manifests, standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at
@@ -40,16 +41,21 @@ def install(
     step: Step,
     say: Say,
     check: bool = False,
+    pull_secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Install operators and wait for all; return what there is of each.
 
     Everything is checked before the first object is made. With ``check`` nothing is changed. Raises InputError,
-    OwnershipError, InstallError (with the cause of every operator that is not there in time).
+    OwnershipError, InstallError (with the cause of every operator that is not there in time). pull_secrets: name ->
+    dockerconfigjson, for the operators that name one.
     """
+    _check_secrets(operators, pull_secrets or {})
     began = time.monotonic()
     with View(client) as view:
         standing.follow(view)
         ways = [_checked(client, view, one, run_id, say, operators) for one in operators]
+        for way in ways:
+            way.pull_secret = (pull_secrets or {}).get(way.one.catalog_pull_secret, "")
         if check:
             return {"changed": any(_would_change(way) for way in ways), "operators": [described(way) for way in ways]}
         failures = _go(ways, view, timeout, say)
@@ -60,6 +66,22 @@ def install(
     if changed:
         say(f"{len(ways)} operators are installed after {time.monotonic() - began:.0f} s")
     return {"changed": changed, "operators": result}
+
+
+def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> None:
+    """Raise InputError for a pull secret that is missing or can't be one; what is in it is not quoted."""
+    for one in operators:
+        name = one.catalog_pull_secret
+        if not name:
+            continue
+        if not given.get(name):
+            raise InputError(f"operators: {one.package}: catalog_pull_secret '{name}' is not in pull_secrets, or empty")
+        try:
+            fits = isinstance(json.loads(given[name])["auths"], dict)
+        except (ValueError, TypeError, KeyError):
+            fits = False
+        if not fits:
+            raise InputError(f"pull_secrets: '{name}' is no dockerconfigjson: it must be JSON with a dictionary auths")
 
 
 def _checked(client: Client, view: View, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]) -> Way:

@@ -242,7 +242,15 @@ class Removal:
             for each in self.view.all("CatalogSource")
             if (each["metadata"]["namespace"], each["metadata"]["name"]) not in sources
         ]
-        self._delete([each for each in going if ours(each, self.order.run_id)])
+        going = [each for each in going if ours(each, self.order.run_id)]
+        self._delete(going)
+        kind = self.client.kind("v1", "Secret")
+        secrets = [
+            self.client.get(kind, name, each["metadata"]["namespace"])
+            for each in going
+            for name in at(each, "spec.secrets", [])
+        ]
+        self._delete([each for each in secrets if each is not None and ours(each, self.order.run_id)])
 
     def _definitions(self, parts: Sequence[Part]) -> None:
         """Delete definitions that came with our operators and that nobody uses; then OLM's record of the operator."""

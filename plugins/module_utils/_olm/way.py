@@ -64,6 +64,7 @@ class Way:
     changes: list[str] = field(default_factory=list)
     waits: str = ""
     operand: dict[str, Any] | None = None
+    pull_secret: str = field(default="", repr=False)  # a dockerconfigjson
 
     @property
     def foreign(self) -> bool:
@@ -102,6 +103,8 @@ class Way:
         if space:
             return space
         found = standing.check_catalog(self.view, self.one, self.run_id)
+        if self.one.catalog_pull_secret:
+            self._pull_secret()
         if found is None:
             self._create(wanted)
         elif other := manifests.differences(found, wanted):
@@ -111,6 +114,18 @@ class Way:
         if state == "READY":
             return ""
         return f"catalog {self.one.catalog} ({state}) to be READY"
+
+    def _pull_secret(self) -> None:
+        """Have the Secret that the catalog's image is pulled with. Secrets are not watched: they are others' too."""
+        wanted = manifests.pull_secret(self.one, self.pull_secret, self.run_id)
+        meta = wanted["metadata"]
+        found = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
+        if found is None:
+            self._create(wanted)
+        elif found.get("data") != wanted["data"]:
+            if not manifests.ours(found, self.run_id):
+                raise OwnershipError(f"{self.one.package}: {title(found)} is somebody else's and has another content")
+            self._patch(found, {"data": wanted["data"]}, "content of")
 
     def _choice(self) -> str:
         if self.offer is not None or self.foreign:
