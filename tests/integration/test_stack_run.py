@@ -46,7 +46,7 @@ def run_on(info: dict[str, Any], artifacts: Path, *more: str) -> Path:
     assert done.code == 0, done.output
     (run_dir,) = run_dirs(artifacts)
     assert (run_dir / "report" / "index.html").exists()
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] == "PASS"
+    assert _files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
     return run_dir
 
 

@@ -15,7 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain, manifests, standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Operator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.way import Say, Way
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.way import Way
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.writer import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 #: Seconds between two looks at what no watch tells (package manifests, kinds that are not served yet).
@@ -55,14 +56,14 @@ def install(
         standing.follow(view)
         ways = [_checked(client, view, one, run_id, say, operators) for one in operators]
         for way in ways:
-            way.pull_secret = (pull_secrets or {}).get(way.one.catalog_pull_secret, "")
+            way.writer.pull_secret = (pull_secrets or {}).get(way.one.catalog_pull_secret, "")
         if check:
             return {"changed": any(_would_change(way) for way in ways), "operators": [described(way) for way in ways]}
         failures = _go(ways, view, timeout, say)
         if failures:
             _fail(client, view, ways, failures, timeout, step)
         result = [described(way) for way in ways]
-    changed = any(way.changes for way in ways)
+    changed = any(way.writer.changes for way in ways)
     if changed:
         say(f"{len(ways)} operators are installed after {time.monotonic() - began:.0f} s")
     return {"changed": changed, "operators": result}
@@ -128,7 +129,7 @@ def _go(ways: Sequence[Way], view: View, timeout: float, say: Say) -> dict[str, 
                 continue
             if not waits:
                 left.remove(way)
-                if way.changes:
+                if way.writer.changes:
                     say(f"{way.one.package}: {at(way.csv(), 'metadata.name')} is installed")
         if not left:
             return failures
@@ -176,7 +177,7 @@ def described(way: Way) -> dict[str, Any]:
         "version": at(csv, "spec.version", ""),
         "phase": at(csv, "status.phase", ""),
         "foreign": way.foreign,
-        "created": list(way.created),
-        "changes": list(way.changes),
+        "created": list(way.writer.created),
+        "changes": list(way.writer.changes),
         "operand": at(way.operand, "metadata.name", ""),
     }
