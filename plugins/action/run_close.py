@@ -36,6 +36,8 @@ class ActionModule(SeatrialAction):
         judged = summary.verdict_failure(verdict) if arguments["fail_on_verdict"] else None
         if judged and not failures:
             failures.append(judged)
+        if task_vars.get("run_beside"):
+            return self._beside(directory, list(arguments["failures"]))
         began = run_record.started_of_process(os.getppid())
         split = summary.split(time.time() - began, run_dirs.timings(directory, began))
         clusters = run_dirs.read_optional(directory / "cluster.yml").get("clusters") or {}
@@ -64,3 +66,9 @@ class ActionModule(SeatrialAction):
         if failures:
             result.update(failed=True, msg=summary.last_words(failures, directory))
         return result
+
+    def _beside(self, directory: Path, failures: list[str]) -> dict[str, Any]:
+        """End a report that was made while another session works on the run: the record is that one's."""
+        Display().display(f"  report    {directory / 'report' / 'index.html'}, of what there is so far")
+        result: dict[str, Any] = {"changed": False, "failures": failures, "held": [], "split": {}}
+        return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result

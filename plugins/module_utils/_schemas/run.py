@@ -163,6 +163,20 @@ RUN: dict[str, dict[str, Any]] = {
             "lost": TEXT,
         }
     ),
+    # scaling.json: what was there before nodes were scaled, or given to namespaces alone.
+    "scaling/1": record(
+        {
+            "schema": {"const": "scaling/1"},
+            "sets": {
+                "type": "array",
+                "items": record({"name": TEXT, "created": TRUTH, "before": COUNT, "wanted": COUNT}),
+            },
+            "namespaces": {
+                "type": "array",
+                "items": record({"name": TEXT, "before": FREE, "wanted": FREE}),
+            },
+        }
+    ),
     # One line each time a fat module has done its part: what the run's split of time is summed from.
     "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
 }
