@@ -85,6 +85,7 @@ def test_two_clusters_are_made_at_the_same_time_each_as_its_host_says(cloud: Clo
     assert cloud.stand_in.cloud == {}
 
 
+@pytest.mark.long
 def test_a_failed_install_leaves_a_bundle_and_is_destroyed_also_from_another_machine(cloud: Cloud) -> None:
     cloud.stand_in.tell(fail={"bootstrap": "Cluster operator etcd Degraded: no quorum"})
     done = cloud.run("acquire", *cloud.words, "-e", "cluster_keep_failed=true")
@@ -97,21 +98,13 @@ def test_a_failed_install_leaves_a_bundle_and_is_destroyed_also_from_another_mac
     kept = cloud.run("release", *cloud.words, "-e", "cluster_keep_failed=true")
     assert kept.code == 0 and cloud.stand_in.cloud != {} and "cluster_keep_failed is set" in kept.flat()
 
-    words = [*cloud.words, "-e", f"cluster_installer_dir={cloud.folder}/another-machine"]
-    _files.write_yaml(
-        cloud.run_dir / "cluster.yml",
-        {
-            "schema": "cluster/1",
-            "clusters": {
-                host: {name: value for name, value in one.items() if name != "install_dir"}
-                for host, one in cloud.clusters.items()
-            },
-        },
-    )
-    back = cloud.run("release", *words)
+    (cloud.run_dir / "cluster.yml").unlink()
+    there = ["-e", f"cluster_installer_dir={cloud.folder}/another-machine", "-e", f"cluster_release_named={RUN_ID}"]
+    back = cloud.run("release", *cloud.words, *there)
     assert back.code == 0 and cloud.stand_in.cloud == {}, back.output
 
 
+@pytest.mark.long
 def test_what_can_not_be_right_is_told_before_the_cloud_is_asked(cloud: Cloud) -> None:
     more = ["-e", '{"cluster_ipi_install_config": {"platform": {"aws": {"usrTags": {}}}}}']
     done = cloud.run("acquire", *cloud.words, *more)
