@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
@@ -40,4 +41,12 @@ class ActionModule(SeatrialAction):
         if changed:
             states = (f"{' and '.join(one['hosts'])}: {one['record']['state']}" for one in distinct)
             Step(arguments["step_dir"]).log("; ".join([*states, *lines]))
-        return {"changed": changed, "clusters": clusters, "distinct": distinct, "lines": lines}
+        # Every role that installs operators does so in an entry point of this name; its step is there before it begins.
+        operators = any(Path(arguments["run_dir"]).glob("*__*__install"))
+        return {
+            "changed": changed,
+            "clusters": clusters,
+            "distinct": distinct,
+            "lines": lines,
+            "operators": operators,
+        }

@@ -14,6 +14,7 @@ from typing import Any
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record, targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.times import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step, stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue
@@ -57,7 +58,8 @@ class ActionModule(SeatrialAction):
         wanted = [(one, self._values(one, arguments["run_id"], name)) for one, name in zip(found, called, strict=True)]
         Step(arguments["step_dir"]).log(targets.describe(found))
         changed = False
-        clusters: dict[str, dict[str, Any]] = {}
+        self._refuse_failed(run_dir, found)
+        clusters: dict[str, dict[str, Any]] = record.read(run_dir)
         if not self._task.check_mode:
             for one, values in wanted:
                 clusters, wrote = record.begin(run_dir, one.hosts, values)
@@ -69,12 +71,24 @@ class ActionModule(SeatrialAction):
                     "hosts": list(one.hosts),
                     "settings": one.chosen,
                     "steps": targets.steps_of(TASKS, one.provider),
+                    "there": one.provider in targets.MAKING
+                    and clusters.get(one.hosts[0], {}).get("state") == "acquired",
                     **values,
                 }
                 for one, values in wanted
             ],
             "clusters": clusters,
         }
+
+    def _refuse_failed(self, run_dir: str, found: list[targets.Target]) -> None:
+        """Refuse to go on with what can't be finished: what there is of it must be given back first."""
+        for one in found:
+            known = record.read(run_dir).get(one.hosts[0], {})
+            if one.provider in targets.MAKING and known.get("state") == "failed":
+                raise OwnershipError(
+                    f"this run's {known['provider']} cluster {known.get('name', '')} failed ({known.get('failure')}): "
+                    f"release it (--tags release -e run_dir={run_dir}) before another is made"
+                )
 
     def _values(self, target: targets.Target, run_id: str, called: str) -> dict[str, Any]:
         """Return what is known of a cluster before it is acquired."""

@@ -69,6 +69,10 @@ distinct:
   returned: success
   type: list
   elements: dict
+operators:
+  description: Whether the run began to install operators, by its steps.
+  returned: success
+  type: bool
 lines:
   description: A line for people about each cluster whose identity is known.
   returned: success

@@ -4,9 +4,9 @@
 """Definitions of KPIs, which are data (schema kpi_definitions/1): reading and checking them.
 
 A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
-{jmespath: …}), and optionally title, headline (shown first), labels, and for_each ({word: list of values, "stages" or
-"reasons"}), which makes one KPI for every combination, the words standing in braces in name, title, help, labels and
-the arguments.
+{jmespath: …}), and optionally title, headline (shown first), labels, and for_each ({word: list of values, "stages",
+"reasons", "queues" or "priorities"}), which makes one KPI for every combination, the words standing in braces in name,
+title, help, labels and the arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "for_each", "labels")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that are looked up in the point.
-STAGES, REASONS = "stages", "reasons"
+STAGES, REASONS, QUEUES, PRIORITIES = LOOKED_UP = ("stages", "reasons", "queues", "priorities")
 JMESPATH = "jmespath"
 
 
@@ -51,8 +51,10 @@ def _check_for_each(words: Any, where: str) -> None:
     if not isinstance(words, Mapping):
         raise InputError(f"{where}: for_each must be a dictionary of words with their values")
     for word, values in words.items():
-        if not isinstance(values, list) and values not in (STAGES, REASONS):
-            raise InputError(f"{where}: for_each.{word} must be a list, '{STAGES}' or '{REASONS}', not {values!r}")
+        if not isinstance(values, list) and values not in LOOKED_UP:
+            raise InputError(
+                f"{where}: for_each.{word} must be a list or one of {', '.join(LOOKED_UP)}, not {values!r}"
+            )
 
 
 def _check_path(source: Mapping[str, Any], where: str) -> None:

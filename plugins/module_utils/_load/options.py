@@ -77,6 +77,7 @@ SUBMIT: dict[str, Any] = {
     "request_timeout": {"type": "float", "default": 60},
     "retry_time": {"type": "float", "default": 120},
     "max_lateness": {"type": "float", "default": 0.1},
+    "breaker_latency": {"type": "float", "default": 0},
 }
 
 _RUN = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
@@ -91,6 +92,7 @@ _LEAST: dict[str, float] = {
     "request_timeout": 0.1,
     "retry_time": 0,
     "max_lateness": 0,
+    "breaker_latency": 0,
 }
 
 

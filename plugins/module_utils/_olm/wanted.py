@@ -72,6 +72,7 @@ class Operator:
     catalog_namespace: str = MARKETPLACE
     catalog_image: str = ""
     catalog_address: str = ""
+    catalog_pull_secret: str = ""
     channel: str = ""
     version: str = ""
     approval: str = "auto"
@@ -150,6 +151,8 @@ def _check(one: Operator) -> None:
         raise InputError(f"operators: {one.package}: catalog must name the CatalogSource that is to be made")
     if one.catalog_image and one.catalog_address:
         raise InputError(f"operators: {one.package}: give one of catalog_image and catalog_address")
+    if one.catalog_pull_secret and not one.catalog_image:
+        raise InputError(f"operators: {one.package}: catalog_pull_secret is for a catalog_image, and there is none")
     if one.version and one.approval == "Automatic":
         raise InputError(
             f"operators: {one.package}: approval Automatic would go on from version {one.version} to the newest one of"
