@@ -97,18 +97,9 @@ def test_a_failed_install_leaves_a_bundle_and_is_destroyed_also_from_another_mac
     kept = cloud.run("release", *cloud.words, "-e", "cluster_keep_failed=true")
     assert kept.code == 0 and cloud.stand_in.cloud != {} and "cluster_keep_failed is set" in kept.flat()
 
-    words = [*cloud.words, "-e", f"cluster_installer_dir={cloud.folder}/another-machine"]
-    _files.write_yaml(
-        cloud.run_dir / "cluster.yml",
-        {
-            "schema": "cluster/1",
-            "clusters": {
-                host: {name: value for name, value in one.items() if name != "install_dir"}
-                for host, one in cloud.clusters.items()
-            },
-        },
-    )
-    back = cloud.run("release", *words)
+    (cloud.run_dir / "cluster.yml").unlink()
+    there = ["-e", f"cluster_installer_dir={cloud.folder}/another-machine", "-e", f"cluster_release_named={RUN_ID}"]
+    back = cloud.run("release", *cloud.words, *there)
     assert back.code == 0 and cloud.stand_in.cloud == {}, back.output
 
 
