@@ -77,6 +77,7 @@ class Task:
             "owner": self.who.owner,
             "purpose": self.who.purpose,
             "waited": round(self.waited, 1),
+            "duration": entry.duration,
             "since": lease.shown(entry.acquired),
             "renewed": lease.shown(entry.renewed),
             "until": lease.shown(entry.until),

@@ -153,6 +153,7 @@ RUN: dict[str, dict[str, Any]] = {
             "owner": TEXT,
             "purpose": TEXT,
             "waited": {"type": "number", "minimum": 0},
+            "duration": COUNT,
             "since": STAMP,
             "renewed": STAMP,
             "until": STAMP,
@@ -161,6 +162,16 @@ RUN: dict[str, dict[str, Any]] = {
             "keeper": PROCESS,
             "caller": PROCESS,
             "lost": TEXT,
+        }
+    ),
+    # elsewhere.json of a point: the host on which its load runs, and what it returned once its files are here.
+    "elsewhere/1": record(
+        {
+            "schema": {"const": "elsewhere/1"},
+            "host": TEXT,
+            "root": TEXT,
+            "state": {"enum": ["started", "fetched"]},
+            "result": FREE,
         }
     ),
     # scaling.json: what was there before nodes were scaled, or given to namespaces alone.

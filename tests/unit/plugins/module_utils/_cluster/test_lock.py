@@ -305,6 +305,7 @@ def record(**more: Any) -> dict[str, Any]:
         "owner": "",
         "purpose": "",
         "waited": 0.0,
+        "duration": 60,
         "since": stamp,
         "renewed": stamp,
         "until": stamp,
