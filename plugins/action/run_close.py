@@ -25,10 +25,11 @@ class ActionModule(SeatrialAction):
     ARGUMENTS = {
         "failures": {"type": "list", "elements": "str", "default": []},
         "fail_on_verdict": {"type": "bool", "default": True},
+        "final": {"type": "bool", "default": True},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Write FAILURES, FINISHED and the last state of run.yml, print the summary, fail when something failed."""
+        """Write FAILURES, FINISHED and the state of run.yml; when final also print the summary, and fail if it did."""
         directory = Path(self._templar.template(task_vars["run_dir"]))
         verdict = run_dirs.read_optional(directory / "verdict.json")
         failures = list(arguments["failures"])
@@ -57,9 +58,11 @@ class ActionModule(SeatrialAction):
         else:
             (directory / "FAILURES").unlink(missing_ok=True)
         _files.replace_text(directory / "FINISHED", summary.finished(record) + "\n")
+        result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
+        if not arguments["final"]:
+            return result
         for line in summary.lines(record, directory, verdict):
             Display().display(line)
-        result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
         if failures:
             result.update(failed=True, msg=summary.last_words(failures, directory))
         return result

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import scheduling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Figure
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.definitions import (
     JMESPATH,
+    PRIORITIES,
+    QUEUES,
     REASONS,
     STAGES,
     STEPPED,
@@ -46,6 +49,8 @@ def _combinations(entry: Mapping[str, Any], data: Data) -> Iterator[dict[str, st
     known = {
         STAGES: lambda: _stages(data.table),
         REASONS: lambda: sorted(data.extras.errors),
+        QUEUES: lambda: scheduling.queues(data),
+        PRIORITIES: lambda: scheduling.priorities(data),
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
     }
     words = entry.get("for_each") or {}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution, compute
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import series
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import lives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as point_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
@@ -26,8 +28,9 @@ def read(run: Run, point: Point, warnings: list[str]) -> Data:
     table = tables.read(point.folder / "timeline.jsonl")
     chosen = set(table.index) if "selection" in table.header else None
     errors, attempts = _errors(point, warnings, chosen)
+    seen = functools.cache(functools.partial(lives.read, point.folder, run.id, point.number, chosen))
     training = _training(point, warnings, chosen)
-    extras = Extras(training, errors, attempts, metrics(run, point, warnings), _steps(point))
+    extras = Extras(training, errors, attempts, metrics(run, point, warnings), seen, _steps(point))
     return Data(table, extras)
 
 

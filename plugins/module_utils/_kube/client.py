@@ -35,8 +35,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 #: How often a request that the server asks to repeat (429, 503) is sent, and the longest pause between, seconds.
@@ -242,6 +240,17 @@ class Client:
                 return False
             raise
         return True
+
+    def delete_seen(self, kind: Kind, name: str, namespace: str, uid: str) -> None:
+        """Delete exactly the object that was seen, its dependants after it: a new one of the same name stays."""
+        options: dict[str, Any] = {"propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        try:
+            self.delete(kind, name, namespace, options)
+        except ApiError as error:
+            if error.status != 409:
+                raise
 
     def pages(
         self,

@@ -24,6 +24,7 @@ SAMPLE: dict[str, Any] = {
     "canary_rate": {"type": "float", "default": 20},
     "timeout": {"type": "float", "default": 600},
     "settle": {"type": "float", "default": 1},
+    "lock_dir": {"type": "path"},
 }
 SUBMIT: dict[str, Any] = {
     **SAMPLE,
@@ -122,4 +123,5 @@ def common(given: dict[str, Any]) -> dict[str, Any]:
         "canary_rate": given["canary_rate"],
         "timeout": given["timeout"],
         "settle": given["settle"],
+        "lock_dir": Path(given["lock_dir"]) if given.get("lock_dir") else None,
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
@@ -65,6 +66,11 @@ class Request:
     retry_time: float
     max_lateness: float
     breaker_latency: float = 0.0
+    lock_dir: Path | None = None
+
+    def lock_lost(self) -> str:
+        """Return which lock of the run is lost and why, else an empty string."""
+        return lock_file.lost(self.lock_dir) if self.lock_dir else ""
 
 
 def request_of(given: dict[str, Any]) -> Request:
@@ -179,7 +185,7 @@ class Load:
         rendered: list[render.Rendered],
     ) -> dict[str, Any]:
         request = self.request
-        with interrupt.noticed() as stop:
+        with interrupt.noticed(request.lock_lost) as stop:
             child = Child(client.access, task, clock, book.close) if request.sample else Nobody()
             hurry()
             try:

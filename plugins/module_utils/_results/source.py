@@ -13,7 +13,6 @@ import shutil
 import ssl
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import migrate
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
@@ -41,7 +41,6 @@ POINT = (
 FOREIGN = ("submitted.json", "sampled.json")
 #: An archive that unpacks to more is no run, or one that does harm.
 MOST_BYTES = 64 * 2**30
-TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -183,13 +182,10 @@ def _downloaded(url: str, scratch: Path, authority: str) -> Path:
     target = scratch / name
     try:
         context = ssl.create_default_context(cafile=authority or None)
-        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
-        with opener.open(url, timeout=TIMEOUT) as answer, open(target, "wb") as stream:
-            shutil.copyfileobj(answer, stream)
-    except urllib.error.HTTPError as error:
-        raise AccessError(f"source {url}: the server answered {error.code} {error.reason}") from error
-    except (OSError, ValueError) as error:
-        raise AccessError(f"source {url}: it can't be fetched: {getattr(error, 'reason', None) or error}") from error
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"authority {authority} can't be read as PEM certificates: {error}") from error
+    with _https.opened(urllib.request.Request(url), context, f"source {url}") as answer, open(target, "wb") as stream:
+        shutil.copyfileobj(answer, stream)
     return target
 
 
