@@ -18,7 +18,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
-  - perfscale.seatrial._attributes.action
+  - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
 attributes:
   check_mode:
