@@ -165,6 +165,15 @@ options:
                 description: All pods of the Deployment, StatefulSet or DaemonSet must be available.
                 type: bool
                 default: false
+              metrics:
+                description:
+                  - Names of metrics that a Pod must serve, asked for through the API server. A played pod is not asked.
+                type: list
+                elements: str
+              port:
+                description: Port at which it serves them.
+                type: int
+                default: 9400
       expect:
         description: Objects that must be there and ready in the end.
         type: list

@@ -93,6 +93,7 @@ def test_what_can_not_be_right_is_told(stand_in: StandIn) -> None:
         one.await_ready(0.2)
 
 
+@pytest.mark.long
 def test_role_cluster_takes_and_gives_back_a_managed_one(tmp_path: Path, stand_in: StandIn, rehearsal: Any) -> None:
     lab = Lab(tmp_path, "g1-managed")
     stand_in.tell(kubeconfig=str(rehearsal.kubeconfig))

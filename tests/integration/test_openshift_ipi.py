@@ -85,6 +85,7 @@ def test_two_clusters_are_made_at_the_same_time_each_as_its_host_says(cloud: Clo
     assert cloud.stand_in.cloud == {}
 
 
+@pytest.mark.long
 def test_a_failed_install_leaves_a_bundle_and_is_destroyed_also_from_another_machine(cloud: Cloud) -> None:
     cloud.stand_in.tell(fail={"bootstrap": "Cluster operator etcd Degraded: no quorum"})
     done = cloud.run("acquire", *cloud.words, "-e", "cluster_keep_failed=true")
@@ -103,6 +104,7 @@ def test_a_failed_install_leaves_a_bundle_and_is_destroyed_also_from_another_mac
     assert back.code == 0 and cloud.stand_in.cloud == {}, back.output
 
 
+@pytest.mark.long
 def test_what_can_not_be_right_is_told_before_the_cloud_is_asked(cloud: Cloud) -> None:
     more = ["-e", '{"cluster_ipi_install_config": {"platform": {"aws": {"usrTags": {}}}}}']
     done = cloud.run("acquire", *cloud.words, *more)

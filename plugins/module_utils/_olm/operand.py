@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, scrape
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, is_meant, is_ready, not_ready
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import (
@@ -75,6 +75,10 @@ def expected(view: View, one: Operator) -> str:
         missing = sorted(set(each.names) - {item["metadata"]["name"] for item in found})
         if missing:
             return f"{each.kind} {', '.join(missing)} to be there"
+        if each.ready.metrics:
+            for item in found:
+                if lack := scrape.lacks(view.client, item, each.ready):
+                    return f"{title(item)} to serve metrics{lack}"
         bad = [item for item in found if not is_ready(item, each.ready)]
         if bad:
             return f"{title(bad[0])} to be ready{not_ready(bad[0], each.ready)}" + (

@@ -12,6 +12,8 @@ READY: dict[str, Any] = {
     "field": {"type": "str"},
     "equals": {"type": "str"},
     "available": {"type": "bool", "default": False},
+    "metrics": {"type": "list", "elements": "str"},
+    "port": {"type": "int", "default": 9400},
 }
 EXPECTED: dict[str, Any] = {
     "api_version": {"type": "str", "required": True},

@@ -25,13 +25,15 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 
 @dataclass(frozen=True)
 class Ready:
-    """When an object is ready: a condition that is True, a field that has a value (any but 0 without one), or, of
-    what runs pods, all of them available."""
+    """When an object is ready: a condition that is True, a field that has a value (any but 0 without one), of what runs
+    pods all of them available, or of a pod that it serves metrics of these names at ``port``."""
 
     condition: str = ""
     field: str = ""
     equals: str = ""
     available: bool = False
+    metrics: Sequence[str] = ()
+    port: int = 9400
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,10 @@ def _operand(values: Mapping[str, Any], package: str) -> Operand:
 
 def _ready(values: Mapping[str, Any] | None, where: str) -> Ready | None:
     given = {name: value for name, value in (values or {}).items() if value}
-    if not given:
+    if not set(given) - {"port"}:
         return None
-    if sum(bool(given.get(name)) for name in ("condition", "field", "available")) != 1:
-        raise InputError(f"operators: {where} needs one of condition, field and available")
+    if sum(bool(given.get(name)) for name in ("condition", "field", "available", "metrics")) != 1:
+        raise InputError(f"operators: {where} needs one of condition, field, available and metrics")
     return Ready(**given)
 
 
