@@ -14,7 +14,8 @@ description:
     with its confidence interval, the distributions of stage durations over each other, and which stage and which writer
     holds how much of the difference of the mean times.
   - Points are compared with those for which the matrix set the same; a single point with a single one.
-  - The first run is what the others are compared with. Nothing is judged; simulated figures are marked as such.
+  - The first run, or the first point of a single run, is what the others are compared with. Nothing is judged;
+    simulated figures are marked as such.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -28,7 +29,7 @@ attributes:
     support: full
 options:
   run_dirs:
-    description: Directories of at least two runs, which have timelines.
+    description: Directories of runs, which have timelines. Of one alone its points are compared.
     type: list
     elements: path
     required: true

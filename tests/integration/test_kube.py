@@ -91,7 +91,7 @@ def test_a_watch_shows_what_was_written_after_its_list_and_ends_when_closed(rehe
             for i in range(7)
         ]
         made = pool.each(objects, client.create, 4)
-        assert pool.first_error(made) is None
+        assert [one.error for one in made] == [None] * 7
         listed, _version = client.list(kind, "default", "test-kube=watch", limit=2)
         assert sorted(one["metadata"]["name"] for one in listed) == [one["metadata"]["name"] for one in objects]
         pool.each(objects, lambda one: client.delete(kind, one["metadata"]["name"], "default"), 4)

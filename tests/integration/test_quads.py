@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.release 
 from playbook import PROGRAM, ROOT, begin, environment, play, run_dirs
 from quads_simulator import server as servers
 from quads_simulator.clock import Clock
-from quads_simulator.core import Simulator
+from quads_simulator.core import API, Simulator
 from quads_simulator.lab import Config, host_names
 
 #: A password that must appear nowhere.
@@ -123,7 +123,7 @@ def test_a_run_that_is_ended_while_it_leases_leaves_nothing(start, tmp_path, mon
     process = begin(
         "-e", "preset=three_nodes", *words(server), artifacts=tmp_path, log=tmp_path / "log", project="lease"
     )
-    _until(lambda: run_dirs(tmp_path) and (run_dirs(tmp_path)[0] / "lease.yml").exists(), 60)
+    _until(lambda: ("POST", f"{API}/assignments/self") in server.simulator.received, 60)
     (run_dir,) = run_dirs(tmp_path)
     assert "pending:\n  part: 1" in (run_dir / "lease.yml").read_text()
     assert "--tags release" in (run_dir / "GIVE_BACK").read_text()

@@ -95,7 +95,7 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
     [
         ([], "-e source= is needed"),
         (["-e", "source=/nowhere"], "source /nowhere: there is no such file or directory"),
-        (["-e", "source=https://127.0.0.1:9/x.tar"], "it can't be fetched"),
+        (["-e", "source=https://127.0.0.1:9/x.tar"], "https://127.0.0.1:9/x.tar: [Errno 111] Connection refused"),
     ],
 )
 def test_a_source_that_is_none_is_told_at_once(words: list[str], message: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ def test_the_archive_holds_what_users_need_and_no_more(archive):
     names = {member.name for member in members}
     for needed in (
         "playbooks/fine_tuning.yml",
+        "playbooks/_project.yml",
         "playbooks/group_vars/all/fine_tuning_presets.yml",
         "LICENSE",
         "README.md",

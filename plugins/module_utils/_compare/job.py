@@ -1,13 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What module results_compare does: read runs, compare their points, write comparison.json, plots and page."""
+"""What module results_compare does: read runs, compare their points, write comparison.json, plots and page.
+
+Of one run alone its points are compared, each with the first, as if each were a run of its own.
+"""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +42,33 @@ class Side:
     data: dict[str, Data] = field(default_factory=dict)
     kpis: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Who set what in the run."""
+        return self.run.provenance
+
+
+@dataclass
+class PointSide(Side):
+    """One point of a run, as if it were a run of its own."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the matrix set for it."""
+        return {name: [{"value": value}] for name, value in self.run.points[0].settings.items()}
+
 
 def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str], template: str) -> Result:
-    """Write the comparison of the first run with each of the others. Raises InputError."""
-    if len(run_dirs) < 2:
-        raise InputError(f"at least two runs are compared, {len(run_dirs)} given")
+    """Write the comparison of the first run, or point of a single run, with each of the others. Raises InputError."""
+    if not run_dirs:
+        raise InputError("no run is given: two or more are compared, or the points of one")
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
     loaded = definitions.load(definition_files)
     notes: list[str] = []
     sides = _labelled([_side(Path(one), loaded, notes) for one in run_dirs])
+    if len(sides) == 1:
+        sides = _points_of(sides[0])
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
     for old in (folder / "plots").iterdir():
@@ -57,7 +77,7 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
         "schema": "comparison/1",
         "made": stamp(),
         "runs": [_shown(side) for side in sides],
-        "settings": pairs.settings([side.run.provenance for side in sides]),
+        "settings": pairs.settings([side.settings for side in sides]),
         "pairs": [],
         "notes": notes,
     }
@@ -108,6 +128,20 @@ def _labelled(sides: list[Side]) -> list[Side]:
     for place, side in enumerate(sides):
         side.label = f"{chr(ord('A') + place)} ({side.run.id})"
     return sides
+
+
+def _points_of(side: Side) -> list[Side]:
+    """Return the points of a run as sides. Raises InputError when there are fewer than two."""
+    if len(side.run.points) < 2:
+        raise InputError(
+            f"{side.run.top} has {words.count(len(side.run.points), 'point')}: there is nothing to compare"
+        )
+    found: list[Side] = []
+    for place, point in enumerate(side.run.points):
+        said = page.label(point, str(side.run.record.get("project") or ""))
+        label = f"{chr(ord('A') + place)} ({said})"
+        found.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
+    return found
 
 
 def _shown(side: Side) -> dict[str, Any]:
@@ -215,13 +249,21 @@ def _page(document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any
         for one in document["settings"]
     ]
     return {
-        "title": " against ".join(one["run"] for one in reversed(document["runs"][:2])),
+        "title": _title(document["runs"]),
         "runs": document["runs"],
         "settings": settings,
         "pairs": shown,
         "notes": list(document["notes"]),
         "simulated": any(one["simulated"] for one in document["runs"]),
     }
+
+
+def _title(compared: Sequence[Mapping[str, Any]]) -> str:
+    """Two runs by their ids, the points of one by the run's."""
+    first, second = compared[:2]
+    return (
+        f"the points of {first['run']}" if first["run"] == second["run"] else f"{second['run']} against {first['run']}"
+    )
 
 
 def _part(one: Mapping[str, Any], name: str) -> dict[str, Any]:

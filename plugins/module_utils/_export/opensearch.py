@@ -11,19 +11,18 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Run
 
 #: So many bytes of documents go in one request.
 BULK_BYTES = 4 * 2**20
-TIMEOUT = 60.0
 
 TEMPLATE: dict[str, Any] = {
     "priority": 200,
@@ -162,16 +161,10 @@ class Index:
             pair = base64.b64encode(f"{self.server.user}:{self.server.password}".encode()).decode()
             request.add_header("Authorization", f"Basic {pair}")
         try:
-            opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=self._context))
-            with opener.open(request, timeout=TIMEOUT) as answer:
+            with _https.opened(request, self._context, f"OpenSearch {self.server.url}") as answer:
                 return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            told = error.read(2000).decode("utf-8", "replace")
-            raise AccessError(f"OpenSearch {self.server.url}{path}: {error.code} {error.reason}: {told}") from error
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
-            hint = "; name who signed its certificate" if isinstance(reason, ssl.SSLCertVerificationError) else ""
-            raise AccessError(f"OpenSearch {self.server.url}: {reason}{hint}") from error
+        except _https.Refused as error:
+            raise AccessError(f"OpenSearch {self.server.url}{path}: {error.status} {error.told}") from error
 
 
 def _bulks(prefix: str, found: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:

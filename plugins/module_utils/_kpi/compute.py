@@ -10,8 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import scheduling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Figure
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.definitions import JMESPATH, REASONS, STAGES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.definitions import (
+    JMESPATH,
+    PRIORITIES,
+    QUEUES,
+    REASONS,
+    STAGES,
+    STEPPED,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words as for_people
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
@@ -38,7 +46,13 @@ def compute(data: Data, definitions: Iterable[Mapping[str, Any]]) -> list[dict[s
 
 
 def _combinations(entry: Mapping[str, Any], data: Data) -> Iterator[dict[str, str]]:
-    known = {STAGES: lambda: _stages(data.table), REASONS: lambda: sorted(data.extras.errors)}
+    known = {
+        STAGES: lambda: _stages(data.table),
+        REASONS: lambda: sorted(data.extras.errors),
+        QUEUES: lambda: scheduling.queues(data),
+        PRIORITIES: lambda: scheduling.priorities(data),
+        STEPPED: lambda: ["steps"] if data.extras.steps else [],
+    }
     words = entry.get("for_each") or {}
     values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]
     for combination in itertools.product(*values):

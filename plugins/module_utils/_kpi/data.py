@@ -8,7 +8,7 @@ Times come as [earliest, latest]: a figure is computed from their middles, and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,13 +54,16 @@ class Extras:
     """What was measured of a point besides its timeline.
 
     training: rows of training.jsonl. errors: attempts that failed, by reason. metrics: name -> series, as written by
-    role metrics. document: made only when a JMESPath asks for it.
+    role metrics. lives: reads every pod that lived (a Lives); called only by functions that ask for it. steps:
+    (workloads a second, seconds) of a load that came in steps.
     """
 
     training: Sequence[Mapping[str, Any]] = ()
     errors: Mapping[str, int] = field(default_factory=dict)
     attempts: int = 0
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    lives: Callable[[], Any] | None = None
+    steps: Sequence[tuple[float, float]] = ()
 
 
 class Data:
@@ -82,6 +85,7 @@ class Data:
         self._spans: dict[str, tuple[Any, Any]] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
         self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
+        self.gangs: Any = None  # what module gangs makes of it, when a function asks
         self.waiting = numpy.array([one == WAITING for one in table.outcome], dtype=bool)
 
     def knows(self, stage: str) -> bool:

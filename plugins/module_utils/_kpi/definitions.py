@@ -4,9 +4,9 @@
 """Definitions of KPIs, which are data (schema kpi_definitions/1): reading and checking them.
 
 A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
-{jmespath: …}), and optionally title, headline (shown first), labels, and for_each ({word: list of values, "stages" or
-"reasons"}), which makes one KPI for every combination, the words standing in braces in name, title, help, labels and
-the arguments.
+{jmespath: …}), and optionally title, headline (shown first), labels, and for_each ({word: list of values, "stages",
+"reasons", "queues", "priorities" or "stepped"}), which makes one KPI for every combination, the words standing in
+braces in name, title, help, labels and the arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _entries
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
 
@@ -23,34 +23,16 @@ REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "for_each", "labels")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that are looked up in the point.
-STAGES, REASONS = "stages", "reasons"
+STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
 JMESPATH = "jmespath"
 
 
 def load(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read definitions from YAML files, in their order. Raises InputError naming file, KPI and what is wrong."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in paths:
-        entries = _files.read_yaml(path)
-        if not isinstance(entries, list):
-            raise InputError(f"{path}: a list of KPI definitions is expected, not {type(entries).__name__}")
-        for number, entry in enumerate(entries):
-            _check(entry, f"{path}: KPI {number + 1}")
-            found[entry["name"]] = entry  # a project may define one anew: it keeps its place
-        _files.check("kpi_definitions/1", entries)
-    return list(found.values())
+    return _entries.load(paths, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, _check)
 
 
-def _check(entry: Any, where: str) -> None:
-    if not isinstance(entry, Mapping):
-        raise InputError(f"{where}: a dictionary is expected, not {type(entry).__name__}")
-    where = f"{where} ({entry.get('name', 'without name')})"
-    for key in REQUIRED:
-        if key not in entry:
-            raise InputError(f"{where}: '{key}' is missing")
-    for key in entry:
-        if key not in REQUIRED + OPTIONAL:
-            raise InputError(f"{where}: unknown key '{key}'{nearest(key, REQUIRED + OPTIONAL)}")
+def _check(entry: Mapping[str, Any], where: str) -> None:
     if entry["direction"] not in DIRECTIONS:
         raise InputError(f"{where}: direction '{entry['direction']}' is none of {', '.join(DIRECTIONS)}")
     if not isinstance(entry.get("labels", {}), Mapping):
@@ -69,8 +51,10 @@ def _check_for_each(words: Any, where: str) -> None:
     if not isinstance(words, Mapping):
         raise InputError(f"{where}: for_each must be a dictionary of words with their values")
     for word, values in words.items():
-        if not isinstance(values, list) and values not in (STAGES, REASONS):
-            raise InputError(f"{where}: for_each.{word} must be a list, '{STAGES}' or '{REASONS}', not {values!r}")
+        if not isinstance(values, list) and values not in LOOKED_UP:
+            raise InputError(
+                f"{where}: for_each.{word} must be a list or one of {', '.join(LOOKED_UP)}, not {values!r}"
+            )
 
 
 def _check_path(source: Mapping[str, Any], where: str) -> None:

@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data impor
     missing,
     probability,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import knee
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.other import (
     errors,
     gpu_hours_per_million_tokens,
@@ -26,6 +27,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.other impo
     training,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import Quantile, Sample
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.scheduling import (
+    efficiency,
+    fairness,
+    gang_gap,
+    ideal_makespan,
+    preemptions,
+    starving,
+    utilisation,
+    waiting,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
 
 
@@ -285,5 +296,14 @@ FUNCTIONS: dict[str, Callable[..., Figure]] = {
         training,
         gpu_hours_per_million_tokens,
         metric,
+        waiting,
+        starving,
+        ideal_makespan,
+        efficiency,
+        utilisation,
+        fairness,
+        gang_gap,
+        preemptions,
+        knee,
     )
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution, compute
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import series
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import lives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as point_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
@@ -26,7 +28,9 @@ def read(run: Run, point: Point, warnings: list[str]) -> Data:
     table = tables.read(point.folder / "timeline.jsonl")
     chosen = set(table.index) if "selection" in table.header else None
     errors, attempts = _errors(point, warnings, chosen)
-    extras = Extras(_training(point, warnings, chosen), errors, attempts, metrics(run, point, warnings))
+    seen = functools.cache(functools.partial(lives.read, point.folder, run.id, point.number, chosen))
+    training = _training(point, warnings, chosen)
+    extras = Extras(training, errors, attempts, metrics(run, point, warnings), seen, _steps(point))
     return Data(table, extras)
 
 
@@ -53,6 +57,13 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
+
+
+def _steps(point: Point) -> list[tuple[float, float]]:
+    """Return (workloads a second, seconds) of each step that the plan says; nothing of other loads."""
+    header = next(point_files.lines(point.folder / "plan.jsonl", []), {})
+    arrival = header.get("arrival") or {}
+    return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
 
 
 def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:

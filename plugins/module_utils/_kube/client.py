@@ -35,8 +35,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 #: How often a request that the server asks to repeat (429, 503) is sent, and the longest pause between, seconds.

@@ -53,8 +53,3 @@ def each(items: Iterable[T], work: Callable[[T], R], workers: int = 16) -> list[
     for thread in running:
         thread.join()
     return outcomes
-
-
-def first_error(outcomes: Iterable[Outcome[T, R]]) -> Exception | None:
-    """Return the first error among ``outcomes``, or None."""
-    return next((one.error for one in outcomes if one.error is not None), None)

@@ -23,6 +23,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.drawn import drawn
 
 #: Variables of a template besides its parameters.
 GIVEN = ("run_id", "point", "index", "name", "namespace", "labels")
@@ -161,6 +162,7 @@ class _Renderer:
 
         self.environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
         self.environment.filters["to_json"] = self.environment.filters["tojson"] = yaml_json
+        self.environment.filters["drawn"] = drawn
         try:
             self.compiled = self.environment.from_string(template.content)
             self.tree = self.environment.parse(template.content)

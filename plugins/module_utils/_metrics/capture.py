@@ -13,8 +13,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _entries
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import series
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.prometheus import (
     Prometheus,
@@ -35,28 +35,10 @@ RANGE_STEPS, LEAST_RANGE = 4, 60.0
 
 def load(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read queries from YAML files; a later one of the same name replaces it. Raises InputError naming the place."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in paths:
-        entries = _files.read_yaml(path) or []
-        if not isinstance(entries, list):
-            raise InputError(f"{path}: a list of queries is expected, not {type(entries).__name__}")
-        for number, entry in enumerate(entries, start=1):
-            _check(entry, f"{path}: query {number}")
-            found[entry["name"]] = entry
-        _files.check("metric_queries/1", entries)
-    return list(found.values())
+    return _entries.load(paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check)
 
 
-def _check(entry: Any, where: str) -> None:
-    if not isinstance(entry, Mapping):
-        raise InputError(f"{where}: a dictionary is expected, not {type(entry).__name__}")
-    where = f"{where} ({entry.get('name', 'without name')})"
-    for key in REQUIRED:
-        if key not in entry:
-            raise InputError(f"{where}: '{key}' is missing")
-    for key in entry:
-        if key not in REQUIRED + OPTIONAL:
-            raise InputError(f"{where}: unknown key '{key}'{nearest(key, REQUIRED + OPTIONAL)}")
+def _check(entry: Mapping[str, Any], where: str) -> None:
     if not _NAME.fullmatch(str(entry["name"])):
         raise InputError(f"{where}: a name has lower-case letters, digits and _, since a file is named by it")
 

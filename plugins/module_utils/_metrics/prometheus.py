@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     InputError,
@@ -23,7 +23,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.series import Series
 
-TIMEOUT = 60.0
 #: Where OpenShift's monitoring lets itself be queried, and who vouches for its routes.
 ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
 ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingress-cert"
@@ -108,19 +107,13 @@ class Prometheus:
         if self.server.token:
             request.add_header("Authorization", f"Bearer {self.server.token}")
         try:
-            opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=self._context))
-            with opener.open(request, timeout=TIMEOUT) as answer:
+            with _https.opened(request, self._context, self.server.shown) as answer:
                 return dict(json.loads(answer.read()))
-        except urllib.error.HTTPError as error:
-            told = error.read(2000).decode("utf-8", "replace")
-            if error.code in (400, 422):
-                raise QueryError(f"{self.server.shown} refused the query: {_reason(told)}") from error
-            hint = "; check metrics_token" if error.code in (401, 403) else ""
-            raise AccessError(f"{self.server.shown}: {error.code} {error.reason}{hint}") from error
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
-            hint = "; name who signed its certificate" if isinstance(reason, ssl.SSLCertVerificationError) else ""
-            raise AccessError(f"{self.server.shown}: {reason}{hint}") from error
+        except _https.Refused as error:
+            if error.status in (400, 422):
+                raise QueryError(f"{self.server.shown} refused the query: {_reason(error.told)}") from error
+            hint = "; check metrics_token" if error.status in (401, 403) else ""
+            raise AccessError(f"{error}{hint}") from error
 
 
 def _reason(text: str) -> str:

@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import po
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.real_cluster import Leave
 
@@ -120,18 +121,6 @@ def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
     return {name: amount(value) for name, value in room.items()} == {
         name: amount(value) for name, value in wanted["status"]["capacity"].items()
     }
-
-
-def amount(text: str) -> float:
-    """Return a Kubernetes quantity as a number: the server writes 1024Gi back as 1Ti."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGTPE]i?|Ki|m)?", str(text))
-    if not match:
-        return float("nan")
-    number, unit = float(match.group(1)), match.group(2) or ""
-    if unit == "m":
-        return number / 1000
-    power = "kMGTPE".find(unit[:1].replace("K", "k")) + 1 if unit else 0
-    return number * (1024.0 if unit.endswith("i") else 1000.0) ** power
 
 
 def is_ready(found: dict[str, Any]) -> bool:

@@ -14,22 +14,26 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Component
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.render import render
 
 MANAGER = "seatrial-rehearsal"
 
 
-def documents(path: Path) -> list[dict[str, Any]]:
-    """Return the objects in a YAML file."""
+def documents(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+    """Return the objects in a YAML file, with its placeholders replaced where there are ``values`` for them."""
     import yaml
 
-    with open(path, encoding="utf-8") as stream:
-        return [one for one in yaml.load_all(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
+    text = path.read_text(encoding="utf-8")
+    text = render(text, values, str(path)) if values is not None else text
+    return [one for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
 
 
-def wanted(components: list[Component], programs: Mapping[str, Programs]) -> list[dict[str, Any]]:
-    """Return all objects of the components, definitions first."""
+def wanted(
+    components: list[Component], programs: Mapping[str, Programs], values: Mapping[str, object]
+) -> list[dict[str, Any]]:
+    """Return all objects of the components, definitions first. Raises InputError for an unknown placeholder."""
     definitions = [one for part in programs.values() if part.crds is not None for one in documents(part.crds)]
-    others = [one for part in components if part.objects for one in documents(part.folder / part.objects)]
+    others = [one for part in components if part.objects for one in documents(part.folder / part.objects, values)]
     return [*definitions, *others]
 
 

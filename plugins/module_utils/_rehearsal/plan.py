@@ -116,6 +116,11 @@ def write_kubeconfigs(instance: Instance, components: list[Component], port: int
         _keep(instance.kubeconfig_of(user.name), kubeconfig(instance, user.name, port), 0o600)
 
 
+def authority(instance: Instance) -> str:
+    """Return the certificate of the authority that signs what the instance serves, as webhooks want it: base64."""
+    return base64.b64encode((instance.pki / "ca.crt").read_bytes()).decode("ascii")
+
+
 def kubeconfig(instance: Instance, user: str, port: int) -> str:
     """Return a kubeconfig with everything in it, so that the file alone is enough wherever it is copied."""
 
@@ -123,7 +128,7 @@ def kubeconfig(instance: Instance, user: str, port: int) -> str:
         return base64.b64encode((instance.pki / name).read_bytes()).decode("ascii")
 
     name = f"rehearsal-{instance.name}"
-    cluster = {"server": f"https://{ports.LOOPBACK}:{port}", "certificate-authority-data": data("ca.crt")}
+    cluster = {"server": f"https://{ports.LOOPBACK}:{port}", "certificate-authority-data": authority(instance)}
     identity = {"client-certificate-data": data(f"{user}.crt"), "client-key-data": data(f"{user}.key")}
     document = {
         "apiVersion": "v1",

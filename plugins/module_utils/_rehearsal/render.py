@@ -27,8 +27,3 @@ def render(text: str, values: Mapping[str, object], where: str) -> str:
         return str(values[name])
 
     return _PLACE.sub(value_of, text)
-
-
-def names_in(text: str) -> set[str]:
-    """Return the placeholders that ``text`` uses."""
-    return set(_PLACE.findall(text))

@@ -125,7 +125,8 @@ class Start:
         return self.client
 
     def _prepare_api(self) -> None:
-        wanted = objects.wanted(self.components, self.programs)
+        values = {**self.values, "ca": plan.authority(self.instance)}
+        wanted = objects.wanted(self.components, self.programs, values)
         self.changes += [f"applied {one}" for one in objects.apply_all(self._api(), wanted, self.timeout)]
 
 

@@ -13,7 +13,6 @@ import shutil
 import ssl
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import migrate
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
@@ -37,9 +37,10 @@ POINT = (
     "training.jsonl",
     "metrics.jsonl",
 )
+#: Of a run of the Run:ai scale-test tool: both lie in one folder, which becomes the one test point.
+FOREIGN = ("submitted.json", "sampled.json")
 #: An archive that unpacks to more is no run, or one that does harm.
 MOST_BYTES = 64 * 2**30
-TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,13 @@ def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a folder is a run directory, perhaps one that was cut short."""
-    return (folder / "run.yml").is_file() or (folder / "points").is_dir()
+    """Tell whether a folder is a run directory, perhaps one that was cut short, or one of another tool."""
+    return (folder / "run.yml").is_file() or (folder / "points").is_dir() or is_foreign(folder)
+
+
+def is_foreign(folder: Path) -> bool:
+    """Tell whether a folder holds the files of a run of the Run:ai scale-test tool."""
+    return all((folder / name).is_file() for name in FOREIGN)
 
 
 def run_in(folder: Path, source: str) -> Path:
@@ -139,7 +145,9 @@ def run_in(folder: Path, source: str) -> Path:
         if not several and len(runs) != 1:
             break
         inner = inner / several[0] if several else runs[0]
-    raise InputError(f"source {source}: no run directory: neither run.yml nor points/ is in it")
+    raise InputError(
+        f"source {source}: no run directory: neither run.yml, points/ nor {' and '.join(FOREIGN)} is in it"
+    )
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -174,13 +182,10 @@ def _downloaded(url: str, scratch: Path, authority: str) -> Path:
     target = scratch / name
     try:
         context = ssl.create_default_context(cafile=authority or None)
-        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
-        with opener.open(url, timeout=TIMEOUT) as answer, open(target, "wb") as stream:
-            shutil.copyfileobj(answer, stream)
-    except urllib.error.HTTPError as error:
-        raise AccessError(f"source {url}: the server answered {error.code} {error.reason}") from error
-    except (OSError, ValueError) as error:
-        raise AccessError(f"source {url}: it can't be fetched: {getattr(error, 'reason', None) or error}") from error
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"authority {authority} can't be read as PEM certificates: {error}") from error
+    with _https.opened(urllib.request.Request(url), context, f"source {url}") as answer, open(target, "wb") as stream:
+        shutil.copyfileobj(answer, stream)
     return target
 
 
@@ -197,8 +202,12 @@ def _take(source: Path, target: Path) -> None:
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
     (target / "points").mkdir()
+    if is_foreign(source) and not (source / "points").is_dir():
+        (target / "points" / "001").mkdir()
+        for name in FOREIGN:
+            shutil.copyfile(source / name, target / "points" / "001" / name)
     for point in sorted((source / "points").glob("[0-9]*")) if (source / "points").is_dir() else []:
         (target / "points" / point.name).mkdir()
-        for name in POINT:
+        for name in (*POINT, *FOREIGN):
             if (point / name).is_file():
                 shutil.copyfile(point / name, target / "points" / point.name / name)

@@ -8,56 +8,27 @@ One pass over the events; everything is found through dictionaries, so ten times
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import isnan, nan
+from collections.abc import Callable, Iterable
+from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import audit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import audit, replaced
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.apart import Apart
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.replaced import Replaced
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.ruler import Ruler, version
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import (
     ALL,
-    FIRST,
-    LAST,
     OWN,
     Stage,
     from_definitions,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.way import Way
 
 #: Without definitions (no observations) a workload still has the stage that our own create tells.
 CREATED = Stage("created", "", "created", OWN, "API server", False)
-
-
-class Way:
-    """The two columns of a stage, and how what single objects do becomes what the workload does."""
-
-    def __init__(self, stage: Stage, table: Table) -> None:
-        self.stage = stage
-        self.first, self.last = table.earliest[stage.name], table.latest[stage.name]
-        self.count = [0] * len(table) if stage.which == ALL else None
-
-    def reach(self, row: int, earliest: float, latest: float) -> None:
-        """Take note that an object of the workload in ``row`` got there."""
-        first, last = self.first, self.last
-        if self.count is not None:
-            self.count[row] += 1
-        if isnan(first[row]):
-            first[row], last[row] = earliest, latest
-        elif self.stage.which in (ALL, LAST):
-            first[row], last[row] = max(first[row], earliest), max(last[row], latest)
-        elif self.stage.which == FIRST:
-            first[row], last[row] = min(first[row], earliest), min(last[row], latest)
-        else:  # our own create was answered: what the watch says can only narrow it
-            first[row], last[row] = max(first[row], earliest), min(last[row], latest)
-
-    def only_whole_gangs(self, members: list[int]) -> None:
-        """A gang is not there before its last member: forget those of which fewer than ``members`` got there."""
-        for row, count in enumerate(self.count or ()):
-            if count < members[row]:
-                self.first[row] = self.last[row] = nan
 
 
 class Builder:
@@ -90,8 +61,12 @@ class Builder:
             of_kind = self.by_definition.setdefault(way.stage.kind, {})
             of_kind.setdefault(way.stage.defined, (1 << len(of_kind), []))[1].append(way)
         self.members: dict[str, list[int]] = {}
+        pods = {} if replaced.POD in self.own else self.by_definition.get(replaced.POD, {})
+        self.replaced = Replaced(inputs.kinds, pods)
         self.apart = Apart()
         self.audit: audit.Narrower | None = None
+        #: Shown every event of a workload: its index, the event, and the bounds of its moment.
+        self.witness: Callable[[int, dict[str, Any], tuple[float, float]], None] | None = None
 
     def take_audit(self, path: Path) -> None:
         """Narrow intervals by an API server's audit log from now on; say in the notes when that can't be done."""
@@ -191,6 +166,8 @@ class Builder:
             if not own:
                 self._join(kind, row, event)
         at = version(event["resource_version"])
+        if self.witness is not None:
+            self.witness(self.table.index[row], event, self._bounds_of(received, event, at, life[1], row))
         known = self.by_definition.get(kind)
         if known:
             seen = life[0]
@@ -200,6 +177,8 @@ class Builder:
                 self._reach(fresh, life, self._bounds_of(received, event, at, life[1], row), event, row)
         if own:
             self._own(row, event)
+        elif kind == replaced.POD:
+            self.replaced.see(row, life, event["event"])
         if at is not None:
             if at > life[1]:
                 life[1] = at
@@ -312,6 +291,7 @@ class Builder:
             for one in self.stages
         ]
         self.apart.settle()
+        self._leave_out_replaced()
         for way in self.ways:
             if way.stage.which == ALL:
                 way.only_whole_gangs(self.members.get(way.stage.kind, [0] * len(self.rows)))
@@ -321,6 +301,19 @@ class Builder:
             self.table.censored.append(outcome in ("unfinished", "deleted", "lost"))
             self.table.gpus[row] = self.own_gpus.get(row) or self.table.gpus[row]
             self._compare(row)
+
+    def _leave_out_replaced(self) -> None:
+        """A pod that was preempted and made again is one pod."""
+        if replaced.POD not in self.members:
+            return
+        for row, (there, lost) in self.replaced.settle(self.members[replaced.POD]).items():
+            left = there - len(lost)
+            self.table.pods[row], self.table.gpus[row] = left, self.table.gpus[row] * left / there
+            for bit, ways in self.by_definition.get(replaced.POD, {}).values():
+                gone = sum(1 for bits in lost if bits & bit)
+                for way in ways:
+                    if way.count is not None:
+                        way.count[row] -= gone
 
     def _outcome(self, row: int) -> str:
         ends = [

@@ -160,7 +160,9 @@ RESULTS: dict[str, dict[str, Any]] = {
                 "labels": FREE,
                 "for_each": {
                     "type": "object",
-                    "additionalProperties": {"anyOf": [{"type": "array"}, {"enum": ["stages", "reasons"]}]},
+                    "additionalProperties": {
+                        "anyOf": [{"type": "array"}, {"enum": ["stages", "reasons", "queues", "priorities", "stepped"]}]
+                    },
                 },
             },
         ),

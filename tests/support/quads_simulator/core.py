@@ -45,7 +45,9 @@ class Simulator:
         self.ticket = self.config.next_ticket
         #: The lowest number that the next schedule may get: a number that was drawn is never given out again.
         self.schedules_from = 1
+        #: What was answered, and what has come in, whether it was answered yet or not.
         self.log: list[tuple[str, str, int]] = []
+        self.received: list[tuple[str, str]] = []
         self.lock = threading.Lock()
         #: What happens between the check and the insert of a schedule; by default others are served for a while.
         self.between: Callable[[str, str], None] = self._let_others

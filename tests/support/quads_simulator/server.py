@@ -121,6 +121,7 @@ class Handler(BaseHTTPRequestHandler):
                 steer(self.simulator, json.loads(request.body))
             self._send(answers.data(state(self.simulator)))
             return
+        self.simulator.received.append((request.method, request.path))
         delay = self.simulator.delay_of(request)
         if delay:
             time.sleep(delay)

@@ -134,5 +134,5 @@ def test_work_in_a_pool_keeps_its_order_and_its_errors_apart() -> None:
     outcomes = pool.each(range(10), half, workers=4)
     assert [one.item for one in outcomes] == list(range(10))
     assert [one.value for one in outcomes if one.error is None] == [0, 0, 1, 2, 2, 3, 3, 4, 4]
-    assert str(pool.first_error(outcomes)) == "three"
+    assert [(one.item, str(one.error)) for one in outcomes if one.error is not None] == [(3, "three")]
     assert pool.each([], half) == []

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component, golang, plan, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    component,
+    golang,
+    objects,
+    plan,
+    render,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance
 
 ROOT = Path(__file__).parents[5] / "roles" / "rehearsal" / "files" / "components"
@@ -47,6 +53,10 @@ def test_a_published_component_is_complete(name: str, known: dict[str, component
         for file in process.files:
             render.render((process.folder / file).read_text(encoding="utf-8"), values, file)
         assert plan.questions_of(process, values)
+    if known[name].objects:
+        found = objects.documents(known[name].folder / known[name].objects, {**values, "ca": "Q0E="})
+        hooks = [hook["clientConfig"] for one in found for hook in one.get("webhooks", [])]
+        assert all(one["url"].startswith("https://127.0.0.1:20000/") and one["caBundle"] == "Q0E=" for one in hooks)
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -78,9 +88,10 @@ def test_everything_listens_on_loopback_only(name: str, known) -> None:
                 assert port.endswith("127.0.0.1:") or re.match(r"--(secure|node)-port=$", port), argument
 
 
-def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(known) -> None:
-    for one in known["training-operator"].crds:
-        text = (known["training-operator"].folder / "go.sum").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["training-operator", "kueue", "appwrapper"])
+def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known) -> None:
+    for one in known[name].crds:
+        text = (known[name].folder / "go.sum").read_text(encoding="utf-8")
         assert f"{one.module} {one.version} {one.sum}\n" in text
 
 

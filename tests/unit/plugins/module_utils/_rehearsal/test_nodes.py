@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
 from hypothesis import given
@@ -120,11 +121,11 @@ def test_a_node_is_ready_when_pods_can_be_scheduled_on_it(status: dict, spec: di
     ],
 )
 def test_quantities_are_compared_as_numbers(text: str, number: float) -> None:
-    assert nodes.amount(text) == number
+    assert _quantity.amount(text) == number
 
 
 def test_what_is_no_quantity_equals_nothing() -> None:
-    assert nodes.amount("many") != nodes.amount("many")
+    assert _quantity.amount("many") != _quantity.amount("many")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kubernetes quantities as numbers."""
+
+from __future__ import annotations
+
+import re
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([kMGTPE]i?|Ki|m)?")
+
+
+def amount(text: object) -> float:
+    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30), NaN for what is none.
+
+    The server writes 1024Gi back as 1Ti, so quantities compare as numbers only.
+    """
+    match = _QUANTITY.fullmatch(str(text))
+    if not match:
+        return float("nan")
+    number, unit = float(match.group(1)), match.group(2) or ""
+    if unit == "m":
+        return number / 1000
+    power = "kMGTPE".find(unit[:1].replace("K", "k")) + 1 if unit else 0
+    return number * (1024.0 if unit.endswith("i") else 1000.0) ** power
