@@ -52,8 +52,10 @@ class ActionModule(SeatrialAction):
         if changed:
             states = (f"{' and '.join(one['hosts'])}: {one['record']['state']}" for one in distinct)
             Step(arguments["step_dir"]).log("; ".join([*states, *lines]))
-        # Every role that installs operators does so in an entry point of this name; its step is there before it begins.
-        operators = any(Path(arguments["run_dir"]).glob("*__*__install"))
+        # Every role that installs operators, or adds to them, does so in one of these entry points; its step is there
+        # before it begins.
+        steps = Path(arguments["run_dir"])
+        operators = any([*steps.glob("*__*__install"), *steps.glob("*__rhoai__components")])
         return {
             "changed": changed,
             "clusters": clusters,

@@ -78,7 +78,7 @@ distinct:
   type: list
   elements: dict
 operators:
-  description: Whether the run began to install operators, by its steps.
+  description: Whether the run began to install operators or to change what they look after, by its steps.
   returned: success
   type: bool
 lines:
