@@ -61,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: What was looked at. RV(checks[].result) is C(ok), C(missing) or C(note).
+  description: What was looked at. Each C(result) is C(ok), C(missing) or C(note).
   returned: success
   type: list
   elements: dict
