@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import by_step, kneedle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import knee as knee_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline, work
 from hypothesis import given
 from hypothesis import strategies as st
 from run_directory import World, write_point
 
+ROOT = Path(__file__).resolve().parents[5]
 RATES = [2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 60.0, 80.0]
 
 
@@ -68,3 +70,20 @@ def test_too_few_steps_are_told(data: Data) -> None:
     figure = knee_of(data, "created", since="sent")
     assert (figure.value, figure.n, figure.of) == (None, 2, 3)
     assert "three are needed" in figure.note
+
+
+@pytest.mark.parametrize("stepped", [True, False])
+def test_a_load_in_steps_has_a_knee_for_each_stage_and_any_other_load_has_none(stepped: bool, tmp_path: Path) -> None:
+    folder = write_point(tmp_path / "points" / "000", World(count=30, rate=2.0))
+    if stepped:
+        header, *rest = _files.read_lines(folder / "plan.jsonl")
+        header["arrival"] = {"type": "steps", "steps": [{"rate": 2.0, "duration": 5.0}] * 3}
+        _files.write_lines(folder / "plan.jsonl", iter([header, *rest]), "plan/1")
+    work.timeline(str(tmp_path))
+    work.kpis(str(tmp_path), [str(ROOT / "roles" / "workload_scale" / "files" / "kpis.yml")])
+    found = {one["name"]: one for one in _files.read_json(folder / "kpis.json")["kpis"] if "knee" in one["name"]}
+    assert bool(found) is stepped
+    if stepped:
+        assert {"knee", "knee_created", "knee_pods_scheduled", "knee_succeeded"} <= set(found)
+        assert found["knee"]["headline"] and found["knee"]["of"] == 3
+        assert [one["n"] for one in found["knee"]["labels"]["curve"]] == [10, 10, 10]
