@@ -168,8 +168,8 @@ def molecule(name: str, long: bool) -> Count:
     def own(scenario: str) -> dict[str, str]:
         return {**env, "MOLECULE_EPHEMERAL_DIRECTORY": str(OUTPUT / f"{name}-{scenario}")}
 
-    # There is one operator of a name in a cluster, so the two that install NFD can't do so at the same time.
-    count = side_by_side(name, commands, 900, own, in_turn=("nfd", "olm_operator"))
+    # There is one operator of a name in a cluster, so those that install the same one (NFD, Authorino) take turns.
+    count = side_by_side(name, commands, 900, own, in_turn=("nfd", "olm_operator", "serving"))
     if not scenarios:
         count.fail("no scenario in molecule/")
     stop_log = OUTPUT / f"{name}-stop.log"
@@ -234,6 +234,7 @@ def prepare(suites: dict[str, Suite]) -> None:
     """Get what the suites need beyond Python packages. What can't be had is said; their tests say what is missing."""
     if set(suites) & CLUSTERED:
         packages.ensure_chromium(OUTPUT / "packages.log")
+        packages.ensure_sshd(OUTPUT / "packages.log")
         log = OUTPUT / "binaries.log"
         command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
         if run_logged(command, log, "programs of the rehearsal cluster", 3600, env=quiet_environment()):

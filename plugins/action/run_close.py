@@ -25,16 +25,19 @@ class ActionModule(SeatrialAction):
     ARGUMENTS = {
         "failures": {"type": "list", "elements": "str", "default": []},
         "fail_on_verdict": {"type": "bool", "default": True},
+        "final": {"type": "bool", "default": True},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Write FAILURES, FINISHED and the last state of run.yml, print the summary, fail when something failed."""
+        """Write FAILURES, FINISHED and the state of run.yml; when final also print the summary, and fail if it did."""
         directory = Path(self._templar.template(task_vars["run_dir"]))
         verdict = run_dirs.read_optional(directory / "verdict.json")
         failures = list(arguments["failures"])
         judged = summary.verdict_failure(verdict) if arguments["fail_on_verdict"] else None
         if judged and not failures:
             failures.append(judged)
+        if task_vars.get("run_beside"):
+            return self._beside(directory, list(arguments["failures"]))
         began = run_record.started_of_process(os.getppid())
         split = summary.split(time.time() - began, run_dirs.timings(directory, began))
         clusters = run_dirs.read_optional(directory / "cluster.yml").get("clusters") or {}
@@ -55,9 +58,17 @@ class ActionModule(SeatrialAction):
         else:
             (directory / "FAILURES").unlink(missing_ok=True)
         _files.replace_text(directory / "FINISHED", summary.finished(record) + "\n")
+        result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
+        if not arguments["final"]:
+            return result
         for line in summary.lines(record, directory, verdict):
             Display().display(line)
-        result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
         if failures:
             result.update(failed=True, msg=summary.last_words(failures, directory))
         return result
+
+    def _beside(self, directory: Path, failures: list[str]) -> dict[str, Any]:
+        """End a report that was made while another session works on the run: the record is that one's."""
+        Display().display(f"  report    {directory / 'report' / 'index.html'}, of what there is so far")
+        result: dict[str, Any] = {"changed": False, "failures": failures, "held": [], "split": {}}
+        return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result

@@ -75,6 +75,8 @@ class ActionModule(SeatrialAction):
         request, written = gather.request(self.project, self.variables, self.extra, self.base, self.catalogue)
         found = self._effective(request, written)
         self._need_secrets(found, chosen)
+        if "test" in chosen:
+            effectives.refuse_heavy(request, found.settings)
         self._show(found, request)
         if chosen == ["settings"]:
             return self._result(None, found, request, only_settings=True)
@@ -113,6 +115,8 @@ class ActionModule(SeatrialAction):
         if asked and asked != list(request.presets):
             had = ", ".join(request.presets) or "no preset"
             raise InputError(f"-e preset={','.join(asked)}: {directory.name} ran with {had}; a run keeps its presets")
+        if chosen == ["report"] and run_record.at_work(directory) is not None:
+            return self._beside(directory, request)
         run_record.refuse_while_running(directory)
         words = {word: gather.raw(self.extra[word]) for word in ("matrix", "pre_cleanup") if word in self.extra}
         more = gather.extra_layer(self.extra, self.catalogue, words)
@@ -121,6 +125,8 @@ class ActionModule(SeatrialAction):
             request = request.with_layers(Layer("extra", "-e", {**earlier, **more.values}, more.origins))
         found = self._effective(request, {})
         self._need_secrets(found, chosen)
+        if "test" in chosen:
+            effectives.refuse_heavy(request, found.settings)
         if chosen == ["settings"]:
             self._show(found, request)
             return self._result(directory, found, request, only_settings=True)
@@ -138,6 +144,15 @@ class ActionModule(SeatrialAction):
         (directory / "FINISHED").unlink(missing_ok=True)
         return self._result(directory, found, request)
 
+    def _beside(self, directory: Path, request: Request) -> dict[str, Any]:
+        """Report on a run while another session works on it: what that one records stays as it is."""
+        if gather.extra_layer(self.extra, self.catalogue, {}).values:
+            raise InputError(
+                f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
+            )
+        self._say([f"Run {run_record.read(directory)['id']} goes on; this is the report of what there is so far."])
+        return {**self._result(directory, self._effective(request, {}), request), "beside": True}
+
     def _profile(self, cluster: dict[str, Any]) -> dict[str, Any]:
         """Apply the cluster profiles that fit this cluster: by API host, node name or kind."""
         directory = Path(str(self._templar.template(self.variables["run_dir"])))
@@ -152,6 +167,7 @@ class ActionModule(SeatrialAction):
         wanted = [name for presets in fitting.values() for name in presets]
         changed = request.with_layers(*gather.preset_layers(wanted, known), *layers)
         found = self._effective(changed, known)
+        effectives.refuse_heavy(changed, found.settings)
         self._write(directory, found, changed)
         self._say([f"Cluster profile {', '.join(fitting)}: presets {', '.join(wanted)}"])
         self._show(found, changed)
@@ -244,6 +260,7 @@ class ActionModule(SeatrialAction):
     ) -> dict[str, Any]:
         return {
             "only_settings": only_settings,
+            "beside": False,
             "run_dir": str(directory) if directory else None,
             "run_id": run_record.read(directory)["id"] if directory else None,
             "points": [point.name for point in found.points],

@@ -55,4 +55,9 @@ options:
     description: Id of the run to which a new instance belongs. It belongs to no run when empty.
     type: str
     default: ''
+  expires:
+    description:
+      - When anybody may remove a new instance, such as V(2026-11-21T22:00:00Z). Never when empty.
+    type: str
+    default: ''
 """

@@ -56,4 +56,9 @@ options:
     description: How long to go on watching when all have ended, in seconds.
     type: float
     default: 1
+  lock_dir:
+    description:
+      - The run directory. When a lock file in it says that the lock of the cluster is lost, the call stops with an
+        error, see M(perfscale.seatrial.cluster_lock).
+    type: path
 """

@@ -21,6 +21,9 @@ description:
 extends_documentation_fragment:
   - constructed
   - inventory_cache
+  - perfscale.seatrial._quads.server
+  - perfscale.seatrial._quads.which
+  - perfscale.seatrial._quads.inventory
 options:
   plugin:
     description: Marks the file as one of this plugin.
@@ -28,37 +31,11 @@ options:
     required: true
     choices: [perfscale.seatrial.quads]
   api_url:
-    description: Address of the QUADS server, such as V(https://quads.example.com).
-    type: str
-    required: true
     env:
       - name: SEATRIAL_QUADS_LEASE_API_URL
-  username:
-    description: E-mail address of the user whose lease O(lease_id) is.
-    type: str
-    default: ''
-  validate_certs:
-    description: Check who answers.
-    type: bool
-    default: true
-  ca_path:
-    description: File with the certificates of the authority that signed the server's.
-    type: path
-  timeout:
-    description: How long to wait for one answer, in seconds.
-    type: float
-    default: 60
-  lease_id:
-    description: Id of the lease. With it O(username) is needed.
-    type: str
-  assignment_id:
-    description: Number of an assignment instead.
-    type: int
-  cloud:
-    description: Name of a cloud instead.
-    type: str
   lease_file:
-    description: The lease file, which knows the hosts that were asked for; relative to this file.
+    description:
+      - The lease file, which knows the hosts that were asked for. A relative path begins at the folder of this file.
     type: path
   group:
     description: Group of all machines of this file.
@@ -77,10 +54,6 @@ options:
     description: Read addresses of BMCs from the inventory that the lab publishes. Fails while that is not this lease's.
     type: bool
     default: true
-  inventory_url:
-    description: Address of that inventory, where it is not the usual one. C({cloud}) stands for the cloud's name.
-    type: str
-    default: ''
 """
 
 EXAMPLES = r"""
@@ -113,7 +86,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import g
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.machines import collect, expired
 
 NAMES = ("quads.yml", "quads.yaml")
-GIVEN = ("api_url", "username", "validate_certs", "ca_path", "timeout", "lease_id", "assignment_id", "cloud")
+GIVEN = (*options.SERVER, *options.ONE)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -150,7 +123,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _collect(self, path: str) -> dict[str, Any]:
         given = {name: self.get_option(name) for name in (*GIVEN, "lease_file", "inventory_url")}
-        if sum(bool(given[name]) for name in ("lease_id", "assignment_id", "cloud")) != 1:
+        if sum(bool(given[name]) for name in options.ONE) != 1:
             raise InputError("which machines? Give one of lease_id, assignment_id and cloud")
         if given["lease_file"]:
             given["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), given["lease_file"])

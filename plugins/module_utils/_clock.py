@@ -24,6 +24,12 @@ def boot_id() -> str:
         return ""
 
 
+def boot_clock() -> float:
+    """Return the seconds since this machine was booted, time asleep included where the system can say."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
 @dataclass(frozen=True)
 class Clock:
     """A monotonic clock that reads as wall time. Both anchors in seconds."""

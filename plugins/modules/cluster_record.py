@@ -37,10 +37,23 @@ options:
     description: What is merged into each of these records; keys as in the schema C(cluster/1).
     type: dict
     default: {}
+  named:
+    description: Take a cluster over that another machine has made, from O(store).
+    type: str
+    default: ''
+  store:
+    description: Where what destroys clusters is kept; a folder or C(s3://bucket/prefix).
+    type: str
+    default: ''
   show:
     description: Print a line about each cluster whose identity is known.
     type: bool
     default: false
+  say:
+    description: Lines to print as they are, so that commands in them can be copied.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: perfscale.seatrial.cluster_targets
 """
@@ -64,6 +77,10 @@ distinct:
   returned: success
   type: list
   elements: dict
+operators:
+  description: Whether the run began to install operators or to change what they look after, by its steps.
+  returned: success
+  type: bool
 lines:
   description: A line for people about each cluster whose identity is known.
   returned: success

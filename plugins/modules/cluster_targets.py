@@ -52,7 +52,8 @@ EXAMPLES = r"""
 RETURN = r"""
 targets:
   description:
-    - One entry a cluster, with C(hosts), C(provider), and what is known of it so far (C(name) of a rehearsal cluster,
+    - One entry a cluster, with C(hosts), C(provider), its C(settings), the C(steps) of its provider, whether it is
+      C(there) already, and what is known of it so far (C(name) of a rehearsal cluster,
       C(kubeconfig) and C(context) of an existing one).
   returned: success
   type: list

@@ -55,6 +55,12 @@ options:
       - A key with dots in it stands in brackets and quotes.
     type: dict
     default: {}
+  initialisation_settings:
+    description:
+      - Further values below C(spec) of the DSCInitialization, by path, such as C(serviceMesh.managementState).
+      - On one that this run did not make they must be there already.
+    type: dict
+    default: {}
   adopt:
     description: Add missing components to a DataScienceCluster that this run did not make.
     type: bool
@@ -125,6 +131,7 @@ def main() -> None:
             "name": {"type": "str", "default": "default-dsc"},
             "components": {"type": "list", "elements": "str", "default": []},
             "settings": {"type": "dict", "default": {}},
+            "initialisation_settings": {"type": "dict", "default": {}},
             "adopt": {"type": "bool", "default": False},
             "applications_namespace": {"type": "str", "default": "redhat-ods-applications"},
             "monitoring_namespace": {"type": "str", "default": "redhat-ods-monitoring"},

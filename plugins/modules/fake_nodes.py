@@ -14,7 +14,8 @@ description:
     plays them. There is no machine and no GPU behind them, and they are labelled C(perfscale.seatrial/simulated).
   - A pool grows and shrinks to O(count), and a node of another shape is replaced. Nodes without our labels and nodes of
     another run are never removed.
-  - Refuses a cluster that is no rehearsal cluster.
+  - Refuses a cluster that is no rehearsal cluster, unless O(real_cluster) allows it. There the nodes are tainted with
+    C(perfscale.seatrial/simulated), and real nodes are never touched.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -83,6 +84,22 @@ options:
     description: Run to which the nodes belong. They belong to no run when empty.
     type: str
     default: ''
+  real_cluster:
+    description: Make nodes on a cluster that is no rehearsal cluster, tainted.
+    type: bool
+    default: false
+  beside_workloads:
+    description: Do so also while pods there have or wait for real GPUs.
+    type: bool
+    default: false
+  kwok_image:
+    description: Image of KWOK to run in that cluster. Without one a KWOK that is there must play annotated nodes.
+    type: str
+    default: ''
+  kwok_stages:
+    description: What that KWOK plays, as YAML documents of kind C(Stage).
+    type: str
+    default: ''
   timeout:
     description: How long to wait for all nodes, in seconds.
     type: int
@@ -147,6 +164,10 @@ def main() -> None:
             "pods": {"type": "int", "default": 250},
             "labels": {"type": "dict", "default": {}},
             "run_id": {"type": "str", "default": ""},
+            "real_cluster": {"type": "bool", "default": False},
+            "beside_workloads": {"type": "bool", "default": False},
+            "kwok_image": {"type": "str", "default": ""},
+            "kwok_stages": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 120},
             **_module.STEP_OPTIONS,
             **_module.PROGRESS_OPTIONS,
@@ -156,7 +177,8 @@ def main() -> None:
     given = module.params
     shape = nodes.Shape(**{name: given[name] for name in nodes.Shape.__dataclass_fields__})
     labels = {name: str(value) for name, value in given["labels"].items()}
-    order = nodes.Order(given["count"], shape, given["pool"], given["run_id"], labels)
+    leave = nodes.Leave(given["real_cluster"], given["beside_workloads"], given["kwok_image"], given["kwok_stages"])
+    order = nodes.Order(given["count"], shape, given["pool"], given["run_id"], labels, leave)
     bring = nodes.present if given["state"] == "present" else nodes.absent
 
     def work(step: Step) -> dict[str, Any]:

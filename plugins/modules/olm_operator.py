@@ -73,6 +73,10 @@ options:
         description: Address at which a catalog is served already. The CatalogSource O(operators[].catalog) leads to it.
         type: str
         default: ''
+      catalog_pull_secret:
+        description: Name in O(pull_secrets) of what O(operators[].catalog_image) is pulled with.
+        type: str
+        default: ''
       channel:
         description: Channel to follow; the package's default when empty.
         type: str
@@ -145,7 +149,7 @@ options:
           ready:
             description: When it is ready. It is not waited for without.
             type: dict
-            suboptions:
+            suboptions: &ready
               condition:
                 description: A condition that must be True.
                 type: str
@@ -161,6 +165,15 @@ options:
                 description: All pods of the Deployment, StatefulSet or DaemonSet must be available.
                 type: bool
                 default: false
+              metrics:
+                description:
+                  - Names of metrics that a Pod must serve, asked for through the API server. A played pod is not asked.
+                type: list
+                elements: str
+              port:
+                description: Port at which it serves them.
+                type: int
+                default: 9400
       expect:
         description: Objects that must be there and ready in the end.
         type: list
@@ -196,22 +209,13 @@ options:
             description: When one is ready.
             type: dict
             required: true
-            suboptions:
-              condition:
-                description: A condition that must be True.
-                type: str
-              field:
-                description:
-                  - Path of a field, such as C(status.state) or C(status.allocatable["nvidia.com/gpu"]).
-                  - It must have the value of C(equals), any but 0 without one.
-                type: str
-              equals:
-                description: Value of the field.
-                type: str
-              available:
-                description: All pods of the Deployment, StatefulSet or DaemonSet must be available.
-                type: bool
-                default: false
+            suboptions: *ready
+  pull_secrets:
+    description:
+      - What images of catalogs are pulled with, by name. A Secret of that name is made of it beside the CatalogSource.
+      - Each is the content of a file as C(podman login) writes it (C(dockerconfigjson)).
+    type: dict
+    default: {}
   packages:
     description: Packages to remove when O(state=absent); all that the run installed when empty.
     type: list
@@ -354,74 +358,15 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import install, remove, wanted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import install, options, remove, wanted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
-
-READY = {
-    "condition": {"type": "str"},
-    "field": {"type": "str"},
-    "equals": {"type": "str"},
-    "available": {"type": "bool", "default": False},
-}
-EXPECTED = {
-    "api_version": {"type": "str", "required": True},
-    "kind": {"type": "str", "required": True},
-    "namespace": {"type": "str", "default": ""},
-    "names": {"type": "list", "elements": "str", "default": []},
-    "labels": {"type": "dict", "default": {}},
-    "at_least": {"type": "int", "default": 1},
-    "ready": {"type": "dict", "required": True, "options": READY},
-}
-OPERAND = {
-    "kind": {"type": "str"},
-    "manifest": {"type": "dict"},
-    "name": {"type": "str"},
-    "namespace": {"type": "str"},
-    "patch": {"type": "dict"},
-    "append": {"type": "dict"},
-    "needs": {"type": "list", "elements": "dict"},
-    "single": {"type": "bool", "default": False},
-    "ready": {"type": "dict", "options": READY},
-}
-OPERATOR = {
-    "package": {"type": "str", "required": True},
-    "namespace": {"type": "str", "required": True},
-    "catalog": {"type": "str", "default": ""},
-    "catalog_namespace": {"type": "str", "default": "openshift-marketplace"},
-    "catalog_image": {"type": "str", "default": ""},
-    "catalog_address": {"type": "str", "default": ""},
-    "channel": {"type": "str", "default": ""},
-    "version": {"type": "str", "default": ""},
-    "approval": {"type": "str", "choices": ["auto", "Manual", "Automatic"], "default": "auto"},
-    "watches": {"type": "str", "choices": ["auto", "own", "all"], "default": "auto"},
-    "environment": {"type": "dict", "default": {}},
-    "monitoring": {"type": "bool", "default": False},
-    "objects": {"type": "list", "elements": "dict", "default": []},
-    "operand": {"type": "dict", "options": OPERAND},
-    "expect": {"type": "list", "elements": "dict", "default": [], "options": EXPECTED},
-}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
-            "run_id": {"type": "str", "required": True},
-            "operators": {"type": "list", "elements": "dict", "default": [], "options": OPERATOR},
-            "packages": {"type": "list", "elements": "str", "default": []},
-            "operands": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {"kind": {"type": "str", "required": True}, "name": {"type": "str", "required": True}},
-            },
-            "namespaces": {"type": "list", "elements": "str", "default": []},
-            "crds": {"type": "bool", "default": False},
-            "force_finalizers": {"type": "bool", "default": False},
-            "timeout": {"type": "float", "default": 900},
+            **options.OPTIONS,
             **_module.STEP_OPTIONS,
             **_module.PROGRESS_OPTIONS,
         },
@@ -438,7 +383,16 @@ def main() -> None:
                     return remove.remove(client, order, say, module.check_mode)
             asked = wanted.operators(given["operators"])
             with step.timed("cluster", "operators"):
-                return install.install(client, asked, given["run_id"], given["timeout"], step, say, module.check_mode)
+                return install.install(
+                    client,
+                    asked,
+                    given["run_id"],
+                    given["timeout"],
+                    step,
+                    say,
+                    module.check_mode,
+                    given["pull_secrets"],
+                )
 
     _module.run(module, work)
 

@@ -19,6 +19,8 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
+  - perfscale.seatrial._quads.server
+  - perfscale.seatrial._quads.which
 attributes:
   check_mode:
     support: full
@@ -27,15 +29,6 @@ attributes:
   idempotent:
     support: full
 options:
-  lease_id:
-    description: Id of the lease. With it O(username) is needed.
-    type: str
-  assignment_id:
-    description: Number of an assignment instead.
-    type: int
-  cloud:
-    description: Name of a cloud instead.
-    type: str
   expected_hosts:
     description: The hosts that must be in it; those of the lease if left out.
     type: list
@@ -58,9 +51,6 @@ options:
     description: Return C(bmc_password), too. The task needs C(no_log=true) then.
     type: bool
     default: false
-  lease_file:
-    description: The lease file, which knows the hosts that were asked for.
-    type: path
 """
 
 EXAMPLES = r"""
@@ -126,19 +116,16 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "lease_id": {"type": "str"},
-            "assignment_id": {"type": "int"},
-            "cloud": {"type": "str"},
             "expected_hosts": {"type": "list", "elements": "str", "default": []},
             "ticket": {"type": "str"},
             "url": {"type": "str", "default": ""},
             "wait": {"type": "float", "default": 0},
             "passwords": {"type": "bool", "default": False, "no_log": False},
-            "lease_file": {"type": "path"},
+            **options.WHICH,
             **options.OPTIONS,
         },
-        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
-        required_one_of=[("lease_id", "assignment_id", "cloud")],
+        mutually_exclusive=[options.ONE],
+        required_one_of=[options.ONE],
         supports_check_mode=True,
     )
 

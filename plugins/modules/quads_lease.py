@@ -22,6 +22,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
+  - perfscale.seatrial._quads.server
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:

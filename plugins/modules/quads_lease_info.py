@@ -16,6 +16,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
+  - perfscale.seatrial._quads.server
 attributes:
   check_mode:
     support: full
@@ -81,15 +82,13 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "lease_id": {"type": "str"},
-            "assignment_id": {"type": "int"},
-            "cloud": {"type": "str"},
             "owner": {"type": "str"},
             "active": {"type": "bool", "default": True},
+            **options.NAMED,
             **options.OPTIONS,
         },
-        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
-        required_one_of=[("lease_id", "assignment_id", "cloud", "owner")],
+        mutually_exclusive=[options.ONE],
+        required_one_of=[(*options.ONE, "owner")],
         supports_check_mode=True,
     )
 

@@ -20,6 +20,9 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
+  - perfscale.seatrial._quads.server
+  - perfscale.seatrial._quads.which
+  - perfscale.seatrial._quads.inventory
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -31,15 +34,6 @@ attributes:
   idempotent:
     support: full
 options:
-  lease_id:
-    description: Id of the lease. With it O(username) is needed.
-    type: str
-  assignment_id:
-    description: Number of an assignment instead.
-    type: int
-  cloud:
-    description: Name of a cloud instead.
-    type: str
   wait_for:
     description:
       - What to wait for. V(inventory) includes V(validated); the lab publishes up to a quarter of an hour later.
@@ -59,15 +53,6 @@ options:
     description: How long the lease must last afterwards, such as V(4h).
     type: str
     default: '0'
-  inventory_url:
-    description:
-      - Address of the inventory, where it is not C(/instack/<cloud>_ocpinventory.json) on the server. C({cloud}) in it
-        stands for the cloud's name.
-    type: str
-    default: ''
-  lease_file:
-    description: The lease file, which knows the hosts that were asked for.
-    type: path
 seealso:
   - module: perfscale.seatrial.quads_lease
 """
@@ -115,21 +100,18 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "lease_id": {"type": "str"},
-            "assignment_id": {"type": "int"},
-            "cloud": {"type": "str"},
             "wait_for": {"type": "str", "choices": list(wait.GOALS), "default": "validated"},
             "wait_timeout": {"type": "float", "default": 7200},
             "interval": {"type": "float", "default": 60},
             "min_lifetime": {"type": "str", "default": "0"},
             "inventory_url": {"type": "str", "default": ""},
-            "lease_file": {"type": "path"},
+            **options.WHICH,
             **options.OPTIONS,
             **_module.STEP_OPTIONS,
             **_module.PROGRESS_OPTIONS,
         },
-        mutually_exclusive=[("lease_id", "assignment_id", "cloud")],
-        required_one_of=[("lease_id", "assignment_id", "cloud")],
+        mutually_exclusive=[options.ONE],
+        required_one_of=[options.ONE],
         supports_check_mode=True,
     )
 

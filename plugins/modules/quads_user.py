@@ -16,6 +16,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
+  - perfscale.seatrial._quads.server
 attributes:
   check_mode:
     support: full

@@ -36,6 +36,12 @@ options:
     description: Whether a verdict of C(fail) or C(invalid) is a failure of the run.
     type: bool
     default: true
+  final:
+    description:
+      - V(false) before the run is copied to somewhere else. The files are written as they would be at the end, so that
+        the copy says how the run went, but nothing is printed and nothing fails.
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""

@@ -64,6 +64,10 @@ only_settings:
   description: Whether the settings were only shown.
   returned: success
   type: bool
+beside:
+  description: Whether another session works on the run, and this one only reports on it.
+  returned: success
+  type: bool
 run_dir:
   description: The run directory; null when the settings were only shown.
   returned: success

@@ -189,6 +189,13 @@ options:
     description: The generator was on time when the 99th percentile of sent minus intended is within this, in seconds.
     type: float
     default: 0.1
+  breaker_latency:
+    description:
+      - The circuit breaker. Beside the load the API server is asked once a second whether it is ready, and one pod of
+        O(namespace) is listed. When it is not ready, or the list takes longer than so many seconds, three times in a
+        row, nothing more is sent; what was created is still waited for. V(0) asks nothing.
+    type: float
+    default: 0
 seealso:
   - module: perfscale.seatrial.workload_sample
   - module: perfscale.seatrial.cleanup_run
@@ -282,6 +289,11 @@ timed_out:
   description: Whether O(timeout) passed before all had ended. Nothing that was seen is lost then.
   returned: success
   type: bool
+stopped:
+  description: Why the circuit breaker ended the load; empty when it did not.
+  returned: success
+  type: str
+  sample: 3 probe requests in a row took 1.31, 1.72, 2.90 s, and 1 s are allowed
 waiting_for:
   description: Names of the first ten that had not ended.
   returned: success

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import paths, settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.catalogue import TREE_WORDS, Catalogue, Setting
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.coerce import coerce
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Request
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Request, reachable
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import Change, Resolved, SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_text import has_template
 
@@ -62,6 +62,24 @@ def effective(request: Request, catalogue: Catalogue, defaults: Mapping[str, Any
     pre_cleanup = bool(values.pop("pre_cleanup"))
     values.pop("matrix")
     return Effective(values, resolved, points, late, matrix, pre_cleanup)
+
+
+def refuse_heavy(request: Request, values: Mapping[str, Any]) -> None:
+    """Raise SettingsError when a preset that loads a control plane hard meets a cluster that others may use.
+
+    Whoever says ``cluster_exclusive`` knows that nobody else does; what the run makes for itself is ours anyway.
+    """
+    if values.get("cluster_provider") != "existing" or values.get("cluster_exclusive"):
+        return
+    definitions = request.definitions()
+    for name in reachable(definitions, request.names()):
+        if definitions[name].get("heavy"):
+            raise SettingsError(
+                f"preset '{name}' is heavy: it can make a control plane slow for all who use it. On a cluster that is "
+                "there already (cluster_provider=existing) it needs -e cluster_exclusive=true, by which you say that "
+                "nobody else uses the cluster meanwhile",
+                name,
+            )
 
 
 def _changes(request: Request, catalogue: Catalogue) -> list[Change]:

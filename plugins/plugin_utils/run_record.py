@@ -117,17 +117,25 @@ def started_of_process(pid: int) -> float:
     return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def refuse_while_running(run_dir: Path) -> None:
-    """Raise InputError when the ansible-playbook process of an earlier session still works on this run."""
+def at_work(run_dir: Path) -> dict[str, Any] | None:
+    """Return the earlier session whose ansible-playbook process still works on this run, if there is one."""
     for session in read_optional(run_dir / "run.yml").get("sessions", []):
         pid = session.get("pid")
         if not pid or pid == os.getppid() or not Path(f"/proc/{pid}").exists():
             continue
         if abs(started_of_process(pid) - session["began"]) < 2.0:
-            raise InputError(
-                f"run {run_dir.name} is still being worked on by process {pid} ({session['command']}): "
-                "wait for its end, or stop it first"
-            )
+            return session
+    return None
+
+
+def refuse_while_running(run_dir: Path) -> None:
+    """Raise InputError when the ansible-playbook process of an earlier session still works on this run."""
+    session = at_work(run_dir)
+    if session is not None:
+        raise InputError(
+            f"run {run_dir.name} is still being worked on by process {session['pid']} ({session['command']}): "
+            "wait for its end, or stop it first; only --tags report goes beside it"
+        )
 
 
 def git(root: Path) -> dict[str, Any]:

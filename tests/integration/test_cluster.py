@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import marks, turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 from playbook import PROGRAM, ROOT, Done, environment
 
 RUN_ID = "c-cluster"
@@ -61,6 +66,10 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
 def existing(kubeconfig: Any) -> tuple[str, ...]:
     return ("-e", "cluster_provider=existing", "-e", f"cluster_kubeconfig={kubeconfig}")
 
@@ -89,7 +98,7 @@ def test_each_host_of_an_inventory_may_have_its_own_cluster(lab: Lab, rehearsal:
             "driver": {**common, "cluster_kubeconfig": str(second)},
         }
     )
-    done = lab.run("acquire")
+    done = lab.run("acquire,release")
     assert done.code == 0, done.output
     assert lab.clusters["sutest"]["kubeconfig"] == str(rehearsal.kubeconfig)
     assert lab.clusters["driver"]["kubeconfig"] == str(second)
@@ -151,15 +160,60 @@ def test_a_crash_while_acquiring_is_made_good_by_release_and_somebody_elses_inst
     assert not list((lab.folder / "data").glob("[!.]*"))
 
 
-def test_a_kept_cluster_stays_until_its_release_is_asked_for(lab: Lab) -> None:
-    words = ["-e", f"rehearsal_data_dir={lab.folder}/data", "-e", "cluster_keep=true"]
+def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) -> None:
+    words = ["-e", f"rehearsal_data_dir={lab.folder}/data", "-e", "cluster_owner=ann", "-e", "cluster_lifetime=2h"]
+    keep = ["-e", "cluster_keep=true"]
     up = ["-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=0"]
-    done = lab.run("acquire,release", *words, *up)
+    done = lab.run("acquire,release", *words, *keep, *up)
     assert done.code == 0, done.output
     record = lab.clusters["sutest"]
-    assert record["state"] == "acquired" and Path(record["data_dir"]).is_dir()
+    assert record["state"] == "acquired" and record["kept"] is True and Path(record["data_dir"]).is_dir()
     assert f"export KUBECONFIG={record['kubeconfig']}" in done.flat()
+    assert "owned by ann, for performance test, until" in done.flat()
+    assert "-e cluster_keep=false" in done.flat()
+    hours = (moment(record["expires"]) - moment(record["taken"])) / 3600
+    assert hours == 2.0, "the cluster's end stands in its record"
+    with Client.from_kubeconfig(record["kubeconfig"]) as client:
+        said = marks.read(client)
+    told = {key: record[key] for key in ("owner", "purpose", "taken", "expires")}
+    assert said == {"run": RUN_ID, **told}, "the cluster itself says it too"
     lab.play.write_text(PLAY.replace("  tasks:", "  tags: [release]\n  tasks:"), encoding="utf-8")
-    done = lab.run("release", *words, "--tags", "release")
+    done = lab.run("release", *words, *keep, "--tags", "release")
+    assert done.code == 2 and "it is kept (cluster_keep) until" in done.flat(), done.output
+    assert lab.clusters["sutest"]["state"] == "acquired" and Path(record["data_dir"]).is_dir()
+    done = lab.run("release", *words, "-e", "cluster_keep=false", "--tags", "release")
     assert done.code == 0 and lab.clusters["sutest"]["state"] == "released", done.output
     assert not Path(record["data_dir"]).exists()
+
+
+def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_is(lab: Lab, rehearsal: Any) -> None:
+    another = turn.Wish.of(
+        {
+            "kubeconfig": rehearsal.kubeconfig,
+            "context": "",
+            "namespace": "default",
+            "lock_file": str(lab.folder / "lock-another.json"),
+            "run_id": "c-another",
+            "owner": "ann",
+            "purpose": "scale, preset huge",
+            "duration": 30,
+            "timeout": 30.0,
+            "caller_pid": os.getpid(),
+        },
+        0,
+    )
+    turn.take(another, Step(None), lambda _text: None)
+    try:
+        done = lab.run("acquire", *existing(rehearsal.kubeconfig), "-e", "cluster_lock_timeout=1")
+        assert done.code == 2, done.output
+        assert "lock: place 1 of 1 in the queue for 127.0.0.1:" in done.flat()
+        assert "run c-another (ann) holds it for scale, preset huge since" in done.flat()
+        assert "was not ours within 1 s (cluster_lock_timeout)" in done.flat()
+    finally:
+        turn.give(another)
+    done = lab.run("acquire,release", *existing(rehearsal.kubeconfig))
+    assert done.code == 0, done.output
+    assert f"lock: run {RUN_ID} holds the lock on 127.0.0.1:" in done.flat()
+    assert _files.read_json(lab.run_dir / "lock-sutest.json")["state"] == "released"
+    told = turn.tell(rehearsal.kubeconfig, "", "default")
+    assert (told["holder"], told["waiting"]) == (None, [])

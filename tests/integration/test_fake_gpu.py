@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes, real_cluster
 
 
 @pytest.fixture
@@ -65,6 +66,51 @@ def test_check_mode_makes_nothing(client: Client) -> None:
     found = nodes.present(client, nodes.Order(7, pool="test-check"), 10, support.quiet, check=True)
     assert found["changed"] and found["created"] == 7
     assert names(client, "test-check") == []
+
+
+def test_on_a_real_cluster_only_with_leave_tainted_and_beside_nobodys_gpus(own_instance) -> None:
+    info = cluster.present(own_instance("real", components=[]), support.quiet)
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        client.delete(client.kind("v1", "ConfigMap"), "seatrial-rehearsal", "kube-public")  # it stands for a real one
+        kind, pods = client.kind("v1", "Node"), client.kind("v1", "Pod")
+        client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real-0"}})
+        pod = {
+            "nodeName": "real-0",
+            "containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        }
+        meta = {"name": "training", "namespace": "default"}
+        client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
+
+        def order(**leave: Any) -> nodes.Order:
+            return nodes.Order(2, pool="beside", run_id="run-0001", leave=nodes.Leave(**leave))
+
+        with pytest.raises(OwnershipError, match="is no rehearsal cluster .*fake_gpu_real_cluster"):
+            nodes.present(client, order(), 30, support.quiet)
+        with pytest.raises(OwnershipError, match="real GPU workloads: default/training"):
+            nodes.present(client, order(allowed=True), 30, support.quiet)
+        assert names(client, "beside") == []
+
+        asked = order(allowed=True, beside_workloads=True, kwok_image="registry.invalid/kwok:v0.8.0")
+        assert nodes.present(client, asked, 60, support.quiet)["created"] == 2
+        assert not nodes.present(client, asked, 60, support.quiet)["changed"]
+        made = nodes.list_pool(client, "beside")
+        assert all(real_cluster.TAINT.items() <= one["spec"]["taints"][0].items() for one in made)
+        deployment = client.get(client.kind("apps/v1", "Deployment"), "seatrial-kwok", "seatrial-kwok")
+        assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.invalid/kwok:v0.8.0"
+        # What does not tolerate the taint never comes to a fake node.
+        stray = {"containers": pod["containers"]}
+        meta = {"name": "stray", "namespace": "default"}
+        client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": stray})
+        deadline = time.monotonic() + 20
+        while not client.get(pods, "stray", "default")["status"].get("conditions") and time.monotonic() < deadline:
+            time.sleep(0.2)
+        refused = client.get(pods, "stray", "default")["status"]["conditions"][0]
+        assert refused["reason"] == "Unschedulable" and "untolerated taint" in refused["message"]
+
+        assert nodes.absent(client, asked, 60, support.quiet)["removed"] == 2
+        assert [one["metadata"]["name"] for one in client.list(kind)[0]] == ["real-0"]
+        assert client.get(client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"), "seatrial-kwok") is None
+        assert client.get(pods, "training", "default")["spec"]["nodeName"] == "real-0"
 
 
 @pytest.mark.long

@@ -206,3 +206,19 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
         longest = max(row["to"] - row["from"] for row in gaps)
         assert longest > 1.0 and min(widths) < 1.0
         assert max(widths) <= longest + 1.0
+
+
+def test_the_circuit_breaker_ends_a_load_and_waits_for_what_was_created(world: World) -> None:
+    done = world.submit(
+        count=400,
+        arrival={"type": "constant", "rate": 20},
+        templates=[{"name": "job", "content": REAL}],
+        breaker_latency=0.000001,  # nobody answers that fast
+        wait=True,
+        timeout=1,
+    )
+    assert "3 probe requests in a row took" in done["stopped"] and done["stopped"] in done["msg"]
+    counts = done["counts"]
+    assert 0 < counts["created"] < 400 and counts["created"] + counts["unsent"] == 400
+    assert len(world.names()) == counts["created"]
+    assert world.rows("ledger", "end")[-1]["reason"].startswith("stopped: 3 probe")

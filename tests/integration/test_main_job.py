@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 import run_files
+import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import s3
 from playbook import Done, environment, play, run_dirs
 
 CANARIES = {"environment": "canary-7d1f-environment", "extra": "canary-7d1f-extra"}
@@ -186,6 +188,29 @@ def test_the_headline_of_the_verdict_is_what_the_report_shows(job: Job) -> None:
     assert verdict["headline"]
     assert "simulated" in page.lower()
     assert 'src="http' not in page and 'href="http' not in page
+
+
+def test_what_is_exported_says_how_the_run_went(job: Job, tmp_path: Path) -> None:
+    with servers.s3(tmp_path) as address:
+        words = ["-e", f"run_dir={job.directory}", "-e", "export_s3_url=s3://results/here"]
+        words += ["-e", f"export_s3_endpoint={address}", "-e", f"export_s3_access_key={servers.S3_KEYS[0]}"]
+        secret = {"SEATRIAL_EXPORT_S3_SECRET_KEY": servers.S3_KEYS[1]}
+        done = play("--tags", "export", *words, artifacts=job.artifacts, env=secret)
+        assert done.code == 0, done.output[-4000:]
+        place = s3.Place(
+            "results",
+            f"here/{job.directory.name}",
+            address,
+            access_key=servers.S3_KEYS[0],
+            secret_key=servers.S3_KEYS[1],
+        )
+        s3.download(place, tmp_path / "there")
+    record = _files.read_yaml(tmp_path / "there" / "run.yml")
+    assert record["status"] == "passed"
+    assert record["phases"]["export"]["status"] == "running"
+    assert " passed after " in (tmp_path / "there" / "FINISHED").read_text(encoding="utf-8")
+    assert job.record["phases"]["export"]["status"] == "passed"
+    assert job.record["exported"][0]["address"] == f"s3://results/here/{job.directory.name}"
 
 
 def test_the_printed_command_gives_everything_back_twice(job: Job) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,8 @@ def test_an_operator_stays_while_somebody_else_uses_it(client: Client, before: s
     assert take_away(client)["kept"] == []
 
 
+# A deployment that never gets available, a finalizer and an operand that fails are in Molecule's scenarios too.
+@pytest.mark.long
 def test_every_failure_ends_within_its_deadline_and_names_its_cause(
     client: Client, before: set[snapshot.Entry], tmp_path: Path
 ) -> None:
@@ -180,10 +184,12 @@ def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
     with pytest.raises(WaitTimeout, match="nfd-instance .held by finalizer example.com/hold"):
         remove.remove(client, remove.Order("run-0001", crds=True, timeout=3), print)
     assert installed(client, "nfd")["phase"] == "Succeeded"  # its operator must still be there to remove it
-    gone = remove.remove(client, remove.Order("run-0001", crds=True, timeout=60, force_finalizers=True), print)
+    gone = remove.remove(client, remove.Order("run-0001", crds=True, timeout=20, force_finalizers=True), print)
     assert gone["finalizers"] == ["NodeFeatureDiscovery openshift-nfd/nfd-instance: example.com/hold"]
 
 
+# The same in a whole run, with a colleague's things around: test_stack_run.py.
+@pytest.mark.long
 def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given_back(client: Client) -> None:
     def ask(state: str, **more: Any) -> dict[str, Any]:
         order = data_science.Order("run-0001", timeout=60, **more)
@@ -207,3 +213,45 @@ def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given
     finally:
         data_science.bring(client, theirs, "absent", Step(None), print)
         take_away(client, run="colleague")
+
+
+def test_open_data_hub_comes_from_a_private_image_of_a_catalog(client: Client, before: set[snapshot.Entry]) -> None:
+    asked = {
+        "package": "opendatahub-operator",
+        "namespace": "test-odh",
+        "watches": "all",
+        "catalog": "opendatahub-catalog",
+        "catalog_namespace": "test-odh",
+        "catalog_image": "registry.invalid/odh-catalog:2.35",
+        "catalog_pull_secret": "rhoai_pull_secret",
+    }
+    content = json.dumps({"auths": {"registry.invalid": {"auth": "Y2FuYXJ5"}}})
+    with pytest.raises(InputError, match="'rhoai_pull_secret' is not in pull_secrets"):
+        put(client, asked)
+    with pytest.raises(InputError, match="'rhoai_pull_secret' is no dockerconfigjson") as refused:
+        put(client, asked, pull_secrets={"rhoai_pull_secret": "canary"})
+    assert "canary" not in str(refused.value)
+
+    made = put(client, asked, pull_secrets={"rhoai_pull_secret": content})["operators"][0]
+    assert made["csv"] == "opendatahub-operator.v2.35.0" and content not in str(made)
+    assert not put(client, asked, pull_secrets={"rhoai_pull_secret": content})["changed"]
+    secret = client.get(client.kind("v1", "Secret"), "rhoai-pull-secret", "test-odh")
+    assert base64.b64decode(secret["data"][".dockerconfigjson"]).decode() == content
+    source = client.get(client.kind(OLM, "CatalogSource"), "opendatahub-catalog", "test-odh")
+    assert source["spec"]["secrets"] == ["rhoai-pull-secret"]
+
+    order = data_science.Order(
+        "run-0001",
+        components=["kserve"],
+        initialisation_settings={"serviceMesh.managementState": "Managed"},
+        applications_namespace="opendatahub",
+        monitoring_namespace="opendatahub",
+        timeout=90,
+    )
+    found = data_science.bring(client, order, "present", Step(None), print)
+    assert found["components"] == ["kserve"]
+    assert not data_science.bring(client, order, "present", Step(None), print)["changed"]
+    (initialisation,) = client.list(client.kind("dscinitialization.opendatahub.io/v1", "DSCInitialization"))[0]
+    assert initialisation["spec"]["serviceMesh"]["managementState"] == "Managed"
+    data_science.bring(client, order, "absent", Step(None), print)
+    take_away(client, namespaces=["opendatahub"])

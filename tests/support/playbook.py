@@ -58,14 +58,16 @@ def play(
     return Done(done.returncode, done.stdout)
 
 
-def begin(*words: str, artifacts: Path, log: Path, project: str = "fine_tuning") -> subprocess.Popen[bytes]:
+def begin(
+    *words: str, artifacts: Path, log: Path, project: str = "fine_tuning", env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start the playbook in a process group of its own, as a terminal would; the output goes to ``log``."""
     command = [str(PROGRAM), str(ROOT / "playbooks" / f"{project}.yml"), *words]
     with open(log, "wb") as stream:
         return subprocess.Popen(
             command,
             cwd=ROOT,
-            env=environment(artifacts),
+            env=environment(artifacts, env),
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

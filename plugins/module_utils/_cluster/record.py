@@ -63,6 +63,22 @@ def begin(
     return records, changed
 
 
+#: What of an entry of cluster_metadata_store stands in the record.
+_KEPT = ("provider", "name", "owned", "owner", "purpose", "taken", "expires")
+
+
+def take_over(run_dir: str | Path, kept: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Record a cluster that another machine has made, as an entry of cluster_metadata_store tells it.
+
+    Raises OwnershipError when this run holds another one.
+    """
+    values = {name: kept[name] for name in _KEPT if name in kept}
+    data = dict(kept.get("provider_data") or {})
+    if kept.get("metadata"):
+        data["metadata"] = kept["metadata"]
+    return begin(run_dir, kept.get("hosts") or ("sutest", "driver"), {**values, "provider_data": data})
+
+
 def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     return any(
         record.get(name, "") != values.get(name, "") for name in ("provider", "name", "kubeconfig") if values.get(name)

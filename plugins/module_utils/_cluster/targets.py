@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,44 @@ HOSTS = ("sutest", "driver")
 #: Settings that say which cluster; each of the hosts may have its own.
 CHOOSING = ("cluster_provider", "cluster_kubeconfig", "cluster_context", "cluster_expected_host", "rehearsal_name")
 
-#: What tells two clusters of a provider apart. A host may give a kubeconfig, and the run a rehearsal all the same.
+#: What every cluster that is made for a run has, whoever makes it.
+_MADE = ("cluster_name", "cluster_owner", "cluster_purpose", "cluster_lifetime")
+_OPENSHIFT = (
+    *_MADE,
+    "cluster_base_domain",
+    "cluster_version",
+    "cluster_fips",
+    "cluster_tags",
+    "cluster_installer*",
+    "cluster_install_timeout",
+    "cluster_metadata_store",
+)
+
+#: Settings of a provider, by name or pattern: what tells two of its clusters apart, and what it is told. A host may
+#: give a kubeconfig, and the run a rehearsal all the same.
 MATTERS = {
-    "rehearsal": ("rehearsal_name",),
+    "rehearsal": ("rehearsal_name", "cluster_owner", "cluster_purpose", "cluster_lifetime"),
     "existing": ("cluster_kubeconfig", "cluster_context", "cluster_expected_host"),
+    "openshift_ipi": (*_OPENSHIFT, "cluster_ipi_*"),
+    "openshift_agent": (*_OPENSHIFT, "cluster_agent_*"),
+    "managed": (*_MADE, "cluster_version", "cluster_tags", "cluster_install_timeout", "cluster_managed_*"),
+    "hive_pool": (*_MADE, "cluster_install_timeout", "cluster_hive_*"),
 }
+
+#: Providers that make a cluster for the run: the run owns it from before it exists.
+MAKING = ("openshift_ipi", "openshift_agent", "managed", "hive_pool")
 
 
 @dataclass(frozen=True)
 class Target:
-    """One cluster to acquire, and the hosts that it is for. ``chosen``: the settings in CHOOSING, as far as given."""
+    """One cluster to acquire, and the hosts that it is for.
+
+    ``chosen``: cluster_provider and the settings that MATTERS names for it, as far as they are given, a host's own
+    laid over the run's.
+    """
 
     hosts: tuple[str, ...]
-    chosen: dict[str, str] = field(default_factory=dict)
+    chosen: dict[str, Any] = field(default_factory=dict)
 
     @property
     def provider(self) -> str:
@@ -44,25 +70,36 @@ class Target:
         return self.chosen["cluster_provider"]
 
 
-def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str, str]:
+def of_clusters(name: str) -> bool:
+    """Tell whether a setting is about a cluster, so that each of the hosts may have its own."""
+    return name in CHOOSING or any(fnmatchcase(name, one) for names in MATTERS.values() for one in names)
+
+
+def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an inventory says about this host's cluster and not about every host.
 
     A value that a lab gives to all its hosts is the run's setting like any other: presets and ``-e`` come after it.
     """
     return {
-        name: str(host[name])
-        for name in CHOOSING
-        if host.get(name) not in (None, "") and host[name] != everyone.get(name)
+        name: _value(name, value)
+        for name, value in host.items()
+        if of_clusters(name) and value not in (None, "") and value != everyone.get(name)
     }
 
 
-def targets(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, str]]) -> list[Target]:
+def _value(name: str, value: Any) -> Any:
+    return str(value) if name in CHOOSING else value
+
+
+def targets(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]) -> list[Target]:
     """Return the clusters to acquire, one or two.
 
     settings: the run's effective settings. own: host -> own_choice() of it; a host that is not in the inventory is
     absent. The driver is the measured cluster unless it has a choice of its own.
     """
-    common = {name: str(settings[name]) for name in CHOOSING if settings.get(name) not in (None, "")}
+    common = {
+        name: _value(name, value) for name, value in settings.items() if of_clusters(name) and value not in (None, "")
+    }
     of_driver = own.get("driver", {})
     differs = any(value != common.get(name) for name, value in of_driver.items())
     measured = _of_host(common, own.get("sutest", {}))
@@ -72,15 +109,21 @@ def targets(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, str]]) -
     return [Target(("sutest",), measured), Target(("driver",), driving)]
 
 
-def _of_host(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def _of_host(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Lay a host's own choice over the common one. Another kubeconfig means another context and host too."""
     base = dict(common)
     if any(own.get(name, common.get(name)) != common.get(name) for name in ("cluster_kubeconfig", "cluster_provider")):
         base.pop("cluster_context", None)
         base.pop("cluster_expected_host", None)
     chosen = {**base, **own}
-    matters = MATTERS.get(chosen["cluster_provider"], CHOOSING)
-    return {name: value for name, value in chosen.items() if name == "cluster_provider" or name in matters}
+    matters = ("cluster_provider", *MATTERS.get(chosen["cluster_provider"], CHOOSING))
+    return {name: value for name, value in chosen.items() if any(fnmatchcase(name, one) for one in matters)}
+
+
+def names(found: Sequence[Target], run_id: str) -> list[str]:
+    """Return the name of each target's cluster: cluster_name, else the run's id; the second of two gets a suffix."""
+    given = [str(one.chosen.get("cluster_name") or run_id) for one in found]
+    return [name if name not in given[:at] else f"{name}-{found[at].hosts[0]}" for at, name in enumerate(given)]
 
 
 def check_provider(name: str, known: Collection[str], where: str) -> None:
@@ -162,6 +205,11 @@ def check_existing(target: Target, environment: Mapping[str, str]) -> dict[str, 
 def providers_in(folder: Path) -> list[str]:
     """Return the providers that role cluster has: folders below tasks/ that can acquire."""
     return sorted(path.parent.name for path in folder.glob("*/acquire.yml"))
+
+
+def steps_of(folder: Path, provider: str) -> list[str]:
+    """Return what a provider does, by its files: acquire, release, and finish and bundle where it has them."""
+    return sorted(path.stem for path in (folder / provider).glob("*.yml"))
 
 
 def describe(found: Sequence[Target]) -> str:

@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.definition
     QUEUES,
     REASONS,
     STAGES,
+    STEPPED,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words as for_people
@@ -50,6 +51,7 @@ def _combinations(entry: Mapping[str, Any], data: Data) -> Iterator[dict[str, st
         REASONS: lambda: sorted(data.extras.errors),
         QUEUES: lambda: scheduling.queues(data),
         PRIORITIES: lambda: scheduling.priorities(data),
+        STEPPED: lambda: ["steps"] if data.extras.steps else [],
     }
     words = entry.get("for_each") or {}
     values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]

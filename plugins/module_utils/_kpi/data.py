@@ -54,7 +54,8 @@ class Extras:
     """What was measured of a point besides its timeline.
 
     training: rows of training.jsonl. errors: attempts that failed, by reason. metrics: name -> series, as written by
-    role metrics. lives: reads every pod that lived (a Lives); called only by functions that ask for it.
+    role metrics. lives: reads every pod that lived (a Lives); called only by functions that ask for it. steps:
+    (workloads a second, seconds) of a load that came in steps.
     """
 
     training: Sequence[Mapping[str, Any]] = ()
@@ -62,6 +63,7 @@ class Extras:
     attempts: int = 0
     metrics: Mapping[str, Any] = field(default_factory=dict)
     lives: Callable[[], Any] | None = None
+    steps: Sequence[tuple[float, float]] = ()
 
 
 class Data:

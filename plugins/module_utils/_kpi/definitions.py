@@ -5,8 +5,8 @@
 
 A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
 {jmespath: …}), and optionally title, headline (shown first), labels, and for_each ({word: list of values, "stages",
-"reasons", "queues" or "priorities"}), which makes one KPI for every combination, the words standing in braces in name,
-title, help, labels and the arguments.
+"reasons", "queues", "priorities" or "stepped"}), which makes one KPI for every combination, the words standing in
+braces in name, title, help, labels and the arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "for_each", "labels")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that are looked up in the point.
-STAGES, REASONS, QUEUES, PRIORITIES = LOOKED_UP = ("stages", "reasons", "queues", "priorities")
+STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
 JMESPATH = "jmespath"
 
 

@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data impor
     missing,
     probability,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import knee
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.other import (
     errors,
     gpu_hours_per_million_tokens,
@@ -303,5 +304,6 @@ FUNCTIONS: dict[str, Callable[..., Figure]] = {
         fairness,
         gang_gap,
         preemptions,
+        knee,
     )
 }

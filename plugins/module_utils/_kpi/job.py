@@ -29,7 +29,8 @@ def read(run: Run, point: Point, warnings: list[str]) -> Data:
     chosen = set(table.index) if "selection" in table.header else None
     errors, attempts = _errors(point, warnings, chosen)
     seen = functools.cache(functools.partial(lives.read, point.folder, run.id, point.number, chosen))
-    extras = Extras(_training(point, warnings, chosen), errors, attempts, metrics(run, point, warnings), seen)
+    training = _training(point, warnings, chosen)
+    extras = Extras(training, errors, attempts, metrics(run, point, warnings), seen, _steps(point))
     return Data(table, extras)
 
 
@@ -56,6 +57,13 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
+
+
+def _steps(point: Point) -> list[tuple[float, float]]:
+    """Return (workloads a second, seconds) of each step that the plan says; nothing of other loads."""
+    header = next(point_files.lines(point.folder / "plan.jsonl", []), {})
+    arrival = header.get("arrival") or {}
+    return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
 
 
 def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:

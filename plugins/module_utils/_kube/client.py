@@ -241,6 +241,17 @@ class Client:
             raise
         return True
 
+    def delete_seen(self, kind: Kind, name: str, namespace: str, uid: str) -> None:
+        """Delete exactly the object that was seen, its dependants after it: a new one of the same name stays."""
+        options: dict[str, Any] = {"propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        try:
+            self.delete(kind, name, namespace, options)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+
     def pages(
         self,
         kind: Kind,

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 
 JSON = "application/json"
@@ -54,16 +55,7 @@ class Reply:
 
     def header(self, name: str) -> str | None:
         """Return the value of a header, or None."""
-        return _header(self.head, name.lower().encode())
-
-
-def _header(head: bytes, name: bytes) -> str | None:
-    start = head.lower().find(b"\r\n" + name + b":")
-    if start < 0:
-        return None
-    start += len(name) + 3
-    end = head.find(b"\r\n", start)
-    return head[start : end if end >= 0 else len(head)].strip().decode("latin-1")
+        return coding.header(self.head, name.lower().encode())
 
 
 def request_head(access: Access, method: str, path: str, accept: str = JSON) -> bytes:
@@ -122,7 +114,7 @@ class Connection:
             held.settimeout(read_timeout)
             held.sendall(request)
             head, rest, answered = self._read_head(held)
-            status = _status(head)
+            status = coding.status(head)
             if status != 200:
                 reply = Reply(status, head, self._read_body(held, head, rest, False), sent, answered)
                 held.settimeout(self.timeout)
@@ -130,7 +122,7 @@ class Connection:
         except (OSError, ValueError) as error:
             self.close()
             raise Broken(f"{self.access.server}: no answer: {_why(error, read_timeout)}", sent=True) from error
-        chunked = (_header(head, b"transfer-encoding") or "").lower() == "chunked"
+        chunked = (coding.header(head, b"transfer-encoding") or "").lower() == "chunked"
         return Reply(status, head, b"", sent, answered), self._lines(held, rest, answered, chunked, read_timeout)
 
     def close(self) -> None:
@@ -196,9 +188,9 @@ class Connection:
     def _read(self, held: socket.socket, sent: float, no_body: bool) -> Reply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
-        if b"onnection:" in head and (_header(head, b"connection") or "").lower() == "close":
+        if b"onnection:" in head and (coding.header(head, b"connection") or "").lower() == "close":
             self.close()
-        return Reply(_status(head), head, body, sent, answered)
+        return Reply(coding.status(head), head, body, sent, answered)
 
     def _read_head(self, held: socket.socket) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
@@ -211,8 +203,8 @@ class Connection:
         return data[:end], data[end + 4 :], answered
 
     def _read_body(self, held: socket.socket, head: bytes, rest: bytes, no_body: bool) -> bytes:
-        length = _length(head)
-        if no_body or _status(head) in (204, 304):
+        length = coding.length(head)
+        if no_body or coding.status(head) in (204, 304):
             return b""
         if length is not None:
             missing = length - len(rest)
@@ -226,7 +218,7 @@ class Connection:
                 parts.append(more)
                 missing -= len(more)
             return b"".join(parts)
-        chunks = Chunks((_header(head, b"transfer-encoding") or "").lower() == "chunked")
+        chunks = coding.Chunks((coding.header(head, b"transfer-encoding") or "").lower() == "chunked")
         parts = [chunks.feed(rest)]
         while not chunks.ended:
             more = held.recv(_BLOCK)
@@ -241,7 +233,7 @@ class Connection:
     def _lines(
         self, held: socket.socket, rest: bytes, at: float, chunked: bool, read_timeout: float
     ) -> Iterator[tuple[float, bytes]]:
-        chunks = Chunks(chunked)
+        chunks = coding.Chunks(chunked)
         pending = b""
         data = rest
         while True:
@@ -269,71 +261,6 @@ class Connection:
                 if chunked:
                     raise Broken(f"{self.access.server}: the watch broke: the server closed the connection", sent=True)
                 return
-
-
-class Chunks:
-    """Takes the chunked transfer coding (RFC 9112, 7.1) off a body that comes in pieces of any size."""
-
-    def __init__(self, chunked: bool) -> None:
-        self.chunked = chunked
-        self.ended = False
-        self._held = b""
-        self._left = 0  # bytes of the present chunk that are still to come, its line end included
-
-    def feed(self, data: bytes) -> bytes:
-        """Return what ``data`` adds to the body. Raises ValueError when it is no chunked coding."""
-        if not self.chunked:
-            return data
-        if not self._held and not self._left:
-            # Mostly one whole chunk comes at a time: an event of a watch.
-            end = data.find(b"\r\n")
-            if end > 0:
-                size = int(data[:end].split(b";")[0], 16)
-                if size and len(data) == end + size + 4:
-                    return data[end + 2 : -2]
-        data = self._held + data if self._held else data
-        self._held = b""
-        parts: list[bytes] = []
-        at = 0
-        while at < len(data) and not self.ended:
-            if self._left:
-                piece = data[at : at + self._left]
-                at += len(piece)
-                # The last two bytes of a chunk are its line end and no part of the body.
-                keep = len(piece) - max(0, 2 - (self._left - len(piece)))
-                parts.append(piece[: max(keep, 0)])
-                self._left -= len(piece)
-                continue
-            end = data.find(b"\r\n", at)
-            if end < 0:
-                self._held = data[at:]
-                break
-            size = int(data[at:end].split(b";")[0], 16)
-            if size == 0:
-                # Trailers end with an empty line; API servers send none.
-                if data.find(b"\r\n\r\n", end) < 0 and not data.startswith(b"\r\n", end + 2):
-                    self._held = data[at:]
-                    break
-                self.ended = True
-            at = end + 2
-            self._left = size + 2
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _length(head: bytes) -> int | None:
-    """Return what Content-Length says; spelled as Go's servers do it is found without looking at every other line."""
-    at = head.find(b"\r\nContent-Length: ")
-    if at >= 0:
-        end = head.find(b"\r\n", at + 18)
-        return int(head[at + 18 : end if end >= 0 else len(head)])
-    found = _header(head, b"content-length")
-    return int(found) if found is not None else None
-
-
-def _status(head: bytes) -> int:
-    if not head.startswith(b"HTTP/1."):
-        raise ValueError("the answer is not HTTP/1.x")
-    return int(head[9:12])
 
 
 def _tunnel(plain: socket.socket, access: Access) -> None:

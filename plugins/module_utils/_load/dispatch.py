@@ -73,6 +73,7 @@ class Dispatch:
         self.lateness: list[float] = []
         self.first_answered = 0.0
         self.last_answered = 0.0
+        self.access = settings.access
         self._settings = settings
         self._templates = templates
         self._todo = todo

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ctrl-C, a kill, a closed terminal: noted, so that a load can end in order."""
+"""Ctrl-C, a kill, a closed terminal, a lock that is lost: noted, so that a load can end in order."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,10 +21,14 @@ class Interrupted(SeatrialError):
 
 
 class Interrupt:
-    """Holds the name of the first signal that came, or an empty string."""
+    """Holds the name of the first signal that came, or an empty string.
 
-    def __init__(self) -> None:
+    guard: says why we may not go on, or an empty string; asked at every check.
+    """
+
+    def __init__(self, guard: Callable[[], str] | None = None) -> None:
         self.name = ""
+        self.guard = guard
         self.event = threading.Event()
 
     def note(self, number: int, _frame: Any) -> None:
@@ -33,15 +37,18 @@ class Interrupt:
         self.event.set()
 
     def check(self) -> None:
-        """Raise Interrupted if a signal came."""
+        """Raise Interrupted if a signal came, or if we may not go on."""
         if self.name:
             raise Interrupted(f"interrupted by {self.name}")
+        reason = self.guard() if self.guard is not None else ""
+        if reason:
+            raise Interrupted(f"stopped, because {reason}")
 
 
 @contextmanager
-def noticed() -> Iterator[Interrupt]:
+def noticed(guard: Callable[[], str] | None = None) -> Iterator[Interrupt]:
     """Note SIGINT, SIGTERM and SIGHUP while the body runs. For the main thread."""
-    interrupt = Interrupt()
+    interrupt = Interrupt(guard)
     before = {number: signal.signal(number, interrupt.note) for number in SIGNALS}
     try:
         yield interrupt

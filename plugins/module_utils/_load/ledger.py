@@ -12,9 +12,8 @@ their names are planned, the second POST is answered 409 and the labels say that
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,16 +26,6 @@ SCHEMA = "ledger/1"
 CREATED, ALREADY_MINE, REFUSED, RETRY, AMBIGUOUS = "created", "already_mine", "refused", "retry", "ambiguous"
 #: After these there is nothing left to do for an object.
 FINAL = frozenset((CREATED, ALREADY_MINE, REFUSED))
-
-_encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":")).encode
-_make = getattr(json.encoder, "c_make_encoder", None)
-if _make is not None:
-    # The same encoder, made once: JSONEncoder makes one for each record, which costs more than to encode it.
-    _text = json.encoder.encode_basestring_ascii
-    _encoder = _make(None, json.JSONEncoder().default, _text, None, ":", ",", False, False, True)
-
-    def _encode(record: Any) -> str:
-        return "".join(_encoder(record, 0))
 
 
 @dataclass
@@ -113,7 +102,7 @@ class Appender:
                 _files.check(self.schema, record)
         if not records:
             return
-        data = "".join([f"{_encode(record)}\n" for record in records]).encode()
+        data = "".join([f"{_files.encode(record)}\n" for record in records]).encode()
         try:
             # One write with O_APPEND: lines of several threads never mix.
             written = os.write(self._handle, data)

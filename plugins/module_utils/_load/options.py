@@ -24,6 +24,7 @@ SAMPLE: dict[str, Any] = {
     "canary_rate": {"type": "float", "default": 20},
     "timeout": {"type": "float", "default": 600},
     "settle": {"type": "float", "default": 1},
+    "lock_dir": {"type": "path"},
 }
 SUBMIT: dict[str, Any] = {
     **SAMPLE,
@@ -76,6 +77,7 @@ SUBMIT: dict[str, Any] = {
     "request_timeout": {"type": "float", "default": 60},
     "retry_time": {"type": "float", "default": 120},
     "max_lateness": {"type": "float", "default": 0.1},
+    "breaker_latency": {"type": "float", "default": 0},
 }
 
 _RUN = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
@@ -90,6 +92,7 @@ _LEAST: dict[str, float] = {
     "request_timeout": 0.1,
     "retry_time": 0,
     "max_lateness": 0,
+    "breaker_latency": 0,
 }
 
 
@@ -120,4 +123,5 @@ def common(given: dict[str, Any]) -> dict[str, Any]:
         "canary_rate": given["canary_rate"],
         "timeout": given["timeout"],
         "settle": given["settle"],
+        "lock_dir": Path(given["lock_dir"]) if given.get("lock_dir") else None,
     }

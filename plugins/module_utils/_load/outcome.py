@@ -32,6 +32,7 @@ class Story:
         self.opened = 0.0  # when connections began to be opened, time.monotonic()
         self.started = 0.0
         self.timed_out = False
+        self.stopped = ""  # why the circuit breaker ended the load
         self._dispatch = dispatch
         self._child = child
         self._sessions = past.sessions + 1
@@ -130,6 +131,7 @@ class Story:
             "changed": self._dispatch.outcomes.get(ledger.CREATED, 0) > 0,
             "counts": tallied,
             "timed_out": self.timed_out,
+            "stopped": self.stopped,
             "waiting_for": self._waiting_for() if self.timed_out else [],
             "refusals": self._refusals() if refused or blocked else [],
             "lateness": late,
@@ -184,6 +186,8 @@ class Story:
                     f"which is more than the {found['max_lateness'] * 1000:g} ms allowed: the generator was not on time"
                 )
         told = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
+        if found["stopped"]:
+            told = f"{told}. The circuit breaker ended the load: {found['stopped']}"
         if not found["timed_out"]:
             return told
         names = ", ".join(found["waiting_for"][:_NAMED])

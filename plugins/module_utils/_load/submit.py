@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
@@ -22,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
     plan,
     render,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.breaker import Breaker
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import LOOP, Dispatch, hurry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, Settings
@@ -63,6 +65,12 @@ class Request:
     request_timeout: float
     retry_time: float
     max_lateness: float
+    breaker_latency: float = 0.0
+    lock_dir: Path | None = None
+
+    def lock_lost(self) -> str:
+        """Return which lock of the run is lost and why, else an empty string."""
+        return lock_file.lost(self.lock_dir) if self.lock_dir else ""
 
 
 def request_of(given: dict[str, Any]) -> Request:
@@ -82,6 +90,7 @@ def request_of(given: dict[str, Any]) -> Request:
         request_timeout=given["request_timeout"],
         retry_time=given["retry_time"],
         max_lateness=given["max_lateness"],
+        breaker_latency=given["breaker_latency"],
     )
 
 
@@ -176,7 +185,7 @@ class Load:
         rendered: list[render.Rendered],
     ) -> dict[str, Any]:
         request = self.request
-        with interrupt.noticed() as stop:
+        with interrupt.noticed(request.lock_lost) as stop:
             child = Child(client.access, task, clock, book.close) if request.sample else Nobody()
             hurry()
             try:
@@ -200,7 +209,9 @@ class Load:
                     self._watch_begins(child, stop)
                     self._send(dispatch, child, stop, story, book, clock)
                     self._wait(child, stop, story)
-                    reason = "timed out" if story.timed_out else "done"
+                    reason = (
+                        f"stopped: {story.stopped}" if story.stopped else "timed out" if story.timed_out else "done"
+                    )
                 except interrupt.Interrupted as error:
                     reason = str(error)
                     raise interrupt.Interrupted(f"{error}: {story.line()}") from error
@@ -239,14 +250,22 @@ class Load:
         story.started = started
         book.write({"type": "start", "at": round(clock.from_monotonic(started), 6)})
         next_sync = time.monotonic() + 1.0
-        while not dispatch.done.is_set():
-            stop.check()
-            child.poll(_LOOK)
-            dispatch.note_ended(story.ended())
-            self._tell(story)
-            if time.monotonic() >= next_sync:
-                book.sync()
-                next_sync = time.monotonic() + 1.0
+        with Breaker(dispatch.access, self.request.namespace or "default", self.request.breaker_latency) as breaker:
+            while not dispatch.done.is_set():
+                stop.check()
+                child.poll(_LOOK)
+                dispatch.note_ended(story.ended())
+                self._tell(story)
+                if breaker.reason:
+                    story.stopped = breaker.reason
+                    self.progress.say(
+                        f"workload {self.request.point}: circuit breaker: {breaker.reason}; nothing more is sent"
+                    )
+                    dispatch.stop(_PATIENCE)
+                    break
+                if time.monotonic() >= next_sync:
+                    book.sync()
+                    next_sync = time.monotonic() + 1.0
         if dispatch.error is not None:
             raise type(dispatch.error)(*_explained(dispatch.error, story)) from dispatch.error
         self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")

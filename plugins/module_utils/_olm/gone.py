@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, title
 
@@ -45,7 +45,8 @@ def delete_all(
         return
     say(f"deleting {', '.join(title(one) for one in objects[:5])}{' and more' if len(objects) > 5 else ''}")
     for one in objects:
-        _delete(client, one)
+        meta = one["metadata"]
+        client.delete_seen(client.kind_of(one), meta["name"], meta.get("namespace", ""), meta["uid"])
     began = told = time.monotonic()
     patience = began + (deadline - began) * _PATIENCE
     pause = _SHORTEST_PAUSE
@@ -70,18 +71,6 @@ def delete_all(
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
     done.deleted += [title(one) for one in objects]
-
-
-def _delete(client: Client, one: dict[str, Any]) -> None:
-    """Delete exactly the object that was seen."""
-    meta = one["metadata"]
-    options = {"propagationPolicy": "Background", "preconditions": {"uid": meta["uid"]}}
-    try:
-        client.delete(client.kind_of(one), meta["name"], meta.get("namespace", ""), options)
-    except ApiError as error:
-        # 409: another object of that name was made since.
-        if error.status != 409:
-            raise
 
 
 def _still(client: Client, one: dict[str, Any]) -> dict[str, Any] | None:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain, manifests, standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Operator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.way import Say, Way
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.way import Way
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.writer import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 #: Seconds between two looks at what no watch tells (package manifests, kinds that are not served yet).
@@ -40,26 +42,47 @@ def install(
     step: Step,
     say: Say,
     check: bool = False,
+    pull_secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Install operators and wait for all; return what there is of each.
 
     Everything is checked before the first object is made. With ``check`` nothing is changed. Raises InputError,
-    OwnershipError, InstallError (with the cause of every operator that is not there in time).
+    OwnershipError, InstallError (with the cause of every operator that is not there in time). pull_secrets: name ->
+    dockerconfigjson, for the operators that name one.
     """
+    _check_secrets(operators, pull_secrets or {})
     began = time.monotonic()
     with View(client) as view:
         standing.follow(view)
         ways = [_checked(client, view, one, run_id, say, operators) for one in operators]
+        for way in ways:
+            way.writer.pull_secret = (pull_secrets or {}).get(way.one.catalog_pull_secret, "")
         if check:
             return {"changed": any(_would_change(way) for way in ways), "operators": [described(way) for way in ways]}
         failures = _go(ways, view, timeout, say)
         if failures:
             _fail(client, view, ways, failures, timeout, step)
         result = [described(way) for way in ways]
-    changed = any(way.changes for way in ways)
+    changed = any(way.writer.changes for way in ways)
     if changed:
         say(f"{len(ways)} operators are installed after {time.monotonic() - began:.0f} s")
     return {"changed": changed, "operators": result}
+
+
+def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> None:
+    """Raise InputError for a pull secret that is missing or can't be one; what is in it is not quoted."""
+    for one in operators:
+        name = one.catalog_pull_secret
+        if not name:
+            continue
+        if not given.get(name):
+            raise InputError(f"operators: {one.package}: catalog_pull_secret '{name}' is not in pull_secrets, or empty")
+        try:
+            fits = isinstance(json.loads(given[name])["auths"], dict)
+        except (ValueError, TypeError, KeyError):
+            fits = False
+        if not fits:
+            raise InputError(f"pull_secrets: '{name}' is no dockerconfigjson: it must be JSON with a dictionary auths")
 
 
 def _checked(client: Client, view: View, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]) -> Way:
@@ -106,7 +129,7 @@ def _go(ways: Sequence[Way], view: View, timeout: float, say: Say) -> dict[str, 
                 continue
             if not waits:
                 left.remove(way)
-                if way.changes:
+                if way.writer.changes:
                     say(f"{way.one.package}: {at(way.csv(), 'metadata.name')} is installed")
         if not left:
             return failures
@@ -154,7 +177,7 @@ def described(way: Way) -> dict[str, Any]:
         "version": at(csv, "spec.version", ""),
         "phase": at(csv, "status.phase", ""),
         "foreign": way.foreign,
-        "created": list(way.created),
-        "changes": list(way.changes),
+        "created": list(way.writer.created),
+        "changes": list(way.writer.changes),
         "operand": at(way.operand, "metadata.name", ""),
     }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,11 +66,29 @@ def catalog_source(one: Operator, run_id: str) -> dict[str, Any]:
     else:
         source["image"] = one.catalog_image
         source["grpcPodConfig"] = {"securityContextConfig": "restricted"}
+        if one.catalog_pull_secret:
+            source["secrets"] = [secret_name(one)]
     return {
         "apiVersion": V1ALPHA1,
         "kind": "CatalogSource",
         "metadata": _metadata(one.catalog, one.catalog_namespace, run_id),
         "spec": source,
+    }
+
+
+def secret_name(one: Operator) -> str:
+    """Return the name of the Secret that a catalog's image is pulled with."""
+    return one.catalog_pull_secret.replace("_", "-").lower()
+
+
+def pull_secret(one: Operator, content: str, run_id: str) -> dict[str, Any]:
+    """Return the Secret that a catalog's image is pulled with. content: a dockerconfigjson."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
+        "metadata": _metadata(secret_name(one), one.catalog_namespace, run_id),
+        "data": {".dockerconfigjson": base64.b64encode(content.encode()).decode()},
     }
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan
@@ -21,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import standing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.belongings import Order, Part, Search
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import PART, V1, ours
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import (
@@ -38,123 +38,18 @@ _RECORDS = 20.0
 _LOOK = 0.5
 _CALM = 3
 
-CRD = "apiextensions.k8s.io/v1"
-
 #: OLM's labels on what it made for an operator.
 _OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
 
 
-@dataclass(frozen=True)
-class Order:
-    """What is to be removed. No ``packages``: every operator of the run."""
-
-    run_id: str
-    packages: Sequence[str] = ()
-    operands: Sequence[dict[str, str]] = ()  # api_version, kind, name: made by the operators themselves
-    namespaces: Sequence[str] = ()  # made by the operators themselves
-    crds: bool = False
-    force_finalizers: bool = False
-    timeout: float = 600
-
-
-@dataclass
-class Part:
-    """One Subscription of this run with what came with it."""
-
-    subscription: dict[str, Any]
-    csvs: list[dict[str, Any]] = field(default_factory=list)
-    operands: list[dict[str, Any]] = field(default_factory=list)
-    crds: list[dict[str, Any]] = field(default_factory=list)
-    older: list[dict[str, Any]] = field(default_factory=list)  # definitions that were there before
-
-    @property
-    def package(self) -> str:
-        """Its package."""
-        return str(at(self.subscription, "spec.name", ""))
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-        return str(self.subscription["metadata"]["namespace"])
-
-
-class Removal:
-    """One removal. ``kept`` says of everything that stays why it does."""
+class Removal(Search):
+    """One removal."""
 
     def __init__(self, client: Client, view: View, order: Order, say: Say) -> None:
-        self.client, self.view, self.order, self.say = client, view, order, say
+        super().__init__(client, view, order)
+        self.say = say
         self.deadline = time.monotonic() + order.timeout
-        self.kept: list[str] = []
-        self.loose: list[dict[str, Any]] = []
         self.done = Gone()
-
-    # Looking
-
-    def parts(self) -> list[Part]:
-        """Return what is to go; what is somebody else's is noted as kept."""
-        found = []
-        for each in self.view.all("Subscription"):
-            name = at(each, "spec.name", "")
-            if self.order.packages and name not in self.order.packages:
-                continue
-            if ours(each, self.order.run_id):
-                found.append(self._part(each))
-            else:
-                # Ours, although somebody else installed the operator.
-                self.loose += [one for one in self._part(each).operands if ours(one, self.order.run_id)]
-            if self.order.packages and not ours(each, self.order.run_id):
-                self.kept.append(f"{title(each)}: this run did not make it")
-        return [one for one in found if self._removable(one)]
-
-    def _part(self, subscription: dict[str, Any]) -> Part:
-        part = Part(subscription)
-        names = {at(subscription, "status.installedCSV"), at(subscription, "status.currentCSV")}
-        part.csvs = [
-            each
-            for each in self.view.all("ClusterServiceVersion")
-            if each["metadata"]["namespace"] == part.namespace and each["metadata"]["name"] in names
-        ]
-        part.crds = self._crds(part)
-        for crd in part.crds:
-            part.operands += self._objects_of(crd)
-        return part
-
-    def _crds(self, part: Part) -> list[dict[str, Any]]:
-        """The definitions that its ClusterServiceVersions own."""
-        names = {one["name"] for csv in part.csvs for one in at(csv, "spec.customresourcedefinitions.owned", [])}
-        kind = self.client.kind(CRD, "CustomResourceDefinition")
-        return [found for name in sorted(names) if (found := self.client.get(kind, name)) is not None]
-
-    def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
-        version = next(one["name"] for one in at(crd, "spec.versions", []) if one.get("storage"))
-        try:
-            kind = self.client.kind(f"{at(crd, 'spec.group')}/{version}", at(crd, "spec.names.kind"))
-        except InputError:
-            return []
-        return self.client.list(kind)[0]
-
-    def _mine(self, one: dict[str, Any], part: Part) -> bool:
-        """Whether a custom resource is this run's: labelled, or made by our operator itself after we installed it."""
-        if ours(one, self.order.run_id):
-            return True
-        named = any(
-            one["kind"] == each["kind"] and one["metadata"]["name"] == each["name"] for each in self.order.operands
-        )
-        return named and self._since(one, part)
-
-    def _since(self, one: dict[str, Any], part: Part) -> bool:
-        """Whether an object came after the Subscription; both times are the API server's, in whole seconds."""
-        return (
-            not label(one, RUN_LABEL)
-            and one["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
-        )
-
-    def _removable(self, part: Part) -> bool:
-        """An operator whose kind somebody else uses stays: without it nobody would look after their objects."""
-        others = [one for one in part.operands if not self._mine(one, part)]
-        if others:
-            self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without its operator")
-        return not others
 
     # Doing
 
@@ -242,7 +137,15 @@ class Removal:
             for each in self.view.all("CatalogSource")
             if (each["metadata"]["namespace"], each["metadata"]["name"]) not in sources
         ]
-        self._delete([each for each in going if ours(each, self.order.run_id)])
+        going = [each for each in going if ours(each, self.order.run_id)]
+        self._delete(going)
+        kind = self.client.kind("v1", "Secret")
+        secrets = [
+            self.client.get(kind, name, each["metadata"]["namespace"])
+            for each in going
+            for name in at(each, "spec.secrets", [])
+        ]
+        self._delete([each for each in secrets if each is not None and ours(each, self.order.run_id)])
 
     def _definitions(self, parts: Sequence[Part]) -> None:
         """Delete definitions that came with our operators and that nobody uses; then OLM's record of the operator."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,7 @@ def check_standing(one: Operator, there: Standing, offer: Offer | None) -> None:
             raise OwnershipError(
                 f"{one.package}: this run installed it in {there.namespace}, not in {one.namespace}: remove that first"
             )
+        _check_direction(one, there, offer)
         return
     found = there.subscription
     whose = f"{title(found)}, which this run did not make,"
@@ -100,6 +102,36 @@ def check_standing(one: Operator, there: Standing, offer: Offer | None) -> None:
             f"{one.package}: {whose} takes it from catalog '{at(found, 'spec.source')}', not '{one.catalog}':"
             " left as it is"
         )
+
+
+def _check_direction(one: Operator, there: Standing, offer: Offer | None) -> None:
+    """Raise InputError when OLM would have to go back to an older version, which it never does."""
+    has = str(at(there.subscription, "status.installedCSV", ""))
+    asked = one.version or (one.channel and one.channel != at(there.subscription, "spec.channel", ""))
+    if asked and offer is not None and has and older(offer.csv, has):
+        raise InputError(
+            f"operators: {one.package}: {has} is installed, and OLM does not go back to {offer.csv}. Remove it first"
+            " (state=absent), then install the older one"
+        )
+
+
+def older(one: str, other: str) -> bool:
+    """Tell whether one ClusterServiceVersion is of an older version than another, by their names (nfd.v4.17.0)."""
+    versions = [_version(name) for name in (one, other)]
+    return None not in versions and versions[0] < versions[1]
+
+
+def _version(csv: str) -> tuple[Any, ...] | None:
+    """Return what versions are compared by: semantic versioning without its build part, whose rule is its own."""
+    found = re.search(r"\.v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?\Z", csv)
+    if found is None:
+        return None
+    numbers = tuple(int(part) for part in found.groups()[:3])
+    # A pre-release comes before its release; numbers in it count as numbers and before words.
+    before = tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (found[4] or "").split(".") if part
+    )
+    return (*numbers, not before, before)
 
 
 def check_namespace(view: View, one: Operator, offer: Offer | None, run_id: str) -> dict[str, Any] | None:

@@ -25,13 +25,15 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 
 @dataclass(frozen=True)
 class Ready:
-    """When an object is ready: a condition that is True, a field that has a value (any but 0 without one), or, of
-    what runs pods, all of them available."""
+    """When an object is ready: a condition that is True, a field that has a value (any but 0 without one), of what runs
+    pods all of them available, or of a pod that it serves metrics of these names at ``port``."""
 
     condition: str = ""
     field: str = ""
     equals: str = ""
     available: bool = False
+    metrics: Sequence[str] = ()
+    port: int = 9400
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Operator:
     catalog_namespace: str = MARKETPLACE
     catalog_image: str = ""
     catalog_address: str = ""
+    catalog_pull_secret: str = ""
     channel: str = ""
     version: str = ""
     approval: str = "auto"
@@ -122,10 +125,10 @@ def _operand(values: Mapping[str, Any], package: str) -> Operand:
 
 def _ready(values: Mapping[str, Any] | None, where: str) -> Ready | None:
     given = {name: value for name, value in (values or {}).items() if value}
-    if not given:
+    if not set(given) - {"port"}:
         return None
-    if sum(bool(given.get(name)) for name in ("condition", "field", "available")) != 1:
-        raise InputError(f"operators: {where} needs one of condition, field and available")
+    if sum(bool(given.get(name)) for name in ("condition", "field", "available", "metrics")) != 1:
+        raise InputError(f"operators: {where} needs one of condition, field, available and metrics")
     return Ready(**given)
 
 
@@ -150,6 +153,8 @@ def _check(one: Operator) -> None:
         raise InputError(f"operators: {one.package}: catalog must name the CatalogSource that is to be made")
     if one.catalog_image and one.catalog_address:
         raise InputError(f"operators: {one.package}: give one of catalog_image and catalog_address")
+    if one.catalog_pull_secret and not one.catalog_image:
+        raise InputError(f"operators: {one.package}: catalog_pull_secret is for a catalog_image, and there is none")
     if one.version and one.approval == "Automatic":
         raise InputError(
             f"operators: {one.package}: approval Automatic would go on from version {one.version} to the newest one of"

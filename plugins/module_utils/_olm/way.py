@@ -5,33 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
-    ApiError,
-    InputError,
     OwnershipError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, standing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, is_meant, is_ready, not_ready
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, operand, standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.standing import Standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, conditions, title
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import (
-    Offer,
-    Operand,
-    Operator,
-    appended,
-    choose,
-    example,
-    merged,
-)
-
-Say = Callable[[str], None]
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Offer, Operator, choose
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.writer import Say, Writer
 
 #: Reasons of a failed ClusterServiceVersion that no waiting heals.
 HOPELESS = frozenset(
@@ -60,10 +46,12 @@ class Way:
     mine: set[str]  # packages of this call
     there: Standing | None = None
     offer: Offer | None = None
-    created: list[str] = field(default_factory=list)
-    changes: list[str] = field(default_factory=list)
     waits: str = ""
     operand: dict[str, Any] | None = None
+    writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.client, self.view, self.one, self.run_id, self.say)
 
     @property
     def foreign(self) -> bool:
@@ -98,14 +86,16 @@ class Way:
         if not self.one.brings_catalog or self.foreign:
             return ""
         wanted = manifests.catalog_source(self.one, self.run_id)
-        space = self._space(self.one.catalog_namespace)
+        space = self.writer.space(self.one.catalog_namespace)
         if space:
             return space
         found = standing.check_catalog(self.view, self.one, self.run_id)
+        if self.one.catalog_pull_secret:
+            self.writer.catalog_secret()
         if found is None:
-            self._create(wanted)
+            self.writer.create(wanted)
         elif other := manifests.differences(found, wanted):
-            self._patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
+            self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
         found = self.view.get("CatalogSource", self.one.catalog_namespace, self.one.catalog)
         state = at(found, "status.connectionState.lastObservedState", "not looked at yet")
         if state == "READY":
@@ -122,35 +112,19 @@ class Way:
         standing.check_rivals(self.view, self.one, self.offer)
         return ""
 
-    def _space(self, name: str) -> str:
-        """Have a namespace; one that is being deleted is waited for."""
-        found = self.view.get("Namespace", "", name)
-        if found is not None and at(found, "metadata.deletionTimestamp"):
-            return f"namespace {name} to be gone, which is being deleted"
-        monitoring = self.one.monitoring and name == self.one.namespace
-        if found is None:
-            self._create(manifests.namespace(name, self.run_id, monitoring))
-        elif (
-            monitoring
-            and manifests.ours(found, self.run_id)
-            and not at(found, "metadata.labels").get(manifests.MONITORING)
-        ):
-            self._patch(found, {"metadata": {"labels": {manifests.MONITORING: "true"}}}, "monitoring of")
-        return ""
-
     def _place(self) -> str:
         if self.foreign or self.offer is None:
             return ""
-        space = self._space(self.one.namespace)
+        space = self.writer.space(self.one.namespace)
         if space:
             return space
         if standing.check_namespace(self.view, self.one, self.offer, self.run_id) is None:
-            self._create(manifests.operator_group(self.one, self.offer, self.run_id))
+            self.writer.create(manifests.operator_group(self.one, self.offer, self.run_id))
         for one in self.one.objects:
-            space = self._space(one["metadata"].get("namespace") or self.one.namespace)
+            space = self.writer.space(one["metadata"].get("namespace") or self.one.namespace)
             if space:
                 return space
-            self._need(one)
+            self.writer.need(one, self.namespace)
         return ""
 
     def _subscribed(self) -> str:
@@ -158,11 +132,11 @@ class Way:
             return ""
         wanted = manifests.subscription(self.one, self.offer, self.run_id)
         if self.there is None:
-            self.there = Standing(self._create(wanted), True)
+            self.there = Standing(self.writer.create(wanted), True)
         elif other := manifests.differences(self.there.subscription, wanted):
             spec = dict(wanted["spec"])
             spec.setdefault("config", None)
-            self._patch(self.there.subscription, {"spec": spec}, f"{' and '.join(other)} of")
+            self.writer.patch(self.there.subscription, {"spec": spec}, f"{' and '.join(other)} of")
         return ""
 
     def _subscription(self) -> dict[str, Any]:
@@ -228,7 +202,7 @@ class Way:
                     f" from {at(each, 'status.installedCSV')} to {at(each, 'status.currentCSV')}: it was not approved."
                     " Install into a namespace of its own"
                 )
-        self._patch(plan, {"spec": {"approved": True}}, "approved")
+        self.writer.patch(plan, {"spec": {"approved": True}}, "approved")
         return f"{title(plan)} to install {target}"
 
     def csv(self) -> dict[str, Any] | None:
@@ -253,128 +227,14 @@ class Way:
         return f"{title(found)} ({phase}: {at(found, 'status.message', reason)}) to succeed"
 
     def _operand(self) -> str:
-        asked = self.one.operand
+        asked, csv = self.one.operand, self.csv()
         if asked is None:
             return ""
-        csv = self.csv()
         if csv is None:
             raise AssertionError("an operand is made after its operator")
-        wanted = operand_of(self.one, csv, self.namespace, self.run_id)
-        try:
-            self.view.follow(wanted["apiVersion"], wanted["kind"])
-        except InputError:
-            return f"{wanted['kind']} to be served by the API server"
-        namespace = wanted["metadata"].get("namespace", "")
-        if namespace and (space := self._space(namespace)):
-            return space
-        found = self.view.get(wanted["kind"], namespace, wanted["metadata"]["name"])
-        if asked.single:
-            others = [one for one in self.view.all(wanted["kind"]) if not manifests.ours(one, self.run_id)]
-            found = found or next(iter(others), None)
-        if found is not None and at(found, "metadata.deletionTimestamp"):
-            return f"{title(found)} to be gone, which is being deleted"
-        if found is not None and not manifests.ours(found, self.run_id):
-            self._check_theirs(found, asked)
-        else:
-            for one in asked.needs:
-                self._need(one)
-            if found is None:
-                found = self._create(wanted)
-            elif not covers(found.get("spec"), wanted.get("spec")):
-                self._patch(found, {"spec": wanted.get("spec")}, "spec of")
-                found = self.view.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or found
-        self.operand = found
-        if asked.ready is None or is_ready(found, asked.ready):
-            return ""
-        return f"{title(found)} to be ready{not_ready(found, asked.ready)}"
-
-    def _check_theirs(self, found: dict[str, Any], asked: Operand) -> None:
-        """Raise OwnershipError when somebody else's resource would have to be changed."""
-        wanted = appended(merged(found, asked.patch), asked.append)
-        if not covers(found.get("spec"), wanted.get("spec")):
-            raise OwnershipError(
-                f"{self.one.package}: {title(found)}, which this run did not make, is not as asked for: left as it is."
-                " Ask for nothing more than it has, or change it by hand"
-            )
-
-    def _need(self, manifest: dict[str, Any]) -> None:
-        """Have an object that the operand refers to, in the operator's namespace unless it names one."""
-        meta = {"namespace": self.namespace, **manifest["metadata"]}
-        meta["labels"] = {**(meta.get("labels") or {}), RUN_LABEL: self.run_id}
-        wanted = {**manifest, "metadata": meta}
-        self.view.follow(wanted["apiVersion"], wanted["kind"])
-        found = self.view.get(wanted["kind"], meta["namespace"], meta["name"])
-        content = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
-        if found is None:
-            self._create(wanted)
-        elif not covers(found, content):
-            if not manifests.ours(found, self.run_id):
-                raise OwnershipError(f"{self.one.package}: {title(found)} is somebody else's and has another content")
-            self._patch(found, content, "content of")
+        found, waits = operand.bring(self.writer, asked, csv, self.namespace)
+        self.operand = found or self.operand
+        return waits
 
     def _expected(self) -> str:
-        for one in self.one.expect:
-            self.view.follow(one.api_version, one.kind)
-            found = [item for item in self.view.all(one.kind) if is_meant(item, one)]
-            missing = sorted(set(one.names) - {item["metadata"]["name"] for item in found})
-            if missing:
-                return f"{one.kind} {', '.join(missing)} to be there"
-            bad = [item for item in found if not is_ready(item, one.ready)]
-            if bad:
-                return f"{title(bad[0])} to be ready{not_ready(bad[0], one.ready)}" + (
-                    f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-                )
-            if len(found) < one.at_least:
-                labels = ",".join(f"{name}={value}" for name, value in one.labels.items())
-                return f"{one.at_least} {one.kind} with {labels}; there are {len(found)}"
-        return ""
-
-    # Writing
-
-    def _create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Make an object. One that somebody made in the meantime is looked at anew at the next step."""
-        try:
-            made = self.client.create(manifest)
-        except ApiError as error:
-            if error.status != 409:
-                raise
-            kind = self.client.kind_of(manifest)
-            meta = manifest["metadata"]
-            made = self.client.get(kind, meta["name"], meta.get("namespace", "")) or manifest
-            if not manifests.ours(made, self.run_id):
-                raise OwnershipError(
-                    f"{title(made)} was just made by somebody else: look at it and try again"
-                ) from error
-        else:
-            self.created.append(title(made))
-            self.changes.append(f"made {title(made)}")
-            self.say(f"{self.one.package}: made {title(made)}")
-        self.view.note(made["kind"], made)
-        return made
-
-    def _patch(self, found: dict[str, Any], patch: dict[str, Any], what: str) -> None:
-        kind = self.client.kind_of(found)
-        meta = found["metadata"]
-        path = kind.path(meta.get("namespace", ""), meta["name"])
-        made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
-        self.view.note(kind.kind, made)
-        verb = what if what == "approved" else f"changed {what}"
-        self.changes.append(f"{verb} {title(made)}")
-        self.say(f"{self.one.package}: {verb} {title(made)}")
-
-
-def operand_of(one: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
-    """Return the custom resource to make. A namespaced example goes where the operator is. Raises InputError."""
-    asked = one.operand
-    if asked is None:
-        raise AssertionError("no operand was asked for")
-    base = appended(merged(asked.manifest or example(csv, asked.kind), asked.patch), asked.append)
-    meta = dict(base.get("metadata") or {})
-    if asked.name:
-        meta["name"] = asked.name
-    if meta.get("namespace") and not asked.manifest:
-        meta["namespace"] = namespace
-    if asked.namespace:
-        meta["namespace"] = asked.namespace
-    meta["labels"] = {**(meta.get("labels") or {}), RUN_LABEL: run_id}
-    return {**base, "metadata": meta}
+        return operand.expected(self.view, self.one)

@@ -10,13 +10,14 @@ lost is replaced by another, or the whole lease is given back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import choose, find, refusals, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import find, refusals, times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.cloud import Clouds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.hosts import Hosts
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.records import Assignment, Lease
@@ -25,12 +26,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.release 
 #: How long (s) after the last host the owners are looked up once more: a rival's request that was checked before ours
 #: was in may be inserted later, and one with a lower number may become visible later.
 SECOND_LOOK = 5.0
-#: How often one host is asked for when nobody knows what came of it.
-TRIES = 3
 #: How often hosts are taken and looked at before the lease is given up.
 ROUNDS = 8
-#: How long (s) a lease may last that says nothing else: what GET /available is asked for before the true end is known.
-USUAL = 86400.0
 
 
 @dataclass
@@ -52,11 +49,8 @@ class Acquisition:
         self.memo = memo
         self.say = say
         self.clouds = Clouds(client, order, memo, say)
+        self.hosts = Hosts(client, order, memo, say)
         self.parts: dict[int, Assignment] = {}
-        self.rejected: dict[str, str] = {}
-        self.asked: set[str] = set()
-        self.full: set[int] = set()
-        self.end: float | None = None
         self.in_use = False
 
     def run(self, dry: bool = False) -> Acquired:
@@ -80,21 +74,21 @@ class Acquisition:
             self._long_enough(lease)
             return Acquired(lease, False)
         need = self.order.wanted - len(lease.hosts)
-        candidates = self._candidates(lease)[:need]
-        return Acquired(lease if self.parts else None, True, self._rejections(), candidates)
+        candidates = self.hosts.candidates(lease, bool(self.parts))[:need]
+        return Acquired(lease if self.parts else None, True, self.hosts.rejections(), candidates)
 
     def _completed(self) -> Acquired:
         self._same_options()
         lease = self._read()
         changed = not self._is_complete(lease)
         if changed:
-            self._candidates(lease)  # before anything is taken: can there be enough?
+            self.hosts.candidates(lease, bool(self.parts))  # before anything is taken: can there be enough?
             lease = self._complete()
         else:
             self.in_use = True
         self._long_enough(lease)
         self.memo.held(lease)
-        return Acquired(lease, changed, self._rejections())
+        return Acquired(lease, changed, self.hosts.rejections())
 
     def _is_complete(self, lease: Lease) -> bool:
         enough = bool(self.parts) and lease.active and len(lease.hosts) >= self.order.enough
@@ -116,166 +110,50 @@ class Acquisition:
             if lease.hosts == before:
                 break
         if not self._is_complete(lease):
-            raise self._too_few(lease)
-        self.parts = self.clouds.single()
+            raise self.hosts.too_few(lease)
+        kept = self.clouds.single()
+        self._still_ours(one for number, one in self.parts.items() if number not in kept or kept[number].id != one.id)
+        self.parts = kept
         return lease
+
+    def _still_ours(self, ended: Iterable[Assignment]) -> None:
+        """Raise LeaseLost naming the assignments of this lease that are over."""
+        names = ", ".join(f"{one.id} ({one.cloud})" for one in ended)
+        if names:
+            raise refusals.LeaseLost(f"assignment {names} of this lease was ended underneath us")
 
     # hosts
 
     def _fill(self, lease: Lease) -> int:
         """Ask for the hosts that each part lacks; return how many were given."""
         for host in lease.lost_hosts:
-            self._reject(host, "another tenant's earlier schedule has it")
+            self.hosts.reject(host, "another tenant's earlier schedule has it")
         lack = {}
         for part in lease.parts:
             number = next(number for number, one in self.parts.items() if one.id == part.assignment.id)
             mine = [host for host in part.hosts if host not in lease.lost_hosts]
-            lack[number] = self.order.sizes[number - 1] - len(mine) if number not in self.full else 0
+            lack[number] = self.order.sizes[number - 1] - len(mine) if number not in self.hosts.full else 0
         if not any(need > 0 for need in lack.values()):
             return 0
         got = 0
-        for host in self._candidates(lease):
-            number = next((one for one in lack if lack[one] > 0 and self._belongs(host, one)), 0)
-            if number and number not in self.full and self._ask(number, host):
+        for host in self.hosts.candidates(lease, bool(self.parts)):
+            number = next((one for one in lack if lack[one] > 0 and self.hosts.belongs(host, one)), 0)
+            if number and number not in self.hosts.full and self.hosts.ask(number, self.parts[number], host):
                 self.say(f"took {host}")
                 lack[number] -= 1
                 got += 1
         return got
 
-    def _belongs(self, host: str, number: int) -> bool:
-        return not self.order.hosts or self.order.part_of(host) == number
-
-    def _ask(self, number: int, host: str) -> bool:
-        """Ask for one host; return whether it is in our cloud now."""
-        one = self.parts[number]
-        self.asked.add(host)
-        self.memo.want([host])
-        trouble = ""
-        for attempt in range(TRIES):
-            try:
-                row = self.client.schedule(one.cloud, host)
-                self._ends(times.moment(row.end, self.client.ahead or 0.0))
-                return True
-            except refusals.HostTaken as error:
-                if self._is_in(one, host):
-                    return True
-                self._reject(host, error.said)
-                return False
-            except refusals.HostRefused as error:
-                self._reject(host, error.said)
-                return False
-            except refusals.CloudFull as error:
-                self.full.add(number)
-                self._reject(host, error.said)
-                return self._is_in(one, host)
-            except refusals.Unsure as error:
-                trouble = str(error)
-                if self._is_in(one, host):
-                    return True
-                self.client.pause(2.0 * (attempt + 1))
-                if self._is_in(one, host):
-                    return True
-            except refusals.DeadlinePassed as error:
-                raise refusals.LeaseTooShort(
-                    f"this week's leases are over: the lab gives out hosts again after its weekly deadline. {error}"
-                ) from error
-            except refusals.Refused as error:
-                now = self.client.assignment(one.id)
-                if not now or not now.active:
-                    raise refusals.LeaseLost(f"assignment {one.id} ({one.cloud}) was ended underneath us") from error
-                raise
-        raise refusals.LeaseError(f"{host}: {TRIES} requests, and it is not in {one.cloud}. {trouble}")
-
-    def _is_in(self, one: Assignment, host: str) -> bool:
-        return any(row.host == host for row in find.rows(self.client, one))
-
-    def _ends(self, end: float) -> None:
-        """Learn when the lease ends; refuse one that is too short before more is taken."""
-        self.end = end if self.end is None else min(self.end, end)
-        left = self.end - self.client.server_now()
-        if left < self.order.min_lifetime:
-            raise refusals.LeaseTooShort(
-                f"the lease would last {times.about(left)}, and min_lifetime asks for "
-                f"{times.about(self.order.min_lifetime)}: the lab ends all leases at its weekly deadline"
-            )
-
     # owners
 
     def _read(self) -> Lease:
         remembered = self.memo.asked
-        asked = None if remembered is None else remembered | self.asked
+        asked = None if remembered is None else remembered | self.hosts.asked
         now = [self.client.assignment(one.id) or one for one in self.parts.values()]
-        ended = [f"{one.id} ({one.cloud})" for one in now if not one.active]
-        if ended:
-            raise refusals.LeaseLost(f"assignment {', '.join(ended)} of this lease was ended underneath us")
+        self._still_ours(one for one in now if not one.active)
         return find.read(self.client, now, self.order.lease_id, asked)
 
-    # choosing
-
-    def _candidates(self, lease: Lease) -> list[str]:
-        """Return hosts that may be asked for, best first. Raises NotEnoughHosts when there can't be enough."""
-        need = self.order.enough - len(lease.hosts)
-        tried = {*self.rejected, *lease.hosts, *lease.lost_hosts, *self.order.exclude}
-        if self.order.hosts:
-            found = [host for host in self.order.hosts if host not in tried]
-            if not self.parts:
-                self._all_free(found)
-        else:
-            found = [host for host in self._available() if host not in tried]
-        if len(found) < need:
-            raise self._too_few(lease, len(found))
-        return found
-
-    def _available(self) -> list[str]:
-        now = self.client.server_now()
-        end = self.end or now + (self.order.min_lifetime or USUAL)
-        found: dict[str, None] = {}
-        for conditions in self.order.prefer:
-            names = self.client.available(choose.query(conditions, now, end, self.client.ahead or 0.0))
-            found.update(dict.fromkeys(choose.shuffled(names, self.order.lease_id)))
-        return list(found)
-
-    def _all_free(self, hosts: list[str]) -> None:
-        """See before anything is taken whether named hosts can be had."""
-        now = self.client.server_now()
-        end = now + (self.order.min_lifetime or USUAL)
-        free = set(self.client.available(choose.query({}, now, end, self.client.ahead or 0.0)))
-        for host in hosts:
-            if host not in free:
-                known = self.client.host(host)
-                if known is None:
-                    reason = "the server knows no such host"
-                elif not known.get("can_self_schedule"):
-                    reason = "it is not for self-scheduling"
-                else:
-                    reason = "it is not free for the time of the lease"
-                self._reject(host, reason)
-        if self.rejected:
-            raise self._too_few(None, len(hosts) - len(self.rejected))
-
     # refusing
-
-    def _reject(self, host: str, reason: str) -> None:
-        if host not in self.rejected:
-            self.rejected[host] = reason
-            self.say(f"not {host}: {reason}")
-
-    def _rejections(self) -> list[dict[str, str]]:
-        return [{"host": host, "reason": reason} for host, reason in self.rejected.items()]
-
-    def _too_few(self, lease: Lease | None, more: int = 0) -> refusals.NotEnoughHosts:
-        have = len(lease.hosts) if lease else 0
-        wanted = "; ".join(
-            ", ".join(f"{key}={value}" for key, value in one.items()) for one in self.order.prefer if one
-        )
-        what = ", ".join(self.order.hosts) if self.order.hosts else f"hosts{f' with {wanted}' if wanted else ''}"
-        reasons = "; ".join(f"{host}: {reason}" for host, reason in self.rejected.items())
-        full = " The cloud is full; whoever has an account can put hosts into it." if self.full else ""
-        return refusals.NotEnoughHosts(
-            f"{self.order.enough} of {self.order.wanted} hosts are needed, and {have + more} can be had of {what}."
-            f"{full}{f' {reasons}.' if reasons else ''}",
-            rejected_hosts=self._rejections(),
-        )
 
     def _same_options(self) -> None:
         """Raise LeaseDiffers when the lease is there with options that only an administrator can change."""
@@ -308,10 +186,12 @@ class Acquisition:
         """Give back what was taken. A lease that is in use since before this call stays as it is."""
         facts: dict[str, Any] = getattr(error, "facts", {})
         error.facts = facts  # type: ignore[attr-defined]
-        facts.setdefault("rejected_hosts", self._rejections())
+        facts.setdefault("rejected_hosts", self.hosts.rejections())
         if self.in_use or not self.order.rollback:
             facts.update(held=bool(self.parts), in_use=self.in_use)
             return
+        if not self.parts and not self.memo.remembers:
+            return  # nothing was asked for
         self.client.undisturbed()
         try:
             release(self.client, self.order.lease_id, self.memo, self.order.settle, self.say)

@@ -77,7 +77,6 @@ class Clouds:
         for attempt in range(TRIES):
             at = self.client.server_now()
             mark = Tag(self.order.lease_id, part, len(self.order.sizes), at)
-            self.memo.ask(part, at, at)
             try:
                 made = self.client.create(
                     self._body(mark), lambda at=at: self.memo.ask(part, at, self.client.server_now())

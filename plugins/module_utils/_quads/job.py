@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
     tag,
     times,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquired, Acquisition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.adopt import adopt
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
@@ -51,11 +51,18 @@ def run(given: Mapping[str, Any], dry: bool, step: Step) -> dict[str, Any]:
         result["surplus"] = max(len(got.lease.hosts) - order.wanted, 0)
     if dry:
         result["candidates"] = got.candidates
+        say(_would(got))
     elif got.lease:
         say(_line(result["lease"]))
     before = [] if got.changed and not dry else (got.lease.hosts if got.lease else [])
     after = got.lease.hosts if got.lease and not dry else [*before, *got.candidates]
     return {**result, "diff": _diff(before, after)}
+
+
+def _would(got: Acquired) -> str:
+    if not got.candidates:
+        return "the lease is there: nothing would be asked for"
+    return f"would ask for {len(got.candidates)} hosts, as the lab is now: {', '.join(got.candidates)}"
 
 
 def _line(view: Mapping[str, Any]) -> str:

@@ -12,21 +12,31 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.interrupt import noticed
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Account, Client, Timing, base_url
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.session import Account, Timing, base_url
 
-#: Options of the doc fragment _quads.
-OPTIONS: dict[str, Any] = {
+#: Options of the doc fragment _quads.server.
+SERVER: dict[str, Any] = {
     "api_url": {"type": "str", "required": True},
     "username": {"type": "str", "default": ""},
-    "password": {"type": "str", "no_log": True},
-    "api_token": {"type": "str", "no_log": True},
     "validate_certs": {"type": "bool", "default": True},
     "ca_path": {"type": "path"},
     "timeout": {"type": "float", "default": 60},
+}
+#: Options of the doc fragments _quads and _quads.server: what every module has.
+OPTIONS: dict[str, Any] = {
+    **SERVER,
+    "password": {"type": "str", "no_log": True},
+    "api_token": {"type": "str", "no_log": True},
     "retry_time": {"type": "float", "default": 300},
     "utc_offset": {"type": "int"},
 }
+#: Which lease is meant: one of these.
+NAMED: dict[str, Any] = {"lease_id": {"type": "str"}, "assignment_id": {"type": "int"}, "cloud": {"type": "str"}}
+ONE = tuple(NAMED)
+#: Options of the doc fragment _quads.which.
+WHICH: dict[str, Any] = {**NAMED, "lease_file": {"type": "path"}}
 
 
 def account(options: Mapping[str, Any], secret: bool) -> Account:

@@ -157,7 +157,7 @@ class Wait:
     def _note(self, stage: str, elapsed: float) -> None:
         if stage not in [one["stage"] for one in self._stages]:
             self._stages.append({"stage": stage, "seconds": round(elapsed, 1)})
-            self.say(f"lease {self.lease_id}: {stage} after {times.about(elapsed)}")
+            self.say(f"{stage} after {times.about(elapsed)}")
 
     def _tell(self, text: str, elapsed: float) -> None:
         """Say what is waited for when it changes."""

@@ -87,7 +87,7 @@ def present(options: Options, say: Say) -> dict[str, Any]:
                 raise ProcessError(
                     f"{instance.name} was given back while its start was on the way: nothing was started"
                 )
-            marker = instance.create(options.owner, wanted)
+            marker = instance.create(options.owner, wanted, options.expires or None)
             changes.append("created")
         elif set(wanted) - set(marker.components):
             marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))

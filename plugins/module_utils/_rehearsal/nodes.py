@@ -23,6 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.real_cluster import Leave
 
 RUN = "perfscale.seatrial/run"
 SIMULATED = "perfscale.seatrial/simulated"
@@ -31,8 +33,6 @@ POOL = "perfscale.seatrial/pool"
 PLAYED = "kwok.x-k8s.io/node"
 #: Until the node controller has taken this taint away no pod is scheduled, although the node says Ready.
 NOT_READY = "node.kubernetes.io/not-ready"
-#: The ConfigMap by which a rehearsal cluster says that its nodes are played.
-SIGN = ("kube-public", "seatrial-rehearsal")
 
 #: Requests in flight. More than this only makes the API server's queue longer on two cores.
 WORKERS = 24
@@ -62,6 +62,7 @@ class Order:
     pool: str = "fake-gpu"
     run_id: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    leave: Leave = Leave()
 
     def check(self) -> None:
         """Raise InputError for what can't be meant."""
@@ -106,6 +107,7 @@ def node(order: Order, index: int) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {**labels, **order.labels}, "annotations": {PLAYED: "fake"}},
+        **({"spec": {"taints": [real_cluster.TAINT]}} if order.leave.allowed else {}),
         "status": {"capacity": room, "allocatable": room},
     }
 
@@ -161,20 +163,15 @@ def owner_of(found: dict[str, Any]) -> str:
     return str((found["metadata"].get("labels") or {}).get(RUN, ""))
 
 
-def require_simulated(client: Client) -> None:
-    """Raise OwnershipError unless the cluster says of itself that its nodes are played."""
-    namespace, name = SIGN
-    sign = client.get(client.kind("v1", "ConfigMap"), name, namespace)
-    if sign is None or (sign["metadata"].get("labels") or {}).get(SIMULATED) != "true":
-        raise OwnershipError(
-            f"{client.access.server} is no rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake nodes would"
-            " stand there as real ones, and nothing would play them. Nothing was changed"
-        )
-
-
 def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
     """Return the nodes of one pool that carry our labels."""
     return client.list(client.kind("v1", "Node"), label_selector=_selector(name))[0]
+
+
+def list_run(client: Client, run_id: str) -> list[dict[str, Any]]:
+    """Return the nodes of every pool of a run: what its KWOK is there for."""
+    wanted = f"{SIMULATED}=true,{RUN}={run_id}" if run_id else f"{SIMULATED}=true,!{RUN}"
+    return client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
 
 
 def _selector(name: str) -> str:
@@ -184,7 +181,7 @@ def _selector(name: str) -> str:
 def present(client: Client, order: Order, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
     """Give a pool the nodes that were ordered and wait until pods can be scheduled on all of them."""
     order.check()
-    require_simulated(client)
+    real_cluster.check(client, order.leave, order.run_id)
     changes = compare(order, list_pool(client, order.pool))
     result = {"created": len(changes.make), "removed": len(changes.remove), "nodes": order.count}
     result["gpus"] = order.count * order.shape.gpus
@@ -194,6 +191,11 @@ def present(client: Client, order: Order, timeout: float, say: Say, check: bool 
     began = time.monotonic()
     if changes.remove:
         _remove(client, changes.remove, timeout)
+    if order.leave.kwok_image:
+        made = real_cluster.bring_kwok(client, order.leave, order.run_id)
+        if made:
+            result["changed"] = True
+            say(f"made {', '.join(made)}, so that KWOK plays the nodes")
     if changes.make:
         say(f"making {len(changes.make)} nodes with {order.shape.gpus} GPUs each")
         kind = client.kind("v1", "Node")
@@ -245,12 +247,12 @@ def await_ready(client: Client, order: Order, timeout: float, say: Say) -> None:
 def absent(client: Client, order: Order, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
     """Remove the nodes of a pool that belong to the order's run (to no run when it has none)."""
     order.check()
-    require_simulated(client)
     mine = [one["metadata"]["name"] for one in list_pool(client, order.pool) if owner_of(one) == order.run_id]
     if mine and not check:
         say(f"removing {len(mine)} nodes")
         _remove(client, mine, timeout)
-    return {"changed": bool(mine), "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0}
+    gone = [] if list_run(client, order.run_id) and not check else real_cluster.remove_kwok(client, order.run_id, check)
+    return {"changed": bool(mine or gone), "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0}
 
 
 def _remove(client: Client, names: list[str], timeout: float) -> None:

@@ -26,12 +26,14 @@ SHARED_OPTIONS: dict[str, Any] = {
     "binaries_dir": {"type": "str", "default": ""},
     "download_url": {"type": "str", "default": ""},
     "owner": {"type": "str", "default": ""},
+    "expires": {"type": "str", "default": ""},
 }
 
 
 @dataclass(frozen=True)
 class Options:
     """What the module is asked. ``timeout``: for each single wait, seconds. ``owner``: a run's id, "" for nobody's.
+    ``expires``: when anybody may remove a new instance, as in _step.stamp(); "" for never.
 
     ``begun``: when the asking began, in seconds since boot; 0 means with the call.
     """
@@ -45,6 +47,7 @@ class Options:
     binaries_dir: str = ""
     download_url: str = ""
     owner: str = ""
+    expires: str = ""
     force: bool = False
     timeout: float = 120.0
     begun: float = 0.0

@@ -37,6 +37,8 @@ POINT = (
     "training.jsonl",
     "metrics.jsonl",
 )
+#: Of a run of the Run:ai scale-test tool: both lie in one folder, which becomes the one test point.
+FOREIGN = ("submitted.json", "sampled.json")
 #: An archive that unpacks to more is no run, or one that does harm.
 MOST_BYTES = 64 * 2**30
 
@@ -121,8 +123,13 @@ def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a folder is a run directory, perhaps one that was cut short."""
-    return (folder / "run.yml").is_file() or (folder / "points").is_dir()
+    """Tell whether a folder is a run directory, perhaps one that was cut short, or one of another tool."""
+    return (folder / "run.yml").is_file() or (folder / "points").is_dir() or is_foreign(folder)
+
+
+def is_foreign(folder: Path) -> bool:
+    """Tell whether a folder holds the files of a run of the Run:ai scale-test tool."""
+    return all((folder / name).is_file() for name in FOREIGN)
 
 
 def run_in(folder: Path, source: str) -> Path:
@@ -138,7 +145,9 @@ def run_in(folder: Path, source: str) -> Path:
         if not several and len(runs) != 1:
             break
         inner = inner / several[0] if several else runs[0]
-    raise InputError(f"source {source}: no run directory: neither run.yml nor points/ is in it")
+    raise InputError(
+        f"source {source}: no run directory: neither run.yml, points/ nor {' and '.join(FOREIGN)} is in it"
+    )
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -193,8 +202,12 @@ def _take(source: Path, target: Path) -> None:
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
     (target / "points").mkdir()
+    if is_foreign(source) and not (source / "points").is_dir():
+        (target / "points" / "001").mkdir()
+        for name in FOREIGN:
+            shutil.copyfile(source / name, target / "points" / "001" / name)
     for point in sorted((source / "points").glob("[0-9]*")) if (source / "points").is_dir() else []:
         (target / "points" / point.name).mkdir()
-        for name in POINT:
+        for name in (*POINT, *FOREIGN):
             if (point / name).is_file():
                 shutil.copyfile(point / name, target / "points" / point.name / name)

@@ -9,7 +9,7 @@ One pass over the events; everything is found through dictionaries, so ten times
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import isnan, nan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +20,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.replac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.ruler import Ruler, version
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import (
     ALL,
-    FIRST,
-    LAST,
     OWN,
     Stage,
     from_definitions,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.way import Way
 
 #: Without definitions (no observations) a workload still has the stage that our own create tells.
 CREATED = Stage("created", "", "created", OWN, "API server", False)
-
-
-class Way:
-    """The two columns of a stage, and how what single objects do becomes what the workload does."""
-
-    def __init__(self, stage: Stage, table: Table) -> None:
-        self.stage = stage
-        self.first, self.last = table.earliest[stage.name], table.latest[stage.name]
-        self.count = [0] * len(table) if stage.which == ALL else None
-
-    def reach(self, row: int, earliest: float, latest: float) -> None:
-        """Take note that an object of the workload in ``row`` got there."""
-        first, last = self.first, self.last
-        if self.count is not None:
-            self.count[row] += 1
-        if isnan(first[row]):
-            first[row], last[row] = earliest, latest
-        elif self.stage.which in (ALL, LAST):
-            first[row], last[row] = max(first[row], earliest), max(last[row], latest)
-        elif self.stage.which == FIRST:
-            first[row], last[row] = min(first[row], earliest), min(last[row], latest)
-        else:  # our own create was answered: what the watch says can only narrow it
-            first[row], last[row] = max(first[row], earliest), min(last[row], latest)
-
-    def only_whole_gangs(self, members: list[int]) -> None:
-        """A gang is not there before its last member: forget those of which fewer than ``members`` got there."""
-        for row, count in enumerate(self.count or ()):
-            if count < members[row]:
-                self.first[row] = self.last[row] = nan
 
 
 class Builder:

@@ -4,7 +4,8 @@
 """The verdict of a run, from its points' timelines and KPIs and from its phases.
 
 pass: every object reached its end well, the generator was on time, and no phase failed. invalid: the generator was
-late, so the load was not the one that was asked for. fail: anything else. KPIs have no baseline yet.
+late, so the load was not the one that was asked for, or the run lost its lock on the cluster. fail: anything else.
+KPIs have no baseline yet.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
@@ -115,6 +117,16 @@ def _sentence(text: str) -> str:
     return flat if flat.endswith((".", "!", "?", "…")) else f"{flat}."
 
 
+def locks(run: Run) -> list[dict[str, Any]]:
+    """Did the run have its clusters for itself? Nothing is said of clusters that are the run's own."""
+    if not any(run.top.glob(lock_file.PATTERN)):
+        return []
+    why = lock_file.lost(run.top)
+    if why:
+        return [_check("lock", INVALID, _sentence(f"{why[0].upper()}{why[1:]}. Another run may have used the cluster"))]
+    return [_check("lock", PASS, "The run had the cluster for itself.")]
+
+
 def points(run: Run) -> list[dict[str, Any]]:
     """Did each test point that was planned run to its end?"""
     if not run.points:
@@ -150,7 +162,7 @@ def judge(run: Run, tables: Mapping[str, Table | None], limit: float) -> dict[st
     tables: point number -> timeline, None where there is none. limit: of lateness, in seconds, for a point whose
     settings don't say.
     """
-    checks = [phases(run), *points(run)]
+    checks = [phases(run), *locks(run), *points(run)]
     recorded = 0
     for point in run.points:
         checks.append(objects(point.number, tables.get(point.number)))

@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.selection import Selection, apply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import read as runai
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 Result = dict[str, Any]
@@ -45,7 +46,10 @@ def timeline(
     audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:
-        table = timelines.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
+        if runai.is_here(point.folder) and not (point.folder / "plan.jsonl").exists():
+            table = runai.build(point.folder, run.id, point.number)
+        else:
+            table = timelines.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
         table = apply(table, selection or Selection())
         tables.write(table, point.folder)
         warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
@@ -45,6 +45,7 @@ class Order:
     name: str = "default-dsc"
     components: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    initialisation_settings: Mapping[str, Any] = field(default_factory=dict)
     adopt: bool = False
     applications_namespace: str = "redhat-ods-applications"
     monitoring_namespace: str = "redhat-ods-monitoring"
@@ -121,12 +122,20 @@ class DataScience:
             "managementState": components.MANAGED if order.monitoring else components.REMOVED,
             "namespace": order.monitoring_namespace,
         }
-        spec = {"applicationsNamespace": order.applications_namespace, "monitoring": monitoring}
+        more = components.with_settings({}, order.initialisation_settings)
+        asked = {"monitoring": monitoring, **more}
         found = self._one("DSCInitialization")
         if found is None:
+            spec = {"applicationsNamespace": order.applications_namespace, **asked}
             self._create("DSCInitialization", "default-dsci", spec, check)
-        elif self._mine(found) and not covers(found.get("spec"), {"monitoring": monitoring}):
-            self._patch(found, {"spec": {"monitoring": monitoring}}, "changed", check)
+        elif self._mine(found):
+            if not covers(found.get("spec"), asked):
+                self._patch(found, {"spec": asked}, "changed", check)
+        elif not covers(found.get("spec"), more):
+            raise OwnershipError(
+                f"{title(found)}, which this run did not make, has not as asked for:"
+                f" {', '.join(sorted(order.initialisation_settings))}. It was left as it is"
+            )
 
     def wait(self, step: Step) -> dict[str, Any]:
         """Wait until the DataScienceCluster and its components are ready. Raises WaitTimeout with the cause."""

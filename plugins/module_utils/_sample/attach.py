@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import interrupt, ledger, plan, render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
@@ -40,6 +41,11 @@ class Request:
     canary_rate: float
     timeout: float
     settle: float
+    lock_dir: Path | None = None
+
+    def lock_lost(self) -> str:
+        """Return which lock of the run is lost and why, else an empty string."""
+        return lock_file.lost(self.lock_dir) if self.lock_dir else ""
 
 
 class Attached:
@@ -76,7 +82,7 @@ class Attached:
             canary_rate=request.canary_rate,
         )
         warnings = [client.access.insecure_warning()] if client.access.insecure else []
-        with client, interrupt.noticed() as stop:
+        with client, interrupt.noticed(request.lock_lost) as stop:
             sampler = Sampler(client, task, Clock.resume(past.anchor or {}))
             reason = "failed"
             try:

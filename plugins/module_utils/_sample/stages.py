@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
-WRITERS = ("client", "api-server", "controller", "scheduler", "node")
+WRITERS = ("client", "api-server", "controller", "scheduler", "node", "provisioner")
 ENDS = ("succeeded", "failed")
 _SOURCES = ("condition", "field", "jmespath")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))

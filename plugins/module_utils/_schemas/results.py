@@ -161,7 +161,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                 "for_each": {
                     "type": "object",
                     "additionalProperties": {
-                        "anyOf": [{"type": "array"}, {"enum": ["stages", "reasons", "queues", "priorities"]}]
+                        "anyOf": [{"type": "array"}, {"enum": ["stages", "reasons", "queues", "priorities", "stepped"]}]
                     },
                 },
             },

@@ -29,7 +29,7 @@ PHASE = record(
 CLUSTER = record(
     {
         "provider": TEXT,
-        "state": {"enum": ["acquiring", "acquired", "released"]},
+        "state": {"enum": ["acquiring", "acquired", "failed", "released"]},
         "owned": TRUTH,
         "simulated": TRUTH,
         # Which writers of stages are played on this cluster, such as ["node"]; empty on a real one.
@@ -48,12 +48,28 @@ CLUSTER = record(
         "gpu_products": {"type": "object", "additionalProperties": COUNT},
         "kind": TEXT_OR_NULL,
         "owner": TEXT_OR_NULL,
+        "purpose": TEXT,
+        "taken": STAMP,
         "expires": STAMP_OR_NULL,
+        # Left up on purpose (cluster_keep): the release refuses until cluster_keep=false is given.
+        "kept": TRUTH,
+        # The settings it is made from, secrets left out, and whatever else its provider needs to give it back, from
+        # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
+        "provider_data": FREE,
+        # Folder of the installer: configuration, log, metadata.
+        "install_dir": TEXT,
+        "console": TEXT,
+        # Why it could not be had, in a line, and the folder of what was gathered.
+        "failure": TEXT_OR_NULL,
+        "bundle": TEXT_OR_NULL,
         "data_dir": TEXT,
         "played_logs": TEXT,
         "audit_log": TEXT,
     },
 )
+
+#: Process on the machine whose boot is ``boot``; ``ticks``: when it started, in clock ticks since boot.
+PROCESS = record({"pid": COUNT, "ticks": COUNT})
 
 HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "where": TEXT})
 
@@ -124,6 +140,53 @@ RUN: dict[str, dict[str, Any]] = {
     "settings/1": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
     "cluster/1": record(
         {"schema": {"const": "cluster/1"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
+    ),
+    # lock-<host>.json: the run's turn on a cluster that is not its own. deadline: until when it counts as held, in
+    # seconds since boot on the machine that keeps it.
+    "lock/1": record(
+        {
+            "schema": {"const": "lock/1"},
+            "state": {"enum": ["held", "lost", "released"]},
+            "cluster": TEXT,
+            "namespace": TEXT,
+            "run": RUN_ID,
+            "owner": TEXT,
+            "purpose": TEXT,
+            "waited": {"type": "number", "minimum": 0},
+            "duration": COUNT,
+            "since": STAMP,
+            "renewed": STAMP,
+            "until": STAMP,
+            "deadline": {"type": "number"},
+            "boot": TEXT,
+            "keeper": PROCESS,
+            "caller": PROCESS,
+            "lost": TEXT,
+        }
+    ),
+    # elsewhere.json of a point: the host on which its load runs, and what it returned once its files are here.
+    "elsewhere/1": record(
+        {
+            "schema": {"const": "elsewhere/1"},
+            "host": TEXT,
+            "root": TEXT,
+            "state": {"enum": ["started", "fetched"]},
+            "result": FREE,
+        }
+    ),
+    # scaling.json: what was there before nodes were scaled, or given to namespaces alone.
+    "scaling/1": record(
+        {
+            "schema": {"const": "scaling/1"},
+            "sets": {
+                "type": "array",
+                "items": record({"name": TEXT, "created": TRUTH, "before": COUNT, "wanted": COUNT}),
+            },
+            "namespaces": {
+                "type": "array",
+                "items": record({"name": TEXT, "before": FREE, "wanted": FREE}),
+            },
+        }
     ),
     # One line each time a fat module has done its part: what the run's split of time is summed from.
     "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),

@@ -76,13 +76,15 @@ def write_inventories(simulator: Simulator) -> None:
                 (one.ticket for one in simulator.assignments.values() if one.cloud == name and one.active), ""
             )
             password = f"{simulator.config.infra}@{ticket}"
-            simulator.inventories[name] = json.dumps({"nodes": [_node(host, password) for host in hosts]}, indent=4)
+            simulator.inventories[name] = json.dumps(
+                {"nodes": [_node(host, password, simulator.config.bmc_addresses) for host in hosts]}, indent=4
+            )
 
 
-def _node(host: dict[str, Any], password: str) -> dict[str, Any]:
+def _node(host: dict[str, Any], password: str, addresses: dict[str, str]) -> dict[str, Any]:
     return {
         "name": host["name"],
-        "pm_addr": f"mgmt-{host['name']}",
+        "pm_addr": addresses.get(host["name"], f"mgmt-{host['name']}"),
         "pm_user": "quads",
         "pm_password": password,
         "pm_type": "pxe_ipmitool",

@@ -33,6 +33,8 @@ class Config:
     validate_delay: float = 1500
     inventory_period: float = 900
     cron: bool = True
+    #: Host -> address of its BMC, where it is not mgmt-<host>.
+    bmc_addresses: dict[str, str] = field(default_factory=dict)
 
     @property
     def dev(self) -> bool:

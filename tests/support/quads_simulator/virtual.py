@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Account, Client, Timing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Call, NoAnswer, Reply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.session import Account, Timing
 
 from quads_simulator import answers
 from quads_simulator.answers import Request

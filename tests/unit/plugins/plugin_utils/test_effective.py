@@ -158,3 +158,19 @@ def test_a_wrong_matrix_is_refused(layers: tuple, words: str) -> None:
     with pytest.raises(SettingsError) as caught:
         resolve(*layers, presets=("p",))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("provider", "exclusive", "refused"),
+    [("rehearsal", False, False), ("existing", True, False), ("existing", False, True)],
+)
+def test_a_heavy_preset_needs_a_cluster_that_is_ours_or_ours_alone(
+    provider: str, exclusive: bool, refused: bool
+) -> None:
+    request = Request("p", ("mine",), (preset("mine", extends="big"), preset("big", heavy=True)))
+    values = {"cluster_provider": provider, "cluster_exclusive": exclusive}
+    if refused:
+        with pytest.raises(SettingsError, match="preset 'big' is heavy.*cluster_exclusive=true"):
+            effectives.refuse_heavy(request, values)
+    else:
+        effectives.refuse_heavy(request, values)

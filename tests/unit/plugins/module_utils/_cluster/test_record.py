@@ -64,3 +64,13 @@ def test_writing_what_is_there_already_is_no_change(tmp_path: Path) -> None:
 
 def test_a_run_without_a_cluster_has_no_record(tmp_path: Path) -> None:
     assert record.read(tmp_path) == {} and record.distinct({}) == []
+
+
+def test_a_cluster_of_another_machine_is_taken_over_to_be_given_back(tmp_path: Path) -> None:
+    settings = {"settings": {"cluster_ipi_region": "us-east-2"}}
+    kept = {"hosts": ["sutest"], "provider": "openshift_ipi", "name": "perf", "owned": True, "steps": ["acquire"]}
+    records, changed = record.take_over(
+        tmp_path, {**kept, "provider_data": settings, "metadata": {"infraID": "perf-abcde"}}
+    )
+    assert changed and list(records) == ["sutest"] and records["sutest"]["state"] == "acquiring"
+    assert records["sutest"]["owned"] and records["sutest"]["provider_data"]["metadata"] == {"infraID": "perf-abcde"}

@@ -163,3 +163,26 @@ def test_providers_are_the_folders_that_can_acquire(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name / "acquire.yml").touch()
     assert targets.providers_in(tmp_path) == ["one", "two"]
+
+
+def test_a_driver_with_settings_of_its_own_gets_a_cluster_of_its_own_of_the_same_provider() -> None:
+    common = {"cluster_provider": "openshift_ipi", "cluster_ipi_compute_count": 4, "cluster_tags": {"Project": "x"}}
+    found = targets.targets(common, {"driver": {"cluster_ipi_compute_count": 1, "cluster_agent_dns": ["x"]}})
+    assert [(one.hosts, one.chosen["cluster_ipi_compute_count"]) for one in found] == [
+        (("sutest",), 4),
+        (("driver",), 1),
+    ]
+    assert all("cluster_agent_dns" not in one.chosen and one.chosen["cluster_tags"] for one in found)
+    assert targets.names(found, "t1121-k3f9xa") == ["t1121-k3f9xa", "t1121-k3f9xa-driver"]
+
+
+def test_a_given_name_is_kept_where_there_is_one_cluster_of_it() -> None:
+    one = targets.Target(targets.HOSTS, {"cluster_provider": "managed", "cluster_name": "perf"})
+    assert targets.names([one], "t1121-k3f9xa") == ["perf"]
+
+
+def test_a_step_that_a_provider_has_is_a_file_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    for name in ("acquire", "release", "finish"):
+        (tmp_path / "one" / f"{name}.yml").touch()
+    assert targets.steps_of(tmp_path, "one") == ["acquire", "finish", "release"]

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.coding import Chunks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
-    Chunks,
     Connection,
     request_bytes,
     request_head,

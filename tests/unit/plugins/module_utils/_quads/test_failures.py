@@ -1,21 +1,23 @@
-"""Each way in which a lease can fail that was seen on a real server, and what the client does about it."""
+"""Ways in which taking machines fails that were seen on a real server, and what the client does about each."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import inventory, refusals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Reply
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.records import holder
-from quads_simulator import cron
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import refusals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
 from quads_simulator import lab as labs
 from quads_simulator.virtual import RIVAL, Fault, Wire, client
 
 NAMES = labs.host_names()
 LEASE = "t1121-abcdef"
+
+
+def posted(lab, path: str) -> list[dict]:
+    """The bodies of what was sent to one address."""
+    return [json.loads(call.data) for call in lab.wire.calls if call.method == "POST" and call.url.endswith(path)]
 
 
 def first_choice(lab) -> str:
@@ -49,6 +51,17 @@ def test_a_token_that_is_refused_twice_is_an_error_and_no_loop(lab):
     assert len(lab.asked("/login")) <= 4  # for the lease, and for giving back
 
 
+def test_a_permanent_token_of_newer_servers_is_used_as_it_is(new_lab):
+    lab = new_lab(version="dev")
+    first = lab.client()
+    lab.simulator.access.api_tokens["qat_0"] = first.account.username
+    one = client(lab.simulator, lab.wire, password="", api_token="qat_0")
+    made = one.create({"description": "with a token", "owner": "joe", "wipe": True, "ticket": "1"})
+    lab.simulator.access.expire_all()
+    assert one.terminate(made.id)
+    assert lab.asked("/login") == []
+
+
 def test_nothing_is_ever_logged_out(lab):
     lab.acquire(count=2)
     lab.wait("inventory")
@@ -65,19 +78,27 @@ def test_a_host_that_is_taken_between_the_query_and_the_request_is_replaced(lab)
     original = lab.wire._none
 
     def steal(call, value):
-        if call.url.endswith("/assignments/self"):
+        if call.url.endswith("/schedules"):
+            lab.wire._none = original
             lab.wire.give(one, wanted)
         return original(call, value)
 
     lab.wire._none = steal
     got = lab.acquire()
-    assert got.lease.hosts != [wanted]
-    assert len(got.lease.hosts) == 1
+    assert [body["hostname"] for body in posted(lab, "/schedules")] == [wanted, *got.lease.hosts]
+    assert got.rejected == [{"host": wanted, "reason": "Host is not available for the specified date range"}]
 
 
 def test_a_host_that_is_already_ours_is_not_mistaken_for_taken(lab):
-    lab.faults(schedule_0=Fault("gateway_executed"), read_8=Fault("none"))
     wanted = first_choice(lab)
+    original = lab.wire._none
+
+    def twice(call, value):
+        if call.url.endswith("/schedules"):  # a request that was thought lost arrives just before the next one
+            original(call, value)
+        return original(call, value)
+
+    lab.wire._none = twice
     got = lab.acquire()
     assert got.lease.hosts == [wanted]
     assert got.rejected == []
@@ -121,6 +142,7 @@ def test_our_own_duplicates_do_no_harm(lab):
     again = lab.acquire()
     assert again.lease.hosts == got.lease.hosts
     assert not again.changed
+    assert len(lab.acquire(count=2).lease.hosts) == 2  # a host that is there twice is one host
 
 
 def test_too_few_hosts_are_none_at_all(lab):
@@ -130,6 +152,33 @@ def test_too_few_hosts_are_none_at_all(lab):
         lab.acquire(count=3)
     assert lab.asked("/assignments/self") == []
     assert len(lab.acquire(count=3, min_count=2).lease.hosts) == 2
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"filters": {"model": "R999"}}, {"hosts": ["s99-h01"]}, {"count": 99, "split": True}]
+)
+def test_what_cannot_be_had_is_refused_at_once(lab, wanted):
+    before = lab.simulator.clock.now()
+    with pytest.raises(refusals.NotEnoughHosts):
+        lab.acquire(**wanted)
+    assert lab.simulator.clock.now() - before < 5  # nothing was asked for, so nothing may come yet
+
+
+def test_one_who_is_interrupted_before_the_first_request_has_nothing_to_wait_for(lab):
+    class Interrupted(Exception):
+        pass
+
+    def check():
+        if lab.asked("/login"):
+            raise Interrupted
+
+    one = lab.client()
+    one.heed(one.timing, check)
+    before = lab.simulator.clock.now()
+    with pytest.raises(Interrupted):
+        Acquisition(one, Order.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
+    assert lab.simulator.clock.now() - before < 5
+    assert lab.memo.pending is None
 
 
 def test_a_cloud_that_fills_up_meanwhile_is_given_back(new_lab):
@@ -188,6 +237,21 @@ def test_a_request_for_a_host_without_an_answer_is_looked_up(lab):
     got = lab.acquire(count=2)
     assert len(got.lease.hosts) == 2
     assert len(lab.simulator.schedules) == 2
+    first, *others = [body["hostname"] for body in posted(lab, "/schedules")]
+    assert first not in others  # it was looked up, not asked for again
+    assert others == [others[0]] * 2
+
+
+@pytest.mark.parametrize("request_", ["schedule_0", "schedule_1", "read_-1", "read_-3"])
+def test_a_lease_that_is_ended_while_it_is_taken_is_lost_and_says_so(new_lab, request_):
+    calm = new_lab()
+    calm.acquire(count=2)
+    what, number = request_.rsplit("_", 1)
+    lab = new_lab()
+    lab.wire.faults = {(what, int(number) % calm.wire.counts[what]): Fault("ended")}
+    with pytest.raises(refusals.LeaseLost, match="ended underneath us"):
+        lab.acquire(count=2)
+    assert lab.active() == []
 
 
 # refusals
@@ -252,284 +316,5 @@ def test_wipe_is_always_sent(lab):
     lab.release()
     lab.memo.known["state"] = "released"
     lab.acquire(wipe=False)
-    bodies = [json.loads(call.data) for call in lab.wire.calls if call.url.endswith("/assignments/self")]
-    assert [body["wipe"] for body in bodies] == [True, False]
+    assert [body["wipe"] for body in posted(lab, "/assignments/self")] == [True, False]
     assert [one.wipe for one in lab.simulator.assignments.values()] == [True, False]
-
-
-# waiting
-
-
-def test_work_that_does_not_fit_into_the_lease_is_refused_since_it_cannot_be_extended(lab):
-    lab.acquire()
-    with pytest.raises(refusals.LeaseTooShort, match="can't be extended"):
-        lab.wait(timeout=7200, min_lifetime=44 * 3600)
-    assert lab.wait(timeout=7200, min_lifetime=3600).lease.seconds_left > 3600
-
-
-@pytest.mark.parametrize("moment", [0, 400, 1000])
-def test_a_lease_that_ends_underneath_fails_the_wait_at_once(lab, moment):
-    lab.acquire()
-    lab.simulator.clock.at(lab.simulator.clock.now() + moment, lambda: lab.simulator.end(lab.simulator.assignments[1]))
-    before = lab.simulator.clock.now()
-    with pytest.raises(refusals.LeaseLost, match="terminated, or has expired underneath us"):
-        lab.wait()
-    assert lab.simulator.clock.now() - before <= moment + 100
-
-
-def test_a_host_that_never_becomes_ready_is_named(lab):
-    got = lab.acquire(count=2)
-    lab.simulator.faults.broken = {got.lease.hosts[1]}
-    with pytest.raises(WaitTimeout, match="not validated: " + got.lease.hosts[1]):
-        lab.wait(timeout=7200)
-
-
-def test_newer_servers_say_what_is_wrong_with_it(new_lab):
-    lab = new_lab(version="dev")
-    got = lab.acquire()
-    lab.simulator.faults.broken = set(got.lease.hosts)
-    with pytest.raises(WaitTimeout, match="Foreman build did not finish"):
-        lab.wait()
-
-
-def test_stages_are_told_in_order(lab):
-    lab.acquire()
-    waited = lab.wait("inventory")
-    assert [one["stage"] for one in waited.stages] == ["scheduled", "provisioned", "validated", "inventory"]
-    assert any("to move: " in line for line in lab.told)
-
-
-def test_a_cloud_that_is_taken_back_to_unvalidated_is_waited_for(lab):
-    lab.acquire()
-    lab.wait()
-    lab.wire._stranger(lab.wire.calls[0], 3)  # a host joins, and the server validates anew
-    lab.simulator.clock.advance(400)
-    assert lab.simulator.handle(_get("/api/v3/version")).status == 200
-    assert not lab.simulator.assignments[1].validated
-    assert lab.wait().lease.parts[0].assignment.validated
-
-
-def _get(target):
-    from quads_simulator.answers import Request
-
-    return Request("GET", target)
-
-
-def test_a_host_that_is_lost_later_is_no_longer_in_the_lease(lab):
-    got = lab.acquire(count=2)
-    lab.wire.give(lab.wire._rival(), got.lease.hosts[0], number=-1)
-    assert lab.wait().lease.hosts == got.lease.hosts[1:]
-
-
-# the inventory
-
-
-def test_an_inventory_of_the_clouds_earlier_tenant_is_refused(lab):
-    lab.acquire()
-    lab.wait("inventory")
-    stale = lab.simulator.inventories["cloud02"]
-    lab.release()
-    lab.memo.known["state"] = "released"
-    lab.simulator.config.inventory_period = 10**9
-    lab.simulator.clock.advance(120)
-    got = lab.acquire()
-    lab.simulator.inventories["cloud02"] = stale
-    one = lab.client()
-    url = inventory.default_url(one.base, "cloud02")
-    with pytest.raises(refusals.InventoryStale, match="of another ticket than 4001"):
-        inventory.read(one, url, got.lease.hosts, "4001")
-    with pytest.raises(WaitTimeout, match="not, or not yet, the inventory of this lease"):
-        lab.wait("inventory")
-    lab.simulator.config.inventory_period = 900
-    lab.wait("inventory")
-
-
-def test_an_inventory_without_our_hosts_is_refused_and_others_in_it_are_left_out(lab):
-    got = lab.acquire(count=2)
-    lab.wait("inventory")
-    one = lab.client()
-    url = inventory.default_url(one.base, "cloud02")
-    with pytest.raises(refusals.InventoryStale, match="lacks"):
-        inventory.read(one, url, [*got.lease.hosts, NAMES[13]], "4000")
-    assert [node.name for node in inventory.read(one, url, got.lease.hosts[:1], "4000")] == got.lease.hosts[:1]
-
-
-# bodies and outages
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"message": "Invalid Authentication token!", "error": "Unauthorized"}', "Invalid Authentication token!"),
-        ("Unauthorized Access", "Unauthorized Access"),
-        (
-            "<!doctype html>\n<title>500 X</title>\n<h1>Server Error</h1>\n<p>Sorry.</p>",
-            "Server Error Sorry.",
-        ),
-        ('{"error":"Forbidden"}', "Forbidden"),
-        ("", ""),
-        ("[1, 2]", "[1, 2]"),
-    ],
-)
-def test_bodies_are_read_whatever_they_are_called(text, said):
-    assert Reply(400, text, {"content-type": "text/html"}).said == said
-
-
-def test_a_server_that_is_down_for_minutes_is_waited_for(lab):
-    lab.acquire(dry=True)
-    lab.faults(read_1=Fault("outage", 200))
-    assert len(lab.acquire(count=2).lease.hosts) == 2
-
-
-def test_a_server_that_never_answers_is_given_up_soon(lab):
-    lab.faults(**{f"read_{number}": Fault("refused") for number in range(99)})
-    before = lab.simulator.clock.now()
-    with pytest.raises(AccessError, match="connection refused"):
-        lab.acquire(dry=True)
-    assert lab.simulator.clock.now() - before < 30
-
-
-# giving back
-
-
-def test_giving_back_is_repeated_until_the_server_has_done_it(lab):
-    lab.acquire()
-    lab.faults(terminate_0=Fault("dropped"), terminate_1=Fault("crash"), terminate_2=Fault("reset"))
-    assert lab.release() == [1]
-    assert lab.active() == []
-    assert lab.release() == []
-
-
-def test_an_assignment_that_is_not_there_is_given_back(lab):
-    assert lab.client().terminate(9999) is False
-
-
-def test_a_request_for_a_host_that_comes_after_the_end_holds_nothing(lab):
-    lab.acquire()
-    one = lab.simulator.assignments[1]
-    original = lab.simulator.end
-
-    def late(assignment):
-        original(assignment)
-        lab.simulator.end = original
-        lab.wire.give(one, NAMES[0])
-
-    lab.simulator.end = late
-    lab.release()
-    assert lab.simulator.current(cloud="cloud02") == []
-
-
-def test_machines_are_given_back_while_they_are_being_installed(lab):
-    lab.acquire()
-    lab.wait("provisioned")
-    assert lab.release() == [1]
-
-
-def test_what_is_about_to_be_taken_is_written_down_before_the_first_request(lab, tmp_path):
-    path = tmp_path / "lease.yml"
-    lab.memo = Memo(str(path), LEASE, "https://quads.example.com", "joe", "the command")
-    original = lab.wire._none
-    seen = []
-
-    def look(call, value):
-        if call.method == "POST" and "/login" not in call.url:
-            seen.append(path.read_text() if path.exists() else "")
-        return original(call, value)
-
-    lab.wire._none = look
-    got = lab.acquire(count=2)
-    assert "pending:\n  part: 1" in seen[0]
-    assert "release: the command" in seen[0]
-    assert "assignment_id: 1" in seen[1]  # the cloud, before the first host
-    assert got.lease.hosts[0] in seen[2]
-    assert "state: held" in path.read_text()
-
-
-def test_a_crashed_run_is_found_by_its_id_and_another_lease_is_not(lab):
-    lab.acquire()
-    other = client(lab.simulator, Wire(lab.simulator))
-    other.create({"description": f"lease={LEASE}x part=1/1 at=20261121T0000Z", "owner": "joe", "wipe": True})
-    other.create({"description": f"about lease={LEASE} of yesterday", "owner": "joe", "wipe": True})
-    assert lab.find() == [1]
-    assert lab.release() == [1]
-    assert lab.active() == [2, 3]
-
-
-# clocks
-
-
-@pytest.mark.parametrize(("version", "offset"), [("2.2.6", 0), ("2.2.6", 120), ("2.2.6", -480), ("dev", 120)])
-def test_the_end_of_a_lease_is_in_utc_whatever_the_server_writes(new_lab, version, offset):
-    lab = new_lab(version=version, utc_offset=offset)
-    got = lab.acquire()
-    truth = lab.simulator.schedules[1].end
-    assert got.lease.expires == truth
-    later = client(lab.simulator, Wire(lab.simulator), skew=-7200.0)  # another machine, whose clock is wrong
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import find
-
-    found = find.read(later, find.tagged(later, LEASE))
-    assert found.expires == truth
-    assert found.seconds_left == pytest.approx(truth - lab.simulator.clock.now(), abs=5)
-
-
-# orders
-
-
-def test_more_hosts_than_an_assignment_holds_are_refused_or_split(lab):
-    with pytest.raises(InputError, match="12 hosts don't fit into one assignment"):
-        lab.acquire(count=12)
-    got = lab.acquire(count=12, split=True)
-    assert [len(part.hosts) for part in got.lease.parts] == [10, 2]
-    assert sorted(lab.release()) == [1, 2]
-
-
-def test_a_lease_that_is_there_is_not_taken_twice_and_not_with_other_options(lab):
-    first = lab.acquire(count=2)
-    again = lab.acquire(count=2)
-    assert (first.changed, again.changed) == (True, False)
-    assert again.lease.hosts == first.lease.hosts
-    with pytest.raises(refusals.LeaseDiffers, match="wipe True"):
-        lab.acquire(count=2, wipe=False)
-    assert lab.active() == [1]
-    more = lab.acquire(count=3)
-    assert more.changed
-    assert set(first.lease.hosts) < set(more.lease.hosts)
-
-
-def test_preferences_are_tried_in_order_and_exclusions_left_out(lab):
-    got = lab.acquire(count=3, model=["r750", "R640"], exclude=[NAMES[0]], filters={"disks.disk_type": "nvme"})
-    assert got.lease.hosts == [NAMES[2], NAMES[4], NAMES[12]]
-    lab.release()
-    lab.memo.known["state"] = "released"
-    wanted = [{"interfaces.vendor__ilike": "%intel%", "disks.disk_type": "sata"}, {"model__in": ["R640"]}]
-    got = lab.acquire(count=4, prefer=wanted)
-    assert set(got.lease.hosts) > {NAMES[7], NAMES[9], NAMES[11]}
-
-
-@pytest.mark.parametrize(
-    ("filters", "message"),
-    [
-        ({"interfaces.speeed": 1}, "did you mean 'interfaces.speed'"),
-        ({"modle": "R640"}, "did you mean 'model'"),
-        ({"model__equals": "R640"}, "there is no operator 'equals'"),
-        ({"disks.size_gb__gte": [1, 2]}, "takes one value"),
-    ],
-)
-def test_a_condition_that_the_server_would_crash_on_is_refused_before(lab, filters, message):
-    with pytest.raises(InputError, match=message.replace("(", r"\(")):
-        lab.acquire(filters=filters)
-    assert lab.wire.calls == []
-
-
-def test_the_earliest_schedule_holds_a_host():
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.records import Row
-
-    rows = [Row(16, "h", 1), Row(17, "h", 2), Row(9, "h", 3, active=False)]
-    assert holder(rows) == rows[0]
-    assert holder([]) is None
-
-
-def test_check_mode_only_reads(lab):
-    lab.acquire(dry=True, count=3)
-    assert {call.method for call in lab.wire.calls} == {"GET"}
-    assert cron.holders(lab.simulator, lab.simulator.clock.now()) == {}

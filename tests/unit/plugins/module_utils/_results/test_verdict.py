@@ -178,3 +178,26 @@ def test_the_limit_of_lateness_is_what_the_settings_of_the_point_say(tmp_path):
         one["result"] for one in judged(run, table(late=0.9), table(late=0.9))["checks"] if one["check"] == "generator"
     ]
     assert results == ["invalid", "pass"]
+
+
+def test_a_run_that_lost_its_lock_is_invalid_and_one_that_kept_it_passes(tmp_path):
+    record = {
+        "schema": "lock/1",
+        "state": "released",
+        "cluster": "api.example.com",
+        "namespace": "default",
+        "run": "t1121-abcdef",
+        "owner": "",
+        "purpose": "",
+        "waited": 0.0,
+        "deadline": 1.0,
+        "boot": "x",
+        **dict.fromkeys(("since", "renewed", "until"), "2026-11-21T10:00:00Z"),
+        **dict.fromkeys(("keeper", "caller"), {"pid": 1, "ticks": 1}),
+    }
+    for lost, expected in (("", "pass"), ("run t1121-others holds it", "invalid")):
+        _files.write_json(tmp_path / "lock-sutest.json", {**record, "lost": lost}, "lock/1")
+        document = judged(run_of(tmp_path), table(("succeeded",)))
+        assert document["verdict"] == expected
+        check = next(one for one in document["checks"] if one["check"] == "lock")
+        assert lost in check["detail"]

@@ -130,6 +130,8 @@ LATER = "2026-11-21T05:36:28Z"
         ("replicaset", {}, {}, {}),
         ("trainingworkload", {}, {"phase": "Running"}, {"accepted": True, "running": True}),
         ("trainingworkload", {}, {"phase": "Completed"}, {"accepted": True, "succeeded": True}),
+        ("distributedworkload", {}, {"phase": "Failed"}, {"accepted": True, "failed": True}),
+        ("interactiveworkload", {}, {"phase": "Running"}, {"accepted": True, "running": True}),
     ],
 )
 def test_shipped_definitions_read_what_controllers_write(

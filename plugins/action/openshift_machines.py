@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read the machines of a cluster from an inventory: that of the play, or another one that was written meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.inventory.manager import InventoryManager
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+
+#: What is read of a machine, beside what a setting of ours says of it.
+NAMES = ("quads_macs", "macs", "quads_model", "model", "bmc_address", "bmc_user", "bmc_system")
+
+
+class ActionModule(SeatrialAction):
+    """Return the machines in the order of the groups and their hosts, and the passwords that the inventory knows."""
+
+    ARGUMENTS = {
+        "inventory": {"type": "path"},
+        "control_plane_group": {"type": "str", "required": True},
+        "worker_group": {"type": "str", "default": ""},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Read, touch nothing."""
+        source = arguments["inventory"]
+        hostvars, groups = self._other(source) if source else (task_vars["hostvars"], task_vars["groups"])
+        machines, passwords = [], {}
+        wanted = (("master", arguments["control_plane_group"]), ("worker", arguments["worker_group"]))
+        for role, group in wanted:
+            if group and group not in groups and (role == "master" or group != "worker"):
+                where = f"inventory {source}" if source else "the inventory"
+                raise InputError(f"{where} has no group {group}{nearest(group, groups)}")
+            for name in groups.get(group, ()) if group else ():
+                known = hostvars[name]
+                kept = [one for one in known if one in NAMES or one.startswith("cluster_agent_")]
+                values = {one: _files.plain(known[one]) for one in kept if one != "cluster_agent_bmc_password"}
+                machines.append({"name": str(name), "role": role, "vars": values})
+                if known.get("bmc_password"):
+                    passwords[str(name)] = str(known["bmc_password"])
+        return {"machines": machines, "passwords": passwords}
+
+    def _other(self, source: str) -> tuple[Mapping[str, Any], dict[str, list[str]]]:
+        if not Path(source).exists():
+            raise InputError(f"cluster_agent_inventory: there is no {source}")
+        inventory = InventoryManager(loader=self._loader, sources=[source])
+        variables = VariableManager(loader=self._loader, inventory=inventory)
+        if not inventory.hosts:
+            raise InputError(f"inventory {source} has no hosts")
+        return HostVars(inventory, variables, self._loader), inventory.get_groups_dict()

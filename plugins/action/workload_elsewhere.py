@@ -1,0 +1,184 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run a load on the host that the task is delegated to, follow it over connections that may break, fetch its files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import where
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
+
+MODULE = "perfscale.seatrial.workload_elsewhere"
+
+
+class ActionModule(ActionBase):
+    """See the documentation of module workload_elsewhere."""
+
+    TRANSFERS_FILES = False
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Start or find the load, see it through, return what workload_submit would have returned."""
+        super().run(tmp, task_vars)
+        self.variables = task_vars or {}
+        self.given = dict(self._task.args)
+        self.parent = os.getppid()
+        self.host = str(getattr(self._task, "delegate_to", None) or self.variables.get("inventory_hostname", "?"))
+        try:
+            return self._absent() if self.given.get("state") == "absent" else self._present()
+        except SeatrialError as error:
+            raise AnsibleActionFail(str(error)) from error
+
+    def _module(self, **more: Any) -> dict[str, Any]:
+        """Run the module on the other host once. Raises AnsibleConnectionFailure, or fails with the module's words."""
+        names = ("root", "run_id", "point")
+        arguments = {name: self.given[name] for name in names if self.given.get(name) is not None}
+        result = self._execute_module(module_name=MODULE, module_args={**arguments, **more}, task_vars=self.variables)
+        if result.get("failed"):
+            raise AnsibleActionFail(f"{self.host}: {result.get('msg', 'the module failed')}")
+        return dict(result)
+
+    def _check_run(self) -> None:
+        """Fail when ansible-playbook is gone: a later session of the run looks after the load then, not we."""
+        if os.getppid() != self.parent:
+            raise AnsibleActionFail(f"{self.host}: the run has ended, the load goes on")
+
+    def _lasting(self, what: str, do: Callable[[], Any]) -> Any:
+        """Do it, again and again while the host can't be reached, as long as ``reconnect`` says."""
+        began: float | None = None
+        while True:
+            self._check_run()
+            try:
+                return do()
+            except AnsibleConnectionFailure as error:
+                now = time.monotonic()
+                if began is None:
+                    began = now
+                    self._say(f"no connection while {what}: the load goes on there, trying again ({error})")
+                if now - began > float(self.given.get("reconnect", 600)):
+                    raise AnsibleActionFail(
+                        f"{self.host} could not be reached again for {now - began:.0f} s while {what}. The load goes "
+                        f"on there; the same task finds it again by its run id ({self.given['run_id']}): {error}"
+                    ) from error
+                time.sleep(2)
+                with contextlib.suppress(AnsibleConnectionFailure):
+                    self._connection.reset()
+
+    def _say(self, text: str) -> None:
+        Display().display(f"{self.host}: {text}", stderr=True)
+
+    # The load
+
+    def _present(self) -> dict[str, Any]:
+        point_dir = Path(str(self.given["point_dir"]))
+        point_dir.mkdir(parents=True, exist_ok=True)
+        note = where.read(point_dir)
+        if note and note["state"] == where.FETCHED:
+            return {**note["result"], "changed": False, "found": True}
+        # Before it is started: whoever cleans up after us knows where to look.
+        where.write(point_dir, self.host, str(self.given.get("root") or ""), where.STARTED)
+        begun = self._begin() if not note else {"found": True}
+        if note:
+            begun = self._found_again()
+        outcome = self._follow()
+        self._fetch(outcome, point_dir)
+        result = outcome["outcome"]
+        if result["ok"]:
+            where.write(point_dir, self.host, str(self.given.get("root") or ""), where.FETCHED, result["result"])
+        self._lasting("removing its files", lambda: self._module(state="absent"))
+        if not result["ok"]:
+            where.forget(point_dir)
+            raise AnsibleActionFail(f"{self.host}: {result['msg']}")
+        return {**result["result"], "found": begun["found"]}
+
+    def _begin(self) -> dict[str, Any]:
+        begun = self._lasting("starting it", lambda: self._module(state="present", **self._request()))
+        self._say("found the load again" if begun["found"] else "started the load")
+        return dict(begun)
+
+    def _found_again(self) -> dict[str, Any]:
+        """Another session has started it: it is there, or that session did not come so far."""
+        state = self._lasting("looking for it", lambda: self._module(state="status"))["state"]
+        if state == "absent":
+            return self._begin()
+        self._say(f"found the load again by its run id, {state}")
+        return {"found": True}
+
+    def _request(self) -> dict[str, Any]:
+        request = dict(self.given.get("request") or {})
+        request["templates"] = workload_files.templates(request.get("templates"), self._find_needle)
+        for name, read in (("arrival", workload_files.arrival), ("stages", workload_files.stages)):
+            if request.get(name) is not None:
+                request[name] = read(request[name], self._find_needle)
+        kubeconfig = Path(str(self.given["kubeconfig"])).expanduser()
+        return {
+            "request": _files.plain(request),
+            "kubeconfig_content": kubeconfig.read_text(encoding="utf-8"),
+            "lock": self._lock(),
+        }
+
+    def _lock(self) -> dict[str, Any] | None:
+        if not self.given.get("lock_dir"):
+            return None
+        for path in sorted(Path(str(self.given["lock_dir"])).glob(lock_file.PATTERN)):
+            found = lock_file.read(path)
+            if found and found["state"] == lock_file.HELD:
+                return where.lock_of(found)
+        return None
+
+    def _follow(self) -> dict[str, Any]:
+        """Show what it says until it has ended."""
+        offset, pause = 0, 1.0
+        while True:
+            found = self._lasting("following it", lambda at=offset: self._module(state="status", offset=at))
+            for line in found["lines"]:
+                self._say(line)
+            offset = found["offset"]
+            if found["state"] == "ended":
+                return dict(found)
+            if found["state"] != "running":
+                raise AnsibleActionFail(
+                    f"{self.host}: the load of run {self.given['run_id']} {found['state']} without a result: "
+                    f"{found.get('log') or 'it left no log'}"
+                )
+            time.sleep(pause)
+            pause = min(pause * 2, float(self.given.get("interval", 10)))
+
+    def _fetch(self, found: dict[str, Any], point_dir: Path) -> None:
+        """Fetch the point's files, and what belongs into the directory of the role call."""
+        for path in found["files"]:
+            here = point_dir / Path(path).name
+            self._fetched(path, here).replace(here)
+        step = self.given.get("step_dir")
+        for path in found["step_files"] if step else []:
+            here = Path(str(step)) / Path(path).name
+            aside = self._fetched(path, here)
+            with open(here, "ab") as stream:
+                stream.write(aside.read_bytes())
+            aside.unlink()
+
+    def _fetched(self, path: str, here: Path) -> Path:
+        """Fetch a file to beside where it belongs."""
+        aside = here.with_name(f".{here.name}.fetched")
+        self._lasting(f"fetching {here.name}", lambda: self._connection.fetch_file(path, str(aside)))
+        return aside
+
+    def _absent(self) -> dict[str, Any]:
+        """End the load and remove what is there of it."""
+        result = self._module(state="absent")
+        if self.given.get("point_dir"):
+            where.forget(Path(str(self.given["point_dir"])))
+        return {"changed": bool(result["changed"])}

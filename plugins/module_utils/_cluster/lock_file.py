@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run knows of its lock: ``lock-<host>.json`` in the run directory.
+
+The keeper writes it after each renewal; whatever puts load on the cluster reads it and stops when the lock is lost.
+It is also noticed here that the keeper itself is gone: it leaves a deadline behind that passes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_clock, boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+
+SCHEMA = "lock/1"
+PATTERN = "lock-*.json"
+
+HELD, LOST, RELEASED = "held", "lost", "released"
+
+
+def read(path: str | Path) -> dict[str, Any] | None:
+    """Return the record, None when there is none that can be read."""
+    try:
+        found = _files.read_json(path)
+    except DataError:
+        return None
+    return found if isinstance(found, dict) and found.get("schema") == SCHEMA else None
+
+
+def write(path: str | Path, record: dict[str, Any]) -> None:
+    """Replace the record."""
+    _files.write_json(path, record, SCHEMA)
+
+
+def lost(run_dir: str | Path) -> str:
+    """Return which lock of a run is lost and why; empty when there is none or all are held.
+
+    A record that was copied from another machine says nothing about its keeper here.
+    """
+    for path in sorted(Path(run_dir).glob(PATTERN)):
+        found = read(path)
+        if found is None:
+            continue
+        if found["lost"]:
+            return f"the lock on {found['cluster']} is lost: {found['lost']}"
+        if found["state"] == HELD and found["boot"] == boot_id() and boot_clock() > found["deadline"]:
+            return (
+                f"the lock on {found['cluster']} is lost: it was not renewed since {found['renewed']} "
+                f"(process {found['keeper']['pid']} should have)"
+            )
+    return ""

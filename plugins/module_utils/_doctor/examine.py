@@ -1,0 +1,195 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The examination: every check with what was found, and the least RBAC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import plan as plans
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import rights
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+OK, MISSING, NOTE = "ok", "missing", "note"
+#: The oldest Kubernetes that this collection is tried with.
+OLDEST = (1, 28)
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be examined. namespaces and kinds: those of the run. points: number -> plan as in meta/doctor.yml."""
+
+    phases: Sequence[str]
+    permissions: Sequence[Mapping[str, Any]]
+    kinds: Sequence[str]
+    namespaces: Sequence[str]
+    storage_classes: Sequence[str]
+    points: Mapping[str, dict[str, Any]]
+    heavy: Sequence[str] = ()
+    exclusive: bool = False
+    subject: str = ""
+    run_id: str = ""  # what stands for the id of the run in names
+
+
+@dataclass
+class Findings:
+    """One line a check: (result, name, detail)."""
+
+    checks: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, result: str, name: str, detail: str) -> None:
+        """Add one check."""
+        self.checks.append({"result": result, "check": name, "detail": detail})
+
+    @property
+    def missing(self) -> int:
+        """How many checks found that something is missing."""
+        return sum(1 for one in self.checks if one["result"] == MISSING)
+
+
+def examine(client: Client, order: Order) -> dict[str, Any]:
+    """Look at everything and change nothing. Raises AccessError when the API server can't be asked at all."""
+    found = Findings()
+    version = client.request("GET", "/version")
+    number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
+    oldest = ".".join(map(str, OLDEST))
+    told = (
+        version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"
+    )
+    found.add(OK if number >= OLDEST else NOTE, "Kubernetes", told)
+    cluster = _may(found, "nodes", lambda: identity.gather(client))
+    if cluster is not None:
+        found.add(OK, "nodes", f"{cluster.nodes_ready} of {cluster.nodes} Ready, {cluster.gpus} GPUs")
+    _kinds(client, order, found)
+    there = {name: _there(client, name, order.run_id) for name in order.namespaces}
+    needed = rights.wanted(order.permissions, order.phases, there)
+    lacking = rights.refused(client, needed)
+    for one in lacking:
+        found.add(MISSING, "permission", f"{one.text()} (phase {one.phase})")
+    if not lacking:
+        found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(order.phases)} need")
+    _storage(client, order, found)
+    estimates = _room(order, cluster.gpus if cluster else None, found)
+    for name in (name for name, is_there in there.items() if is_there):
+        _quotas(client, name, estimates, found)
+    _others(client, order, found)
+    return {
+        "checks": found.checks,
+        "missing": found.missing,
+        "estimates": [vars(one) for one in estimates],
+        "rbac": rights.manifests(needed, "seatrial-run", order.subject),
+    }
+
+
+def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
+    """Return what ``ask`` does; what the server refuses to tell is a note, not the end."""
+    try:
+        return ask()
+    except ApiError as error:
+        found.add(NOTE, what, f"can't be looked at: {error}")
+        return None
+
+
+def _kinds(client: Client, order: Order, found: Findings) -> None:
+    for text in order.kinds:
+        version, _slash, kind = str(text).rpartition("/")
+        try:
+            client.kind(version, kind)
+            found.add(OK, "kind", f"{kind} ({version})")
+        except InputError as error:
+            found.add(MISSING, "kind", str(error))
+
+
+def _there(client: Client, name: str, run_id: str) -> bool:
+    """Tell whether a namespace exists; of one that may not be asked for, whether it is not named after the run."""
+    try:
+        return client.get(client.kind("v1", "Namespace"), name, metadata_only=True) is not None
+    except ApiError:
+        return not run_id or run_id not in name
+
+
+def _storage(client: Client, order: Order, found: Findings) -> None:
+    if not order.storage_classes:
+        return
+    classes = _may(found, "storage classes", lambda: client.list(client.kind("storage.k8s.io/v1", "StorageClass"))[0])
+    if classes is None:
+        return
+    known = {one["metadata"]["name"]: one["metadata"].get("annotations") or {} for one in classes}
+    default = [name for name, notes in known.items() if notes.get(_DEFAULT_CLASS) == "true"]
+    for name in order.storage_classes:
+        if name in known or (not name and default):
+            found.add(OK, "storage class", name or f"{default[0]}, the default")
+        else:
+            told = f"{name} is not there" if name else "the cluster has no default, and none is named"
+            found.add(MISSING, "storage class", f"{told}; there are: {', '.join(sorted(known)) or 'none'}")
+
+
+def _room(order: Order, gpus: float | None, found: Findings) -> list[plans.Estimate]:
+    estimates = []
+    for point, given in order.points.items():
+        plan = plans.plan_of(point, given)
+        one = plans.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
+        if one is None:
+            found.add(MISSING, "room", f"point {point}: one workload wants {plan.gpus:g} GPUs, there are {gpus:g}")
+            continue
+        estimates.append(one)
+        found.add(
+            OK,
+            "plan",
+            f"point {point}: {one.workloads} workloads in {one.seconds:.0f} s or more, {one.gpu_hours:.2f} GPU hours, "
+            f"at most {one.gpus_at_once:g} GPUs and {one.pods_at_once} pods at once",
+        )
+    if len(estimates) > 1:
+        seconds, hours = sum(one.seconds for one in estimates), sum(one.gpu_hours for one in estimates)
+        found.add(OK, "plan", f"all {len(estimates)} points: {seconds:.0f} s or more, {hours:.2f} GPU hours")
+    return estimates
+
+
+def _quotas(client: Client, namespace: str, estimates: Sequence[plans.Estimate], found: Findings) -> None:
+    quotas = _may(found, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0])
+    most = {
+        "pods": max((one.pods_at_once for one in estimates), default=0),
+        "requests.nvidia.com/gpu": max((one.gpus_at_once for one in estimates), default=0),
+    }
+    for one in quotas or ():
+        hard, used = one["status"].get("hard") or {}, one["status"].get("used") or {}
+        for resource, wanted in most.items():
+            if resource in hard:
+                left = float(hard[resource]) - float(used.get(resource, 0))
+                told = (
+                    f"{resource} in {namespace}: {left:g} left by {one['metadata']['name']}, {wanted:g} wanted at once"
+                )
+                found.add(OK if left >= wanted else MISSING, "quota", told)
+
+
+def _others(client: Client, order: Order, found: Findings) -> None:
+    """Who else has GPUs now: what is measured beside others is measured of both."""
+    pods = _may(
+        found,
+        "other users",
+        lambda: client.list(client.kind("v1", "Pod"), field_selector="status.phase=Running")[0],
+    )
+    if pods is None:
+        return
+    ours = "perfscale.seatrial/run"
+    having = [one for one in pods if ours not in (one["metadata"].get("labels") or {}) and _gpus(one)]
+    places = sorted({one["metadata"]["namespace"] for one in having})
+    if having:
+        told = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
+        found.add(NOTE, "other users", told)
+    else:
+        found.add(OK, "other users", "no pod of others has a GPU")
+    if order.heavy and not order.exclusive:
+        told = f"preset {order.heavy[0]} is heavy: cluster_exclusive=true must say that nobody else uses the cluster"
+        found.add(MISSING, "exclusive use", told)
+
+
+def _gpus(pod: Mapping[str, Any]) -> float:
+    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
+    return sum(float(one.get(name, 0)) for one in limits for name in identity.GPU_RESOURCES)

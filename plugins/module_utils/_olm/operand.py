@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The custom resource that an operator looks after, and what must be there in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, scrape
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, is_meant, is_ready, not_ready
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import (
+    Operand,
+    Operator,
+    appended,
+    example,
+    merged,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.writer import Writer
+
+
+def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -> tuple[dict[str, Any] | None, str]:
+    """Have the resource; return it, if it is there, and what is waited for ("" at the end).
+
+    operators: the operator's namespace. Raises InputError, OwnershipError.
+    """
+    view, run_id = writer.view, writer.run_id
+    wanted = operand_of(writer.one, csv, operators, run_id)
+    try:
+        view.follow(wanted["apiVersion"], wanted["kind"])
+    except InputError:
+        return None, f"{wanted['kind']} to be served by the API server"
+    namespace = wanted["metadata"].get("namespace", "")
+    if namespace and (space := writer.space(namespace)):
+        return None, space
+    found = view.get(wanted["kind"], namespace, wanted["metadata"]["name"])
+    if asked.single:
+        others = [one for one in view.all(wanted["kind"]) if not manifests.ours(one, run_id)]
+        found = found or next(iter(others), None)
+    if found is not None and at(found, "metadata.deletionTimestamp"):
+        return None, f"{title(found)} to be gone, which is being deleted"
+    if found is not None and not manifests.ours(found, run_id):
+        _check_theirs(writer.one, found, asked)
+    else:
+        for one in asked.needs:
+            writer.need(one, operators)
+        if found is None:
+            found = writer.create(wanted)
+        elif not covers(found.get("spec"), wanted.get("spec")):
+            writer.patch(found, {"spec": wanted.get("spec")}, "spec of")
+            found = view.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or found
+    if asked.ready is None or is_ready(found, asked.ready):
+        return found, ""
+    return found, f"{title(found)} to be ready{not_ready(found, asked.ready)}"
+
+
+def _check_theirs(one: Operator, found: dict[str, Any], asked: Operand) -> None:
+    """Raise OwnershipError when somebody else's resource would have to be changed."""
+    wanted = appended(merged(found, asked.patch), asked.append)
+    if not covers(found.get("spec"), wanted.get("spec")):
+        raise OwnershipError(
+            f"{one.package}: {title(found)}, which this run did not make, is not as asked for: left as it is."
+            " Ask for nothing more than it has, or change it by hand"
+        )
+
+
+def expected(view: View, one: Operator) -> str:
+    """Return what is not there or not ready of what must be in the end, "" when all is."""
+    for each in one.expect:
+        view.follow(each.api_version, each.kind)
+        found = [item for item in view.all(each.kind) if is_meant(item, each)]
+        missing = sorted(set(each.names) - {item["metadata"]["name"] for item in found})
+        if missing:
+            return f"{each.kind} {', '.join(missing)} to be there"
+        if each.ready.metrics:
+            for item in found:
+                if lack := scrape.lacks(view.client, item, each.ready):
+                    return f"{title(item)} to serve metrics{lack}"
+        bad = [item for item in found if not is_ready(item, each.ready)]
+        if bad:
+            return f"{title(bad[0])} to be ready{not_ready(bad[0], each.ready)}" + (
+                f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+            )
+        if len(found) < each.at_least:
+            labels = ",".join(f"{name}={value}" for name, value in each.labels.items())
+            return f"{each.at_least} {each.kind} with {labels}; there are {len(found)}"
+    return ""
+
+
+def operand_of(one: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
+    """Return the custom resource to make. A namespaced example goes where the operator is. Raises InputError."""
+    asked = one.operand
+    if asked is None:
+        raise AssertionError("no operand was asked for")
+    base = appended(merged(asked.manifest or example(csv, asked.kind), asked.patch), asked.append)
+    meta = dict(base.get("metadata") or {})
+    if asked.name:
+        meta["name"] = asked.name
+    if meta.get("namespace") and not asked.manifest:
+        meta["namespace"] = namespace
+    if asked.namespace:
+        meta["namespace"] = asked.namespace
+    meta["labels"] = {**(meta.get("labels") or {}), RUN_LABEL: run_id}
+    return {**base, "metadata": meta}

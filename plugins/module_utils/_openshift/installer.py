@@ -1,0 +1,223 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""openshift-install: what is asked of it for a cluster, and what it leaves.
+
+The folder of a cluster holds ``assets`` (the installer's own directory), the output and the end of what it was
+started for. It has secrets in it, so it lies outside the run directory, is readable by its owner only, and goes when
+the cluster is destroyed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    DataError,
+    OwnershipError,
+    ProcessError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import log, process
+
+#: Names of its own files in the folder of a cluster.
+LOG = ".openshift_install.log"
+METADATA = "metadata.json"
+
+#: The worker machine sets among the manifests, into which spot is written: install-config has no field for it.
+WORKERS = "99_openshift-cluster-api_worker-machineset-*.yaml"
+
+
+class Installer:
+    """The installer for one cluster. environment: credentials and the like. say: told what it says."""
+
+    def __init__(
+        self, program: str, folder: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.program = program
+        self.folder = folder
+        self.assets = folder / "assets"
+        self.environment = dict(environment)
+        self.tail = log.Tail(self.assets / LOG)
+        self.say = say
+
+    # configuration
+
+    def configure(self, documents: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the installer's input (file name -> document), which it consumes. Nothing may have been begun yet."""
+        if (self.assets / METADATA).exists() or (self.assets / "auth").exists():
+            raise OwnershipError(
+                f"{self.folder} holds a cluster that was begun: give it back before another of this name is made"
+            )
+        self.assets.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        for name, document in documents.items():
+            _files.write_yaml(self.assets / name, document)
+            (self.assets / name).chmod(0o600)
+
+    # a cloud
+
+    def prepare(self, spot: bool, timeout: float) -> dict[str, Any]:
+        """Have everything written that comes before the first request to the cloud; return the metadata.
+
+        By them the cluster can be destroyed, whatever becomes of its creation.
+        """
+        if not (self.assets / METADATA).exists():
+            if spot:
+                self._run(["create", "manifests"], timeout)
+                self._make_spot()
+            self._run(["create", "ignition-configs"], timeout)
+        return self.metadata()
+
+    def _make_spot(self) -> None:
+        found = sorted((self.assets / "openshift").glob(WORKERS))
+        if not found:
+            raise ProcessError(f"the installer wrote no {WORKERS}: spot workers can't be asked for")
+        for path in found:
+            document = _files.read_yaml(path)
+            document["spec"]["template"]["spec"]["providerSpec"]["value"]["spotMarketOptions"] = {}
+            _files.write_yaml(path, document)
+
+    def create(self) -> bool:
+        """Begin to create the cluster, unless that is under way or over; return whether it was begun."""
+        if process.marked(self.folder) or (self.folder / "exit.json").exists():
+            return False
+        process.begin(self._command(["create", "cluster"]), self.folder, self.environment)
+        return True
+
+    def created(self, timeout: float) -> None:
+        """Wait until the cluster is there. Raises ProcessError with the first cause, WaitTimeout."""
+        code = process.await_end(self.folder, timeout, "openshift-install create cluster", self._follow)
+        if code:
+            raise ProcessError(f"openshift-install create cluster: {self.cause()}")
+
+    # bare metal
+
+    def image(self, timeout: float) -> Path:
+        """Have the image made that the machines boot from; return its path."""
+        found = sorted(self.assets.glob("agent.*.iso"))
+        if not found:
+            self._run(["agent", "create", "image"], timeout)
+            found = sorted(self.assets.glob("agent.*.iso"))
+        if not found:
+            raise ProcessError("openshift-install agent create image made no image")
+        return found[0]
+
+    def wait_for(self, what: str, timeout: float) -> None:
+        """Wait for bootstrap-complete or install-complete. The installer's own patience may be shorter than ours."""
+        import time
+
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise WaitTimeout(f"{what} did not come within {timeout:g} s: {self.cause()}")
+            code = process.run(
+                self._command(["agent", "wait-for", what]), self.folder, self.environment, left, self._follow
+            )
+            if not code:
+                return
+            cause = self.cause()
+            if not any(word in cause for word in ("timed out", "deadline exceeded", "timeout")):
+                raise ProcessError(f"openshift-install agent wait-for {what}: {cause}")
+
+    # the end
+
+    def destroy(self, metadata: Mapping[str, Any] | None, timeout: float) -> bool:
+        """Destroy the cluster by its metadata, after ending what still creates it; return whether there was any.
+
+        metadata: what was kept of it, for a machine on which it was not created.
+        """
+        process.stop(self.folder)
+        path = self.assets / METADATA
+        if not path.exists() and not metadata:
+            return False
+        if not path.exists():
+            self.assets.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
+            _files.write_json(path, dict(metadata or {}))
+        self._run(["destroy", "cluster"], timeout)
+        return True
+
+    def forget(self) -> bool:
+        """End what runs and remove the folder; return whether there was one."""
+        process.stop(self.folder)
+        there = self.folder.exists()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return there
+
+    def gather(self, bundle: Path, hosts: Mapping[str, Any], key: str, timeout: float) -> list[str]:
+        """Put what tells why it failed into ``bundle``; return the names. hosts: bootstrap, masters (addresses).
+
+        Whatever can't be had is noted there, and the rest is taken.
+        """
+        bundle.mkdir(parents=True, exist_ok=True)
+        words = ["gather", "bootstrap"]
+        if hosts.get("bootstrap"):
+            words += ["--bootstrap", str(hosts["bootstrap"])]
+        for address in hosts.get("masters") or ():
+            words += ["--master", str(address)]
+        if key:
+            words += ["--key", key]
+        notes = []
+        try:
+            self._run(words, timeout)
+        except (ProcessError, WaitTimeout) as error:
+            notes.append(f"gather bootstrap: {error}")
+        for path in sorted(self.assets.glob("log-bundle-*.tar.gz")):
+            shutil.copy2(path, bundle / path.name)
+        for path, name in ((self.assets / LOG, "installer.log"), (self.folder / "output.log", "output.log")):
+            if path.exists():
+                _files.replace_text(bundle / name, log.masked(path.read_text(encoding="utf-8", errors="replace")))
+        if notes:
+            _files.replace_text(bundle / "not_gathered.txt", log.masked("\n".join(notes)) + "\n")
+        return sorted(path.name for path in bundle.iterdir())
+
+    # what it left
+
+    def metadata(self) -> dict[str, Any]:
+        """Return metadata.json. Raises DataError when there is none."""
+        path = self.assets / METADATA
+        if not path.exists():
+            raise DataError(f"openshift-install wrote no {path}")
+        return dict(_files.read_json(path))
+
+    def kubeconfig(self) -> str:
+        """Return the path of the cluster's kubeconfig. Raises DataError when there is none."""
+        path = self.assets / "auth" / "kubeconfig"
+        if not path.exists():
+            raise DataError(f"openshift-install wrote no {path}")
+        return str(path)
+
+    def cause(self) -> str:
+        """Return the first cause in its log, in a line."""
+        for path in (self.assets / LOG, self.folder / "output.log"):
+            if path.exists() and path.stat().st_size:
+                return log.first_cause(path.read_text(encoding="utf-8", errors="replace"))
+        return "the installer said nothing"
+
+    def version(self) -> str:
+        """Return the first line of its version."""
+        import subprocess
+
+        try:
+            done = subprocess.run([self.program, "version"], capture_output=True, text=True, timeout=60, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ProcessError(f"{self.program} version: {error}") from error
+        return done.stdout.strip().splitlines()[0] if done.stdout.strip() else "unknown"
+
+    def _command(self, words: list[str]) -> list[str]:
+        return [self.program, *words, "--dir", str(self.assets), "--log-level", "debug"]
+
+    def _run(self, words: list[str], timeout: float) -> None:
+        code = process.run(self._command(words), self.folder, self.environment, timeout, self._follow)
+        if code:
+            raise ProcessError(f"openshift-install {' '.join(words[:3])}: {self.cause()}")
+
+    def _follow(self) -> None:
+        for line in self.tail.new():
+            self.say(line)

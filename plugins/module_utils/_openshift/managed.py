@@ -1,0 +1,244 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clusters of OpenShift Cluster Manager through its command lines: ROSA by rosa, OSD by ocm.
+
+A cluster is known by its name and by the property seatrial_run, which says whose it is from the request on. State,
+credentials and the end of an OSD cluster are asked by ``ocm get`` and ``ocm delete``, whose paths are those of the
+public API clusters_mgmt/v1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
+    InputError,
+    OwnershipError,
+    ProcessError,
+    WaitTimeout,
+)
+
+CLUSTERS = "/api/clusters_mgmt/v1/clusters"
+PROPERTY = "seatrial_run"
+PAUSE = 30.0
+#: Where an offline token is turned into one that lasts minutes, as the ocm client writes it into its configuration.
+SSO = "https://sso.redhat.com/auth/realms/redhat-external/protocol/openid-connect/token"
+API = "https://api.openshift.com"
+
+
+def need(settings: Mapping[str, Any]) -> None:
+    """Raise InputError for a setting that is missing."""
+    if not settings.get("cluster_managed_region"):
+        raise InputError("cluster_managed_region is needed for provider managed and is not given")
+    if settings.get("cluster_managed_hosted") and not settings.get("cluster_managed_subnets"):
+        raise InputError(
+            "cluster_managed_subnets is needed for a hosted control plane: its subnets are not made for it"
+        )
+
+
+def rosa_words(name: str, run_id: str, settings: Mapping[str, Any], tags: Mapping[str, str]) -> list[str]:
+    """Return the words behind ``rosa`` that ask for a cluster."""
+    words = ["create", "cluster", "--cluster-name", name, "--sts", "--mode", "auto", "--yes"]
+    words += ["--region", str(settings["cluster_managed_region"]), "--properties", f"{PROPERTY}:{run_id}"]
+    words += ["--replicas", str(settings.get("cluster_managed_compute_count", 2))]
+    if settings.get("cluster_managed_compute_type"):
+        words += ["--compute-machine-type", str(settings["cluster_managed_compute_type"])]
+    if settings.get("cluster_version"):
+        words += ["--version", str(settings["cluster_version"])]
+    if settings.get("cluster_managed_hosted"):
+        words += ["--hosted-cp", "--subnet-ids", ",".join(str(one) for one in settings["cluster_managed_subnets"])]
+    if tags:
+        words += ["--tags", ",".join(f"{key} {value}" for key, value in tags.items())]
+    return [*words, *(str(word) for word in settings.get("cluster_managed_arguments") or ())]
+
+
+def osd_body(
+    name: str, run_id: str, settings: Mapping[str, Any], tags: Mapping[str, str], expires: str
+) -> dict[str, Any]:
+    """Return the request for an OSD cluster. Tags stand among its properties."""
+    body: dict[str, Any] = {
+        "name": name,
+        "product": {"id": "osd"},
+        "cloud_provider": {"id": str(settings.get("cluster_managed_cloud", "aws"))},
+        "region": {"id": str(settings["cluster_managed_region"])},
+        "nodes": {"compute": int(settings.get("cluster_managed_compute_count", 2))},
+        "properties": {**tags, PROPERTY: run_id},
+    }
+    if settings.get("cluster_managed_compute_type"):
+        body["nodes"]["compute_machine_type"] = {"id": str(settings["cluster_managed_compute_type"])}
+    if settings.get("cluster_version"):
+        body["version"] = {"id": f"openshift-v{settings['cluster_version']}"}
+    if expires:
+        body["expiration_timestamp"] = expires
+    return body
+
+
+class Manager:
+    """The command lines, for one cluster. flavour: rosa or osd. folder: for credentials, readable by its owner only."""
+
+    def __init__(
+        self,
+        flavour: str,
+        name: str,
+        run_id: str,
+        folder: Path,
+        programs: Mapping[str, str],
+        token: str = "",
+        environment: Mapping[str, str] | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        pause: float = PAUSE,
+    ) -> None:
+        self.flavour = flavour
+        self.name = name
+        self.run_id = run_id
+        self.folder = folder
+        self.programs = programs
+        self.token = token
+        self.environment = {**os.environ, **(environment or {})}
+        self.say = say
+        self.pause = pause
+
+    def log_in(self) -> None:
+        """Use a token of ours instead of the login that the programs have. It is on no command line."""
+        if not self.token:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        path = self.folder / "ocm.json"
+        known = {"client_id": "cloud-services", "scopes": ["openid"], "token_url": SSO, "url": API}
+        _files.replace_text(path, json.dumps({**known, "refresh_token": self.token}), 0o600)
+        self.environment["OCM_CONFIG"] = str(path)
+
+    def find(self) -> dict[str, Any] | None:
+        """Return the cluster of this name. Raises OwnershipError when it is another run's or nobody's."""
+        found = self._ocm("get", CLUSTERS, "--parameter", f"search=name = '{self.name}'").get("items") or []
+        if not found:
+            return None
+        owner = (found[0].get("properties") or {}).get(PROPERTY)
+        if owner != self.run_id:
+            raise OwnershipError(
+                f"there is a cluster {self.name} that is {'of run ' + owner if owner else 'not ours'}: choose another "
+                "cluster_name"
+            )
+        return dict(found[0])
+
+    def create(self, settings: Mapping[str, Any], tags: Mapping[str, str], expires: str) -> bool:
+        """Ask for the cluster unless it is there; return whether it was asked for."""
+        need(settings)
+        if self.find():
+            return False
+        if self.flavour == "rosa":
+            self._call("rosa", rosa_words(self.name, self.run_id, settings, tags), 1800)
+            return True
+        self.folder.mkdir(parents=True, exist_ok=True)
+        body = self.folder / "request.json"
+        _files.write_json(body, osd_body(self.name, self.run_id, settings, tags, expires))
+        self._ocm("post", CLUSTERS, "--body", str(body))
+        return True
+
+    def await_ready(self, timeout: float) -> dict[str, Any]:
+        """Wait until the cluster is ready. Raises ProcessError with the first cause, WaitTimeout."""
+        deadline = time.monotonic() + timeout
+        told = ""
+        while True:
+            found = self.find()
+            if found is None:
+                raise ProcessError(f"cluster {self.name} is gone while it was waited for")
+            state = str(found.get("state", "unknown"))
+            if state != told:
+                told = state
+                self.say(f"{self.name}: {state}")
+            if state == "ready":
+                return found
+            if state in ("error", "uninstalling"):
+                status = found.get("status") or {}
+                raise ProcessError(
+                    f"cluster {self.name}: {state}: {status.get('provision_error_message') or 'no reason'}"
+                )
+            if time.monotonic() > deadline:
+                raise WaitTimeout(f"cluster {self.name} is still {state} after {timeout:g} s")
+            time.sleep(self.pause)
+
+    def kubeconfig(self, cluster: Mapping[str, Any]) -> str:
+        """Write the kubeconfig of the cluster's administrator; return its path."""
+        given = self._ocm("get", f"{CLUSTERS}/{cluster['id']}/credentials").get("kubeconfig")
+        if not given:
+            raise AccessError(f"cluster {self.name}: no kubeconfig is among its credentials")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        _files.replace_text(self.folder / "kubeconfig", str(given), 0o600)
+        return str(self.folder / "kubeconfig")
+
+    def logs(self, bundle: Path) -> list[str]:
+        """Put the log of the installation into a folder; return the names."""
+        found = self.find()
+        bundle.mkdir(parents=True, exist_ok=True)
+        if found:
+            _files.write_yaml(bundle / "cluster.yml", found)
+            try:
+                told = self._ocm("get", f"{CLUSTERS}/{found['id']}/logs/install")
+                _files.replace_text(bundle / "install.log", str(told.get("content") or ""))
+            except (ProcessError, AccessError) as error:
+                _files.replace_text(bundle / "not_gathered.txt", f"{error}\n")
+        return sorted(path.name for path in bundle.iterdir())
+
+    def delete(self, timeout: float) -> bool:
+        """Delete the cluster and what was made for it, and wait until it is gone; return whether there was one."""
+        found = self.find()
+        there = found is not None
+        if found is not None:
+            if found.get("state") != "uninstalling":
+                if self.flavour == "rosa":
+                    self._call("rosa", ["delete", "cluster", "--cluster", str(found["id"]), "--yes"], 600)
+                else:
+                    self._ocm("delete", f"{CLUSTERS}/{found['id']}")
+            deadline = time.monotonic() + timeout
+            while self.find() is not None:
+                if time.monotonic() > deadline:
+                    raise WaitTimeout(f"cluster {self.name} is not gone after {timeout:g} s")
+                time.sleep(self.pause)
+            if self.flavour == "rosa":
+                for what in ("operator-roles", "oidc-provider"):
+                    self._call("rosa", ["delete", what, "--cluster", str(found["id"]), "--mode", "auto", "--yes"], 600)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return there
+
+    def _ocm(self, *words: str) -> dict[str, Any]:
+        said = self._call("ocm", list(words), 120)
+        try:
+            return dict(json.loads(said)) if said.strip() else {}
+        except ValueError as error:
+            raise ProcessError(f"ocm {' '.join(words[:2])} said what is no JSON: {said[:200]}") from error
+
+    def _call(self, program: str, words: list[str], timeout: float) -> str:
+        path = self.programs.get(program) or shutil.which(program)
+        if not path:
+            raise InputError(f"{program} is not in the PATH: give cluster_managed_{program}")
+        try:
+            done = subprocess.run(
+                [path, *words],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+        except OSError as error:
+            raise ProcessError(f"{path} can't be started: {error.strerror}") from error
+        except subprocess.TimeoutExpired as error:
+            raise WaitTimeout(f"{program} {' '.join(words[:2])} has not ended after {timeout:g} s") from error
+        if done.returncode:
+            said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
+            raise ProcessError(f"{program} {' '.join(words[:2])}: {said}")
+        return done.stdout

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From our timeline to the files of the Run:ai scale-test tool, which its plotter reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import words
+
+#: Workloads that never were there have no row: the tool keeps successes only.
+_NEVER_THERE = ("refused", "unsent", "lost")
+_NEEDED = (words.CREATED, "firstPodCreatedTimestamp", "lastPodCreatedTimestamp", words.DECISION)
+
+
+def stamps(table: Table, row: int) -> dict[str, float] | None:
+    """Return key of sampled.json -> moment of a workload; None unless it has every object that the tool asks for.
+
+    Our interval's middle counts. What there is not takes the tool's sentinel, which is the moment of another stamp; a
+    pod group that the platform has not is taken as made with the last pod.
+    """
+    found: dict[str, float] = {}
+    for key, (stages, _of_server) in words.STAMPS.items():
+        name = next((one for one in stages if one in table.latest and not isnan(table.latest[one][row])), None)
+        if name is not None:
+            found[key] = (table.earliest[name][row] + table.latest[name][row]) / 2
+    if any(key not in found for key in _NEEDED):
+        return None
+    return found | {key: found[other] for key, other in words.SENTINELS.items() if key not in found}
+
+
+def _names(table: Table, row: int) -> dict[str, str]:
+    project = table.template[row] or "default"  # a template is called like the project that it is of
+    name = words.job_name(table.index[row])
+    return {"jobName": name, "projectName": project, "jobNamespace": f"runai-{project}"}
+
+
+def submitted(table: Table) -> list[dict[str, str]]:
+    """Return the rows of submitted.json: what was created, in the order of submission, keys in the tool's order."""
+    rows = [row for row in range(len(table)) if table.outcome[row] not in _NEVER_THERE]
+    rows = [row for row in rows if not isnan(table.moments["sent"][row])]
+    rows.sort(key=lambda row: table.moments["sent"][row])
+    return [{**_names(table, row), words.SUBMIT: words.iso(table.moments["sent"][row])} for row in rows]
+
+
+def sampled(table: Table) -> list[dict[str, str]]:
+    """Return the rows of sampled.json: workloads that have every object, keys and syntaxes of time as the tool's."""
+    found = []
+    for row in range(len(table)):
+        moments = stamps(table, row)
+        if moments is None:
+            continue
+        names = _names(table, row)
+        entry = {key: names[key] for key in words.SAMPLED_KEYS[:3]}
+        for key, (_stages, of_server) in words.STAMPS.items():
+            entry[key] = words.whole(moments[key], of_server)  # a sentinel has the other's syntax as well
+        found.append(entry)
+    return found
+
+
+def times(table: Table) -> Iterator[list[Any]]:
+    """Yield the rows of times.csv: a header of 26, then 26 values a workload, differences in seconds."""
+    yield [*words.MOMENT_COLUMNS, *words.DELTAS]
+    for row in range(len(table)):
+        found = stamps(table, row)
+        if found is None or isnan(table.moments["sent"][row]):
+            continue
+        moments = {**found, words.SUBMIT: table.moments["sent"][row]}
+        names = _names(table, row)
+        shown = [names[key] for key in words.SAMPLED_KEYS[:3]]
+        shown += [words.plain(moments[key]) for key in (*words.STAMPS, words.SUBMIT)]
+        yield [*shown, *(round(moments[key] - moments[since], 6) for key, since in words.DELTAS.values())]
+
+
+def _csv(rows: Iterator[list[Any]]) -> str:
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def write(table: Table, folder: Path | None = None) -> dict[str, int]:
+    """Write the files of a point into ``folder``; return how many workloads each JSON file has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sent, seen = submitted(table), sampled(table)
+    # As the tool writes it: one array on one line, a space after each colon and comma, no line break at the end.
+    _files.replace_text(folder / words.SUBMITTED, json.dumps(sent))
+    _files.replace_text(folder / words.SAMPLED, json.dumps(seen))
+    _files.replace_text(folder / words.TIMES, _csv(times(table)))
+    names = ([words.job_name(index), name] for index, name in zip(table.index, table.name, strict=True))
+    _files.replace_text(folder / words.NAMES, _csv(iter([["jobName", "name"], *names])))
+    return {words.SUBMITTED: len(sent), words.SAMPLED: len(seen)}

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names and times as the Run:ai scale-test tool writes them.
+
+The tool has two syntaxes of time: what an API server states ends with ``Z``, what its Python client parsed is
+``isoformat()`` with ``+00:00``. Both are UTC, and all but the submission are whole seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from math import floor
+
+SUBMITTED, SAMPLED, TIMES, NAMES = "submitted.json", "sampled.json", "times.csv", "names.csv"
+SUBMITTED_KEYS = ("jobName", "projectName", "jobNamespace", "submitTimestamp")
+#: Key of sampled.json -> (stages of ours, of which the first that is there counts; whether an API server states it).
+STAMPS: dict[str, tuple[tuple[str, ...], bool]] = {
+    "workloadCreatedTimestamp": (("created",), True),
+    "jobCreatedTimestamp": (("job_created", "runaijob_created", "created"), True),
+    "firstPodCreatedTimestamp": (("pods_created_first",), False),
+    "lastPodCreatedTimestamp": (("pods_created",), False),
+    "podGroupCreatedTimestamp": (("podgroup_created", "pods_created"), True),
+    "podSchedulingDecisionTimestamp": (("pods_scheduled",), False),
+    "firstEvictionTimestamp": (("workload_evicted_first", "evicted_first"), False),
+    "firstPVCBindRequestTimestamp": (("persistentvolumeclaim_created",), False),
+    "firstPVCBindTimestamp": (("persistentvolumeclaim_bound",), False),
+    "backendJobCreatedTimestamp": (("backend_created",), True),
+}
+DECISION, CREATED, BACKEND = "podSchedulingDecisionTimestamp", "workloadCreatedTimestamp", "backendJobCreatedTimestamp"
+#: What the tool writes where there is nothing: the moment of another stamp.
+SENTINELS = {
+    "firstEvictionTimestamp": DECISION,
+    "firstPVCBindRequestTimestamp": DECISION,
+    "firstPVCBindTimestamp": DECISION,
+    BACKEND: CREATED,
+}
+SAMPLED_KEYS = ("jobName", "jobNamespace", "projectName", *STAMPS)
+#: The 26 columns of times.csv: names, moments, and seconds since another moment.
+MOMENT_COLUMNS = (
+    "Job Name",
+    "Job Namespace",
+    "Project Name",
+    "Workload Created",
+    "Job Created",
+    "First Pod Created",
+    "Last Pod Created",
+    "Pod Group Created",
+    "Pod Scheduling Decision",
+    "First Eviction",
+    "First PVC Bind Request",
+    "First PVC Bind",
+    "Backend Job Created",
+    "Workload Submitted",
+)
+SUBMIT = "submitTimestamp"
+#: Column -> (stamp, since which stamp). The one of the claim counts from the request, where the tool has always 0.
+DELTAS: dict[str, tuple[str, str]] = {
+    "Workload Creation (s)": (CREATED, SUBMIT),
+    "Job Creation (s)": ("jobCreatedTimestamp", CREATED),
+    "First Pod Creation (s)": ("firstPodCreatedTimestamp", "jobCreatedTimestamp"),
+    "Last Pod Creation (s)": ("lastPodCreatedTimestamp", "firstPodCreatedTimestamp"),
+    "Pod Group Creation (s)": ("podGroupCreatedTimestamp", "lastPodCreatedTimestamp"),
+    "Pod Scheduling Decision (s)": (DECISION, "podGroupCreatedTimestamp"),
+    "First Eviction (s)": ("firstEvictionTimestamp", DECISION),
+    "First PVC Bind Request (s)": ("firstPVCBindRequestTimestamp", CREATED),
+    "First PVC Bind (s)": ("firstPVCBindTimestamp", "firstPVCBindRequestTimestamp"),
+    "Backend Job Creation (s)": (BACKEND, CREATED),
+    "Total Pod Scheduling Decision (s)": (DECISION, SUBMIT),
+    "Total Backend Job Creation (s)": (BACKEND, SUBMIT),
+}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?$")
+
+
+def job_name(index: int) -> str:
+    """Return the tool's form of a name, ``j-`` and six hexadecimal digits: that of the index, so that none is twice."""
+    return f"j-{index % 16**6:06x}"
+
+
+def _moment(at: float) -> datetime:
+    """Microseconds of the epoch, rounded once: floats of today's size have a tenth of one to lose."""
+    return _EPOCH + timedelta(microseconds=round(at * 1e6))
+
+
+def iso(at: float) -> str:
+    """Return ``2026-11-21T00:06:23.423963+00:00``; the microseconds are left out when they are 0."""
+    return _moment(at).isoformat()
+
+
+def whole(at: float, of_server: bool) -> str:
+    """Return the second in which ``at`` lies, as an API server states it or as isoformat() prints it."""
+    text = _moment(floor(at)).isoformat()
+    return text.replace("+00:00", "Z") if of_server else text
+
+
+def plain(at: float) -> str:
+    """Return ``2026-11-21 00:06:23``, as times.csv has it."""
+    return _moment(floor(at)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def parse(text: str) -> tuple[float, float] | None:
+    """Return [earliest, latest] of a stamp, in seconds of the epoch: a whole second, or the point that it names.
+
+    None for what is no time. Both syntaxes, with any offset (without one UTC) and up to nine digits of a second.
+    """
+    found = _STAMP.match(str(text))
+    if found is None:
+        return None
+    day, clock, digits, zone = found.groups()
+    try:
+        offset = "+00:00" if zone in (None, "Z") else zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
+        seconds = (datetime.fromisoformat(f"{day}T{clock}{offset}") - _EPOCH).total_seconds()
+    except ValueError:
+        return None
+    if digits:
+        return seconds + float(digits), seconds + float(digits)
+    return seconds, seconds + 1.0

@@ -1,0 +1,124 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_held
+short_description: List the clusters that runs hold, and give back those that expired
+version_added: 0.1.0
+description:
+  - Looks into the run directories of this machine, and at its rehearsal clusters. Lists what is held, by whom, what for
+    and until when.
+  - With O(state=reaped) gives back what expired, by running the command that the run directory holds for it. In check
+    mode it only says what that would be.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  state:
+    description: Whether to list only (V(listed)), or to give back what expired (V(reaped)).
+    type: str
+    choices: [listed, reaped]
+    default: listed
+  artifacts_dir:
+    description: Directory of the run directories.
+    type: path
+    required: true
+  rehearsal_dir:
+    description: Directory of the rehearsal clusters.
+    type: path
+    required: true
+  components_dir:
+    description: Directory of the components of rehearsal clusters. The action plugin sets it.
+    type: path
+  timeout:
+    description: How long to wait for each to be given back, in seconds.
+    type: float
+    default: 3600
+"""
+
+EXAMPLES = r"""
+- name: Say what would be given back
+  perfscale.seatrial.cluster_held:
+    state: reaped
+    artifacts_dir: artifacts
+    rehearsal_dir: ~/.local/state/seatrial/rehearsal
+  check_mode: true
+"""
+
+RETURN = r"""
+held:
+  description: What is held, the first to expire first.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - provider: rehearsal
+      name: t1121-k3f9xa
+      run: t1121-k3f9xa
+      owner: performance team
+      purpose: performance test
+      taken: "2026-11-21T10:00:00.000Z"
+      expires: "2026-11-21T22:00:00.000Z"
+      expired: false
+      state: acquired
+      kept: true
+      run_dir: /home/ann/artifacts/fine_tuning-light-t1121-k3f9xa
+      give_back: ansible-playbook perfscale.seatrial.fine_tuning --tags cleanup,release -e run_dir=...
+lines:
+  description: The same for people.
+  returned: success
+  type: list
+  elements: str
+reaped:
+  description: Names of what was given back, or would be.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import reap
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["listed", "reaped"], "default": "listed"},
+            "artifacts_dir": {"type": "path", "required": True},
+            "rehearsal_dir": {"type": "path", "required": True},
+            "components_dir": {"type": "path"},
+            "timeout": {"type": "float", "default": 3600},
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        say = step.teller(module.params["progress_file"], "clusters")
+        return reap.look_and_reap(module.params, step, say, module.check_mode)
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

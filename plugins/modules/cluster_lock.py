@@ -1,0 +1,152 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_lock
+short_description: Take turns on a cluster that several runs use
+version_added: 0.1.0
+description:
+  - Takes a Lease (C(coordination.k8s.io/v1)) on the cluster, so that two runs never measure on it at once. Waits for
+    the run's turn in a queue of Leases, and says which place it has and whose lock it waits for.
+  - Leaves a process behind that renews the Lease as long as the run's process lives. A run that is killed leaves a
+    Lease that expires after O(duration); nobody breaks one that has not expired.
+  - When the Lease can't be renewed, or is somebody else's, the lock is lost. That is written into O(lock_file), on
+    which modules that put load on the cluster stop.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - V(present) waits for the lock and takes it. A run that holds it goes on holding it.
+      - V(absent) gives back the lock, or the place in the queue. Safe twice, and from another machine.
+    type: str
+    choices: [present, absent]
+    default: present
+  run_id:
+    description: Id of the run, which becomes the Lease's C(holderIdentity).
+    type: str
+    required: true
+  owner:
+    description: Who is behind the run, for those who wait.
+    type: str
+    default: ''
+  purpose:
+    description: What the run does, for those who wait.
+    type: str
+    default: ''
+  namespace:
+    description: Namespace of the Leases. All runs of a cluster must name the same one.
+    type: str
+    default: default
+  lock_file:
+    description: File in which the state of the lock is kept, C(lock-<host>.json) in the run directory.
+    type: path
+    required: true
+  duration:
+    description: How long the Lease lasts unless it is renewed, in seconds. It is renewed after a quarter of it.
+    type: int
+    default: 60
+  timeout:
+    description: How long to wait for the lock, in seconds.
+    type: float
+    default: 3600
+  caller_pid:
+    description: Process whose life the lock is tied to. The action plugin gives ansible-playbook's.
+    type: int
+notes:
+  - Times of other machines are never compared. A Lease counts as expired when it was watched for its whole duration and
+    did not change, so an abandoned one is waited for once more.
+  - The holder stops after two thirds of the duration without a successful renewal, before anybody may break its lock.
+seealso:
+  - module: perfscale.seatrial.cluster_lock_info
+"""
+
+EXAMPLES = r"""
+- name: Wait for our turn
+  perfscale.seatrial.cluster_lock:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    run_id: "{{ run_id }}"
+    purpose: fine tuning, preset gpu
+    lock_file: "{{ run_dir }}/lock-sutest.json"
+
+- name: Let the next one in
+  perfscale.seatrial.cluster_lock:
+    state: absent
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    run_id: "{{ run_id }}"
+    lock_file: "{{ run_dir }}/lock-sutest.json"
+"""
+
+RETURN = r"""
+lock:
+  description: Content of O(lock_file), as in the schema C(lock/1); null when there is none.
+  returned: success
+  type: dict
+waited:
+  description: How long the run waited in the queue, in seconds.
+  returned: when O(state=present)
+  type: float
+"""
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "run_id": {"type": "str", "required": True},
+            "owner": {"type": "str", "default": ""},
+            "purpose": {"type": "str", "default": ""},
+            "namespace": {"type": "str", "default": "default"},
+            "lock_file": {"type": "path", "required": True},
+            "duration": {"type": "int", "default": 60},
+            "timeout": {"type": "float", "default": 3600},
+            "caller_pid": {"type": "int"},
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        wish = turn.Wish.of(module.params, os.getppid())
+        if module.params["state"] == "present":
+            return turn.take(wish, step, step.teller(module.params["progress_file"], "lock"), module.check_mode)
+        result = turn.give(wish, module.check_mode)
+        step.log(result["msg"])
+        if result["warning"]:
+            module.warn(result["warning"])
+        return result
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

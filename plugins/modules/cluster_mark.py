@@ -1,0 +1,94 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_mark
+short_description: Have a cluster say whose it is
+version_added: 0.1.0
+description:
+  - Annotates the namespace C(kube-system) of a cluster that was made for a run with the run, its owner, its purpose and
+    when the cluster may be removed. Only for clusters that are the run's own.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_id:
+    description: The run that the cluster was made for.
+    type: str
+    required: true
+  owner:
+    description: Who answers for it.
+    type: str
+    default: ''
+  purpose:
+    description: What it is for.
+    type: str
+    default: ''
+  taken:
+    description: When it was taken.
+    type: str
+    default: ''
+  expires:
+    description: When anybody may remove it; never when empty.
+    type: str
+    default: ''
+"""
+
+EXAMPLES = r"""
+- name: Have the cluster say whose it is
+  perfscale.seatrial.cluster_mark:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    run_id: "{{ run_id }}"
+    owner: performance team
+    expires: "2026-11-21T22:00:00Z"
+"""
+
+RETURN = r""" # """
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import marks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "run_id": {"type": "str", "required": True},
+            **{name: {"type": "str", "default": ""} for name in ("owner", "purpose", "taken", "expires")},
+            **_module.STEP_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
+            return {"changed": marks.write(client, {**given, "run": given["run_id"]}, module.check_mode)}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

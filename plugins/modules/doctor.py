@@ -1,0 +1,139 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: doctor
+short_description: Look whether a cluster has what a run needs
+version_added: 0.1.0
+description:
+  - Resolves the settings of a project as a run would, asks the cluster for every right that the phases need
+    (SelfSubjectAccessReview), for kinds, storage classes, quotas and GPUs, and estimates the plan. Nothing on it is
+    changed.
+  - What a role needs stands in its C(meta/doctor.yml).
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  project:
+    description: Name of the project.
+    type: str
+    required: true
+  phases:
+    description: Phases that are to run.
+    type: list
+    elements: str
+    required: true
+  subject:
+    description: User whom the printed RBAC is bound to.
+    type: str
+    default: ""
+  rbac_file:
+    description: File that the least RBAC is written to; it is printed when empty.
+    type: path
+    default: ""
+  order:
+    description: What the action has made of the settings.
+    type: dict
+    default: {}
+"""
+
+EXAMPLES = r"""
+- name: Look whether the cluster has what the run needs
+  perfscale.seatrial.doctor:
+    kubeconfig: "{{ cluster_kubeconfig }}"
+    project: workload_scale
+    phases: [cluster, prepare, test, cleanup]
+"""
+
+RETURN = r"""
+checks:
+  description: What was looked at. RV(checks[].result) is C(ok), C(missing) or C(note).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {result: ok, check: kind, detail: Job (batch/v1)}
+missing:
+  description: How many checks found that something is missing.
+  returned: success
+  type: int
+estimates:
+  description: What each point of the plan takes at least.
+  returned: success
+  type: list
+  elements: dict
+rbac:
+  description: The least RBAC as manifests.
+  returned: success
+  type: list
+  elements: dict
+lines:
+  description: All of it for people.
+  returned: success
+  type: list
+  elements: str
+rbac_text:
+  description: The least RBAC as YAML.
+  returned: success
+  type: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import examine
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "project": {"type": "str", "required": True},
+            "phases": {"type": "list", "elements": "str", "required": True},
+            "subject": {"type": "str", "default": ""},
+            "rbac_file": {"type": "path", "default": ""},
+            "order": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(_step: Step) -> dict[str, Any]:
+        import yaml
+
+        order = examine.Order(phases=given["phases"], subject=given["subject"], **given["order"])
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
+            found = examine.examine(client, order)
+        lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
+        text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
+        path = Path(given["rbac_file"]) if given["rbac_file"] else None
+        changed = path is not None and (not path.exists() or path.read_text(encoding="utf-8") != text)
+        if path is not None and changed and not module.check_mode:
+            _files.replace_text(path, text)
+        return {"changed": changed, **found, "lines": lines, "rbac_text": text}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: hive_claim
+short_description: Claim a cluster out of a pool that Hive keeps
+version_added: 0.1.0
+description:
+  - Makes a C(ClusterClaim) (C(hive.openshift.io/v1)) on a hub cluster, waits until the cluster runs and writes its
+    administrator's kubeconfig. Gives it back by deleting the claim, upon which Hive destroys the cluster.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  kubeconfig:
+    description: Kubeconfig of the hub.
+  state:
+    description:
+      - V(claimed) makes the claim, V(running) waits until its cluster runs as well, V(absent) deletes it and waits
+        until it is gone.
+    type: str
+    choices: [claimed, running, absent]
+    default: running
+  name:
+    description: Name of the claim.
+    type: str
+    required: true
+  namespace:
+    description: Namespace of the pool and of the claim.
+    type: str
+    required: true
+  pool:
+    description: The C(ClusterPool); needed unless O(state=absent).
+    type: str
+    default: ''
+  run_id:
+    description: The run that the claim is for. A claim of the same name that is not this run's is left alone.
+    type: str
+    required: true
+  owner:
+    description: Who answers for it.
+    type: str
+    default: ''
+  purpose:
+    description: What it is for.
+    type: str
+    default: ''
+  lifetime:
+    description: After how many seconds with a cluster Hive deletes the claim; what the pool says when V(0).
+    type: float
+    default: 0
+  dest:
+    description: File for the kubeconfig of the claimed cluster; needed when O(state=running).
+    type: path
+  timeout:
+    description: How long to wait, in seconds.
+    type: float
+    default: 3600
+"""
+
+EXAMPLES = r"""
+- name: Claim a cluster
+  perfscale.seatrial.hive_claim:
+    kubeconfig: hub-kubeconfig
+    namespace: pools
+    pool: small
+    name: "{{ run_id }}"
+    run_id: "{{ run_id }}"
+    lifetime: 43200
+    dest: "{{ run_dir }}/kubeconfig-sutest"
+"""
+
+RETURN = r"""
+cluster:
+  description: What is recorded of the cluster; keys as in the schema C(cluster/1).
+  returned: when O(state=running)
+  type: dict
+  sample: {kubeconfig: /runs/one/kubeconfig-sutest, expires: "2026-11-21T22:00:00.000Z"}
+deployment:
+  description: Name and namespace of the ClusterDeployment on the hub.
+  returned: when O(state=running)
+  type: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "state": {"type": "str", "choices": ["claimed", "running", "absent"], "default": "running"},
+            **{name: {"type": "str", "required": True} for name in ("name", "namespace", "run_id")},
+            **{name: {"type": "str", "default": ""} for name in ("pool", "owner", "purpose")},
+            "lifetime": {"type": "float", "default": 0},
+            "dest": {"type": "path"},
+            "timeout": {"type": "float", "default": 3600},
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+        required_if=[("state", "running", ["dest", "pool"]), ("state", "claimed", ["pool"])],
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        names = ("name", "namespace", "pool", "owner", "purpose", "lifetime", "timeout")
+        wish = hive.Wish(run=given["run_id"], **{name: given[name] for name in names})
+        say = step.teller(given["progress_file"], "hive")
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
+            if given["state"] == "absent":
+                return {"changed": hive.give_back(client, wish, module.check_mode)}
+            changed = hive.claim(client, wish, module.check_mode)
+            if given["state"] == "claimed" or module.check_mode:
+                return {"changed": changed}
+            with step.timed("cluster", "claim"):
+                found = hive.wait(client, wish, Path(given["dest"]), say)
+            return {"changed": changed, "deployment": found.pop("deployment"), "cluster": found}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: managed_cluster
+short_description: Make or delete a ROSA or OSD cluster
+version_added: 0.1.0
+description:
+  - Asks OpenShift Cluster Manager through its command lines, C(rosa) and C(ocm), for a cluster by name; waits for it;
+    deletes it with what was made for it.
+  - A cluster of that name that is not of O(run_id) is refused, never used and never deleted.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(begun) asks for it, V(ready) waits for it, V(gathered) gets its log, V(absent) deletes it.
+    type: str
+    choices: [begun, ready, gathered, absent]
+    required: true
+  flavour:
+    description: Whose clusters.
+    type: str
+    choices: [rosa, osd]
+    default: rosa
+  name:
+    description: The cluster's name.
+    type: str
+    required: true
+  run_id:
+    description: Whose it is.
+    type: str
+    required: true
+  settings:
+    description: Settings of role C(cluster), by name.
+    type: dict
+    default: {}
+  owner:
+    description: Who answers for it.
+    type: str
+    default: ''
+  expires:
+    description: Until when it is needed.
+    type: str
+    default: ''
+  install_dir:
+    description: Folder for its credentials.
+    type: path
+    required: true
+  rosa:
+    description: Path of C(rosa).
+    type: str
+    default: ''
+  ocm:
+    description: Path of C(ocm).
+    type: str
+    default: ''
+  token:
+    description: Offline token; without it the programs' own login counts.
+    type: str
+    default: ''
+  environment:
+    description: Environment variables, such as credentials of the cloud. Empty ones are left out.
+    type: dict
+    default: {}
+  bundle:
+    description: Folder for what V(gathered) gathers.
+    type: path
+  interval:
+    description: How often to look, in seconds.
+    type: float
+    default: 30
+  timeout:
+    description: How long V(ready) and V(absent) may take, in seconds.
+    type: float
+    default: 5400
+"""
+
+EXAMPLES = r"""
+- name: Ask for a cluster
+  perfscale.seatrial.managed_cluster:
+    state: begun
+    name: t1121-k3f9xa
+    run_id: t1121-k3f9xa
+    settings:
+      cluster_managed_region: us-east-2
+    install_dir: ~/.local/state/seatrial/clusters/t1121-k3f9xa
+"""
+
+RETURN = r"""
+kubeconfig:
+  description: Path of the kubeconfig.
+  returned: state is ready
+  type: str
+console:
+  description: Address of the console.
+  returned: state is ready
+  type: str
+files:
+  description: What was gathered.
+  returned: state is gathered
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed import Manager
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def do(manager: Manager, given: dict[str, Any]) -> dict[str, Any]:
+    """Do what the state says."""
+    manager.log_in()
+    if given["state"] == "begun":
+        tags = install_config.tags(given["settings"], given["expires"], given["owner"])
+        return {"changed": manager.create(given["settings"], tags, given["expires"])}
+    if given["state"] == "ready":
+        found = manager.await_ready(given["timeout"])
+        console = str((found.get("console") or {}).get("url") or "")
+        return {"changed": False, "kubeconfig": manager.kubeconfig(found), "console": console}
+    if given["state"] == "gathered":
+        return {"changed": True, "files": manager.logs(Path(given["bundle"]))}
+    return {"changed": manager.delete(given["timeout"])}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["begun", "ready", "gathered", "absent"], "required": True},
+            "flavour": {"type": "str", "choices": ["rosa", "osd"], "default": "rosa"},
+            "name": {"type": "str", "required": True},
+            "run_id": {"type": "str", "required": True},
+            "settings": {"type": "dict", "default": {}},
+            "owner": {"type": "str", "default": ""},
+            "expires": {"type": "str", "default": ""},
+            "install_dir": {"type": "path", "required": True},
+            "rosa": {"type": "str", "default": ""},
+            "ocm": {"type": "str", "default": ""},
+            "token": {"type": "str", "default": "", "no_log": True},
+            "environment": {"type": "dict", "default": {}, "no_log": True},
+            "bundle": {"type": "path"},
+            "interval": {"type": "float", "default": 30},
+            "timeout": {"type": "float", "default": 5400},
+            **_module.STEP_OPTIONS,
+            **_module.PROGRESS_OPTIONS,
+        },
+        required_if=[("state", "gathered", ["bundle"])],
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        say = step.teller(given["progress_file"], given["flavour"])
+        programs = {name: given[name] for name in ("rosa", "ocm")}
+        environment = {name: str(value) for name, value in given["environment"].items() if value not in (None, "")}
+        where = (given["flavour"], given["name"], given["run_id"], Path(given["install_dir"]), programs)
+        manager = Manager(*where, given["token"], environment, say, given["interval"])
+        with step.timed("cluster", f"{given['flavour']} {given['state']}"):
+            return do(manager, given)
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: new_project
+short_description: Write a new project
+version_added: 0.1.0
+description:
+  - Writes playbook, role, presets, KPIs, molecule scenario and documentation page of a project that runs at once, from
+    a skeleton.
+  - A file that is there already and differs is an error, before anything is written.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  name:
+    description: Name of the project, such as V(my_llm_test).
+    type: str
+    required: true
+  root:
+    description: The clone of the collection that the project is written into.
+    type: path
+    required: true
+  skeleton:
+    description: Folder of the skeleton.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Write the project my_llm_test
+  perfscale.seatrial.new_project:
+    name: my_llm_test
+    root: "{{ playbook_dir | dirname }}"
+    skeleton: "{{ role_path }}/files/skeleton"
+"""
+
+RETURN = r"""
+files:
+  description: The files of the project, relative to O(root).
+  returned: success
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _new_project
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "root": {"type": "path", "required": True},
+            "skeleton": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(_step: Step) -> dict[str, Any]:
+        return _new_project.make(Path(given["skeleton"]), Path(given["root"]), given["name"], module.check_mode)
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: openshift_config
+short_description: Write the configuration of openshift-install
+version_added: 0.1.0
+description:
+  - Renders C(install-config.yaml), and C(agent-config.yaml) for bare metal, from settings of role C(cluster), checks
+    every field against those that are documented, and writes them where the installer reads them.
+  - Copies without secrets stand in O(step_dir).
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: full
+    details: Renders and checks, writes nothing.
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+options:
+  provider:
+    description: Which installation it is for.
+    type: str
+    choices: [openshift_ipi, openshift_agent]
+    required: true
+  name:
+    description: The cluster's name.
+    type: str
+    required: true
+  settings:
+    description: Settings of role C(cluster), by name.
+    type: dict
+    required: true
+  machines:
+    description: The machines of a cluster on bare metal.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Its name.
+        type: str
+        required: true
+      role:
+        description: What it is.
+        type: str
+        choices: [master, worker]
+        required: true
+      vars:
+        description: What the inventory says of it.
+        type: dict
+        required: true
+  owner:
+    description: Who answers for the cluster.
+    type: str
+    default: ''
+  expires:
+    description: Until when it is needed.
+    type: str
+    default: ''
+  pull_secret:
+    description: The pull secret, as JSON.
+    type: str
+    required: true
+  ssh_key:
+    description: Public key of those who may log in to the nodes.
+    type: str
+    default: ''
+  install_dir:
+    description: Folder of the cluster.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Write the installer's configuration
+  perfscale.seatrial.openshift_config:
+    provider: openshift_ipi
+    name: t1121-k3f9xa
+    settings:
+      cluster_base_domain: perf.example.com
+      cluster_ipi_region: us-east-2
+    pull_secret: "{{ my_pull_secret }}"
+    install_dir: ~/.local/state/seatrial/clusters/t1121-k3f9xa
+  no_log: true
+"""
+
+RETURN = r"""
+machines:
+  description:
+    - The machines of a cluster on bare metal, with C(name), C(role), C(ip) and their BMC (C(address), C(user),
+      C(system)).
+  returned: success
+  type: list
+  elements: dict
+rendezvous:
+  description: Address of the machine that installs the others.
+  returned: success
+  type: str
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import hosts, install_config
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer import Installer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+MACHINE = {
+    "name": {"type": "str", "required": True},
+    "role": {"type": "str", "choices": list(hosts.ROLES), "required": True},
+    "vars": {"type": "dict", "required": True},
+}
+
+
+def render(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Return the documents by file name, and what the caller wants to know. Raises InputError."""
+    try:
+        auths = json.loads(given["pull_secret"])["auths"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError("cluster_pull_secret is no pull secret: JSON with a dictionary 'auths'") from error
+    if not isinstance(auths, dict):
+        raise InputError("cluster_pull_secret is no pull secret: JSON with a dictionary 'auths'")
+    settings = {**given["settings"], "cluster_provider": given["provider"]}
+    told: dict[str, Any] = {"machines": [], "rendezvous": ""}
+    documents: dict[str, dict[str, Any]] = {}
+    if given["provider"] == "openshift_ipi":
+        marks = install_config.tags(settings, given["expires"], given["owner"])
+        config = install_config.ipi(settings, given["name"], marks)
+    else:
+        machines = [hosts.read(one["name"], one["role"], one["vars"], settings) for one in given["machines"]]
+        config = install_config.agent(settings, given["name"], *hosts.check_set(machines))
+        agent = hosts.agent_config(machines, settings, given["name"])
+        documents["agent-config.yaml"] = agent
+        addresses = hosts.addressed(machines, settings)
+        told["rendezvous"] = agent["rendezvousIP"]
+        told["machines"] = [
+            {
+                "name": one.name,
+                "role": one.role,
+                "ip": addresses[one.name],
+                "address": one.bmc_address,
+                "user": one.bmc_user,
+                "system": one.bmc_system,
+            }
+            for one in machines
+        ]
+        unreachable = [one["name"] for one in told["machines"] if not one["address"] or not one["user"]]
+        if unreachable:
+            raise InputError(f"{unreachable[0]}: the inventory has no bmc_address and bmc_user of it")
+    documents["install-config.yaml"] = install_config.with_secrets(config, given["pull_secret"], given["ssh_key"])
+    return documents, told
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "provider": {"type": "str", "choices": ["openshift_ipi", "openshift_agent"], "required": True},
+            "name": {"type": "str", "required": True},
+            "settings": {"type": "dict", "required": True},
+            "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
+            "owner": {"type": "str", "default": ""},
+            "expires": {"type": "str", "default": ""},
+            "pull_secret": {"type": "str", "required": True, "no_log": True},
+            "ssh_key": {"type": "str", "default": "", "no_log": False},
+            "install_dir": {"type": "path", "required": True},
+            **_module.STEP_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        documents, told = render(module.params)
+        if not module.check_mode:
+            Installer("openshift-install", Path(module.params["install_dir"]), {}).configure(documents)
+        for name, document in documents.items():
+            step.manifest(name.removesuffix(".yaml"), [_files.plain(install_config.shown(document))])
+        step.log(f"{', '.join(documents)} for {module.params['name']}")
+        return {"changed": not module.check_mode, **told}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: openshift_image_share
+short_description: Serve an installation image to BMCs
+version_added: 0.1.0
+description:
+  - Serves the folder C(www) of O(folder) by HTTP, without listings, until it is told to stop or O(lifetime) is over.
+  - Runs on the machine that BMCs reach, which needs Python 3.11.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(absent) stops the server and removes the folder.
+    type: str
+    choices: [present, absent]
+    default: present
+  folder:
+    description: The folder.
+    type: path
+    required: true
+  address:
+    description: Address to listen on, and by which BMCs reach it. That from which O(towards) is reached when empty.
+    type: str
+    default: ''
+  towards:
+    description: A BMC.
+    type: str
+    default: ''
+  port:
+    description: Port to listen on; V(0) takes any that is free.
+    type: int
+    default: 0
+  lifetime:
+    description: How long it serves at most, in seconds.
+    type: float
+    default: 14400
+"""
+
+EXAMPLES = r"""
+- name: Serve the image
+  perfscale.seatrial.openshift_image_share:
+    folder: /var/lib/seatrial/share/t1121-k3f9xa
+    towards: mgmt-s01-h01-000-r650.example.com
+  delegate_to: bastion
+"""
+
+RETURN = r"""
+url:
+  description: Address of the folder C(www).
+  returned: state is present
+  type: str
+  sample: http://198.18.0.5:41771
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import process, share
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "folder": {"type": "path", "required": True},
+            "address": {"type": "str", "default": ""},
+            "towards": {"type": "str", "default": ""},
+            "port": {"type": "int", "default": 0},
+            "lifetime": {"type": "float", "default": 14400},
+        }
+    )
+    given = module.params
+    folder = Path(given["folder"])
+
+    def work(_step: Step) -> dict[str, Any]:
+        if given["state"] == "absent":
+            stopped = process.stop(folder, 2.0)
+            there = folder.exists()
+            shutil.rmtree(folder, ignore_errors=True)
+            return {"changed": bool(stopped) or there}
+        address = given["address"] or share.own_address(given["towards"])
+        port, begun = share.start(folder, address, given["port"], given["lifetime"])
+        return {"changed": begun, "url": f"http://{address}:{port}"}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: openshift_machines
+short_description: Read the machines of a cluster from an inventory
+version_added: 0.1.0
+description:
+  - Reads what M(perfscale.seatrial.openshift_config) needs to know of machines, from the inventory of the play or from
+    another one, such as the one that role C(quads_lease) has just written.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  inventory:
+    description: Another inventory than that of the play.
+    type: path
+  control_plane_group:
+    description: Group of the control plane's machines.
+    type: str
+    required: true
+  worker_group:
+    description: Group of the workers; there need not be one.
+    type: str
+    default: ''
+"""
+
+EXAMPLES = r"""
+- name: Read the machines
+  perfscale.seatrial.openshift_machines:
+    inventory: "{{ run_dir }}/lease.quads.yml"
+    control_plane_group: controlplane
+    worker_group: worker
+  register: my_machines
+  no_log: true
+"""
+
+RETURN = r"""
+machines:
+  description: The machines with C(name), C(role) and C(vars).
+  returned: success
+  type: list
+  elements: dict
+passwords:
+  description: Host to C(bmc_password), for those of which the inventory knows it.
+  returned: success
+  type: dict
+"""

@@ -1,0 +1,79 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: runai_files
+short_description: Write what the plotter of the Run:ai scale-test tool reads
+version_added: 0.1.0
+description:
+  - Writes C(submitted.json), C(sampled.json), a C(times.csv) of 26 columns and C(names.csv) into C(runai/) of each
+    point, from its timeline. Workloads take names of the tool's form, C(j-) and six hexadecimal digits; C(names.csv)
+    says whose they are.
+  - Stages that there are not take the sentinels of the tool.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description: Run directory.
+    type: path
+    required: true
+seealso:
+  - module: perfscale.seatrial.results_timeline
+"""
+
+EXAMPLES = r"""
+- name: Write the files of the Run:ai scale-test tool
+  perfscale.seatrial.runai_files:
+    run_dir: "{{ run_dir }}"
+"""
+
+RETURN = r"""
+points:
+  description: How many workloads each file of each point has.
+  returned: success
+  type: dict
+  sample: {"001": {submitted.json: 2000, sampled.json: 1998}}
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import export
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec={"run_dir": {"type": "path", "required": True}, **_module.STEP_OPTIONS})
+
+    def work(_step: Step) -> dict[str, Any]:
+        points = {}
+        for point in runs.read(Path(module.params["run_dir"])).points:
+            timeline = point.folder / "timeline.jsonl"
+            if timeline.exists():  # a point that did not begin has none
+                points[point.number] = export.write(tables.read(timeline), point.folder / "runai")
+        return {"changed": True, "points": points}
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A cluster out of a Hive pool: a rehearsal cluster is the hub, another one is what its player gives out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hive_player
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from load_world import World
+from role_lab import Lab
+
+POOL = "small"
+
+
+@pytest.fixture
+def hub(world: World) -> Iterator[Client]:
+    """The hub with its (stand-in) definitions and an empty pool in the world's namespace."""
+    client = world.client
+    definitions = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    for one in hive_player.crds():
+        if client.get(definitions, one["metadata"]["name"]) is None:
+            client.create(one)
+    pool = {"apiVersion": hive.VERSION, "kind": "ClusterPool", "metadata": {"name": POOL, "namespace": world.namespace}}
+    settle(client)
+    client.create({**pool, "spec": {"size": 1, "baseDomain": "example.com"}})
+    yield client
+    for one in client.list(client.kind(hive.VERSION, "ClusterClaim"), world.namespace)[0]:
+        path = client.kind(hive.VERSION, "ClusterClaim").path(world.namespace, one["metadata"]["name"])
+        client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=hive_player.MERGE_PATCH)
+    client.delete(client.kind(hive.VERSION, "ClusterPool"), POOL, world.namespace)
+
+
+def settle(client: Client) -> None:
+    """Wait until the definitions are served."""
+    import time
+
+    deadline = time.monotonic() + 20
+    for kind in hive_player.KINDS:
+        while True:
+            try:
+                client.list(client.kind(hive.VERSION, kind))
+                break
+            except Exception:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+
+def wish(world: World, **more: Any) -> hive.Wish:
+    given = {"name": "t-claim", "namespace": world.namespace, "pool": POOL, "run": "run-first", "timeout": 10.0}
+    return hive.Wish(**{**given, **more})
+
+
+def quiet(_text: str) -> None:
+    """Say nothing."""
+
+
+def test_a_claim_is_made_once_waited_for_and_given_back_by_role_cluster(
+    hub: Client, world: World, tmp_path: Path, own_instance: Callable[..., cluster.Options]
+) -> None:
+    options = own_instance("hive-claimed", components=[])
+    claimed = cluster.present(options, support.quiet)
+    player = hive_player.Player(hub, world.namespace, Path(claimed["kubeconfig"]))
+    player.start()
+    lab = Lab(tmp_path / "lab", "g-hive")
+    words = [
+        *("-e", "cluster_provider=hive_pool", "-e", f"cluster_hive_kubeconfig={world.kubeconfig}"),
+        *("-e", f"cluster_hive_namespace={world.namespace}", "-e", f"cluster_hive_pool={POOL}"),
+        *("-e", "cluster_owner=ann", "-e", "cluster_lifetime=3h"),
+    ]
+    try:
+        done = lab.run("acquire", *words)
+        assert done.code == 0, done.output
+        record = lab.clusters["sutest"]
+        assert record["state"] == "acquired" and record["owned"] is True
+        assert record["api_host"] == claimed["api_host"], "the cluster that was given out, not the hub"
+        assert record["console"] == "https://console.example.com"
+        assert record["expires"] < record["taken"][:11] + "99", "the pool's shorter lifetime counts"
+        assert Path(record["kubeconfig"]).stat().st_mode & 0o777 == 0o600
+        [made] = player.seen
+        assert made["spec"] == {"clusterPoolName": POOL, "lifetime": "10800s"}
+        assert made["metadata"]["annotations"][hive.OWNER] == "ann"
+        done = lab.run("acquire,release", *words)
+        assert done.code == 0, done.output
+        assert len(player.seen) == 1, "the claim was not made again"
+    finally:
+        player.stop()
+    assert lab.clusters["sutest"]["state"] == "released" and not Path(record["kubeconfig"]).exists()
+    assert hub.list(hub.kind(hive.VERSION, "ClusterClaim"), world.namespace)[0] == []
+    assert hub.list(hub.kind(hive.VERSION, "ClusterDeployment"), f"{POOL}-a1b2c")[0] == []
+    assert player.errors == []
+
+
+def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world: World, tmp_path: Path) -> None:
+    player = hive_player.Player(hub, world.namespace, tmp_path / "none", size=0)
+    player.start()
+    said: list[str] = []
+    try:
+        asked = wish(world, timeout=2.0)
+        assert hive.claim(hub, asked) is True
+        assert hive.claim(hub, asked) is False
+        with pytest.raises(WaitTimeout) as raised:
+            hive.wait(hub, asked, tmp_path / "kubeconfig", said.append)
+        assert "waits for a cluster (NoClusters: No clusters in pool are ready to be claimed)" in str(raised.value)
+        with pytest.raises(OwnershipError):
+            hive.give_back(hub, wish(world, run="run-second"))
+        assert hive.give_back(hub, asked) is True
+        assert hive.give_back(hub, asked) is False
+    finally:
+        player.stop()
+    assert said[-1].startswith("claim t-claim of pool small waits")
+
+
+def test_a_pool_that_is_not_there_is_one_error_before_anything_is_made(hub: Client, world: World) -> None:
+    with pytest.raises(InputError) as raised:
+        hive.claim(hub, wish(world, pool="smal"))
+    assert "has no ClusterPool 'smal' (did you mean 'small'?); there are small" in str(raised.value)
+    assert hub.list(hub.kind(hive.VERSION, "ClusterClaim"), world.namespace)[0] == []

@@ -1,0 +1,70 @@
+"""The knee of a saturation curve: found where a queue begins to grow, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import by_step, kneedle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import knee as knee_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from hypothesis import given
+from hypothesis import strategies as st
+from run_directory import World, write_point
+
+RATES = [2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 60.0, 80.0]
+
+
+def served(capacity: float, rates: list[float], span: float = 10.0, base: float = 0.05) -> list[float]:
+    """Latency at the end of each step of a server of this capacity: what is above it queues up and stays queued."""
+    queue, found = 0.0, []
+    for rate in rates:
+        queue = max(0.0, queue + (rate - capacity) * span)
+        found.append(base + queue / capacity)
+    return found
+
+
+@given(st.integers(min_value=1, max_value=len(RATES) - 2))
+def test_the_last_step_that_a_queue_keeps_up_with_is_the_knee(place: int) -> None:
+    capacity = (RATES[place] + RATES[place + 1]) / 2
+    assert kneedle(RATES, served(capacity, RATES)) == place
+
+
+@given(st.lists(st.floats(min_value=0.05, max_value=0.09), min_size=len(RATES), max_size=len(RATES)))
+def test_noise_without_a_queue_is_no_knee(latencies: list[float]) -> None:
+    assert kneedle(RATES, latencies) is None
+
+
+@given(st.floats(min_value=0.001, max_value=1000), st.floats(min_value=0.001, max_value=1000))
+def test_units_do_not_move_it(of_rates: float, of_latencies: float) -> None:
+    latencies = served(25, RATES)
+    scaled = kneedle([one * of_rates for one in RATES], [one * of_latencies for one in latencies])
+    assert scaled == kneedle(RATES, latencies)
+
+
+def test_one_lucky_step_beyond_it_does_not_move_it() -> None:
+    latencies = served(25, RATES)
+    latencies[6] = 0.05
+    assert kneedle(RATES, latencies) == 3
+
+
+def test_two_steps_are_no_curve() -> None:
+    assert kneedle([1, 2], [1, 9]) is None
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Data:
+    world = World(count=30, rate=2.0)
+    table = timeline.build(write_point(tmp_path / "points" / "000", world), "t1121-k3f9xa", "000")
+    return Data(table, Extras(steps=((2.0, 5.0), (2.0, 2.0), (2.0, 8.0))))
+
+
+def test_each_workload_belongs_to_the_step_in_which_it_was_due(data: Data) -> None:
+    assert sorted(one[2] for one in by_step(data, "created", "sent", 0.95)) == [10, 16]  # four are too few
+
+
+def test_too_few_steps_are_told(data: Data) -> None:
+    figure = knee_of(data, "created", since="sent")
+    assert (figure.value, figure.n, figure.of) == (None, 2, 3)
+    assert "three are needed" in figure.note

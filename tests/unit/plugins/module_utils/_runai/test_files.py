@@ -1,0 +1,179 @@
+"""The files of the Run:ai scale-test tool: written as it writes them, and read back as what they say."""
+
+from __future__ import annotations
+
+import csv
+import json
+from math import isnan, nan
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import source, timeline, work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import export, read, words
+from hypothesis import given
+from hypothesis import strategies as st
+from run_directory import World, write_point
+
+#: 2026-11-21T00:06:23 UTC
+T = 1795219583.0
+
+
+def table_of(*rows: dict[str, float], outcomes: tuple[str, ...] = ()) -> Table:
+    """A timeline whose stages are exact."""
+    names = ["created", "pods_created_first", "pods_created", "pods_scheduled", "persistentvolumeclaim_created"]
+    names += ["persistentvolumeclaim_bound"]
+    size = len(rows)
+    table = Table({"start": T, "end": T + 100, "planned": size, "notes": [], "gaps": [], "stages": []})
+    table.moments = {name: column(size) for name in MOMENTS}
+    table.earliest = {name: column(size) for name in names}
+    table.latest = {name: column(size) for name in names}
+    for row, given_row in enumerate(rows):
+        table.index.append(row)
+        table.name.append(f"run-{row}")
+        table.template.append("team")
+        table.outcome.append(outcomes[row] if outcomes else "succeeded")
+        table.moments["sent"][row] = given_row.get("sent", nan)
+        for name in names:
+            table.earliest[name][row] = table.latest[name][row] = given_row.get(name, nan)
+    return table
+
+
+WHOLE = {
+    "sent": T + 0.423963,
+    "created": T + 0.6,
+    "pods_created_first": T + 1.2,
+    "pods_created": T + 1.9,
+    "pods_scheduled": T + 3.5,
+}
+
+
+def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
+    assert export.write(table_of(WHOLE), tmp_path) == {"submitted.json": 1, "sampled.json": 1}
+    assert (tmp_path / "submitted.json").read_bytes() == (
+        b'[{"jobName": "j-000000", "projectName": "team", "jobNamespace": "runai-team", '
+        b'"submitTimestamp": "2026-11-21T00:06:23.423963+00:00"}]'
+    )
+    assert (tmp_path / "sampled.json").read_bytes() == (
+        b'[{"jobName": "j-000000", "jobNamespace": "runai-team", "projectName": "team", '
+        b'"workloadCreatedTimestamp": "2026-11-21T00:06:23Z", "jobCreatedTimestamp": "2026-11-21T00:06:23Z", '
+        b'"firstPodCreatedTimestamp": "2026-11-21T00:06:24+00:00", '
+        b'"lastPodCreatedTimestamp": "2026-11-21T00:06:24+00:00", '
+        b'"podGroupCreatedTimestamp": "2026-11-21T00:06:24Z", '
+        b'"podSchedulingDecisionTimestamp": "2026-11-21T00:06:26+00:00", '
+        b'"firstEvictionTimestamp": "2026-11-21T00:06:26+00:00", '
+        b'"firstPVCBindRequestTimestamp": "2026-11-21T00:06:26+00:00", '
+        b'"firstPVCBindTimestamp": "2026-11-21T00:06:26+00:00", '
+        b'"backendJobCreatedTimestamp": "2026-11-21T00:06:23Z"}]'
+    )
+
+
+def test_microseconds_of_exactly_zero_are_left_out() -> None:
+    assert words.iso(T) == "2026-11-21T00:06:23+00:00"
+
+
+def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_request(tmp_path: Path) -> None:
+    claim = {"persistentvolumeclaim_created": T + 0.5, "persistentvolumeclaim_bound": T + 2.5}
+    export.write(table_of({**WHOLE, **claim}), tmp_path)
+    header, row = csv.reader((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines())
+    assert (len(header), len(set(header)), len(row)) == (26, 26, 26)
+    values = dict(zip(header, row, strict=True))
+    assert values["Workload Submitted"] == "2026-11-21 00:06:23"
+    assert values["First PVC Bind"] == "2026-11-21 00:06:25"
+    assert float(values["First PVC Bind (s)"]) == pytest.approx(2.0)
+    assert float(values["Total Pod Scheduling Decision (s)"]) == pytest.approx(3.5 - 0.423963)
+
+
+def test_what_was_refused_was_not_submitted_and_what_was_not_scheduled_was_not_sampled(tmp_path: Path) -> None:
+    waiting = {key: value for key, value in WHOLE.items() if key != "pods_scheduled"}
+    table = table_of(WHOLE, waiting, {"sent": T}, outcomes=("succeeded", "unfinished", "refused"))
+    assert export.write(table, tmp_path) == {"submitted.json": 2, "sampled.json": 1}
+    names = (tmp_path / "names.csv").read_text(encoding="utf-8").splitlines()
+    assert names == ["jobName,name", "j-000000,run-0", "j-000001,run-1", "j-000002,run-2"]
+
+
+@given(
+    st.floats(min_value=0, max_value=100), st.floats(min_value=0, max_value=100), st.floats(min_value=0, max_value=9)
+)
+def test_what_is_written_is_read_back_within_its_second(sent: float, wait: float, pods: float) -> None:
+    moments = {
+        "sent": T + sent,
+        "created": T + sent + 0.01,
+        "pods_created_first": T + sent + pods,
+        "pods_created": T + sent + pods,
+        "pods_scheduled": T + sent + pods + wait,
+    }
+    entry = export.sampled(table_of(moments))[0]
+    for key, stage in (("workloadCreatedTimestamp", "created"), (words.DECISION, "pods_scheduled")):
+        earliest, latest = words.parse(entry[key]) or (nan, nan)
+        assert earliest <= moments[stage] + 1e-6 and moments[stage] < latest + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("2026-11-21T00:06:23Z", (T, T + 1)),
+        ("2026-11-21T01:06:23+01:00", (T, T + 1)),
+        ("2026-11-20T22:06:23-0200", (T, T + 1)),
+        ("2026-11-21 00:06:23", (T, T + 1)),
+        ("2026-11-21T00:06:23.5Z", (T + 0.5, T + 0.5)),
+        ("yesterday", None),
+        ("2026-13-41T00:06:23Z", None),
+        ("", None),
+    ],
+)
+def test_both_syntaxes_of_time_are_read_with_any_offset(text: str, span: tuple[float, float] | None) -> None:
+    assert words.parse(text) == span
+
+
+def files(folder: Path, submitted: object, sampled: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "submitted.json").write_text(json.dumps(submitted), encoding="utf-8")
+    (folder / "sampled.json").write_text(json.dumps(sampled), encoding="utf-8")
+    return folder
+
+
+def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_path: Path) -> None:
+    export.write(table_of(WHOLE, WHOLE), tmp_path)
+    sampled = json.loads((tmp_path / "sampled.json").read_text(encoding="utf-8"))
+    stranger = {**sampled[0], "jobName": "j-ffffff"}
+    submitted = json.loads((tmp_path / "submitted.json").read_text(encoding="utf-8"))
+    table = read.build(files(tmp_path / "old", submitted, [sampled[0], stranger]), "unknown", "001")
+    assert (table.outcome, table.censored) == (["succeeded", "unfinished"], [False, True])
+    assert "evicted_first" not in table.latest and "persistentvolumeclaim_bound" not in table.latest
+    assert table.latest["pods_scheduled"][0] == T + 4 and isnan(table.latest["pods_scheduled"][1])
+    assert any("1 rows of sampled.json were not submitted by this run" in note for note in table.header["notes"])
+
+
+def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
+    export.write(table_of(*[WHOLE] * 6), tmp_path / "old")
+    fetched = source.fetch(str(tmp_path / "old"), tmp_path / "made")
+    result = work.timeline(str(fetched.path))
+    assert result["points"][0]["outcomes"] == {"succeeded": 6}
+    kpis = Path(__file__).resolve().parents[5] / "roles" / "results" / "files" / "kpis" / "workload.yml"
+    work.kpis(str(fetched.path), [str(kpis)])
+    found = {one["name"]: one for one in _files.read_json(fetched.path / "points/001/kpis.json")["kpis"]}
+    low, high = found["time_to_scheduled_p95"]["interval"]
+    assert low <= 3.5 - 0.423963 <= high
+
+
+def test_a_timeline_of_ours_gives_a_row_for_each_workload(tmp_path: Path) -> None:
+    table = timeline.build(write_point(tmp_path / "points" / "000", World(count=5)), "t1121-k3f9xa", "000")
+    assert export.write(table, tmp_path / "runai") == {"submitted.json": 5, "sampled.json": 5}
+
+
+@pytest.mark.parametrize("wrong", ["{", '{"a": 1}', "[1]"])
+def test_a_damaged_file_is_named(wrong: str, tmp_path: Path) -> None:
+    files(tmp_path, [], [])
+    (tmp_path / "sampled.json").write_text(wrong, encoding="utf-8")
+    with pytest.raises(DataError, match=r"sampled\.json"):
+        read.build(tmp_path, "unknown", "001")
+
+
+def test_half_of_the_files_is_no_run(tmp_path: Path) -> None:
+    files(tmp_path / "old", [], [])
+    (tmp_path / "old" / "sampled.json").unlink()
+    with pytest.raises(InputError, match=r"nor submitted\.json and sampled\.json"):
+        source.fetch(str(tmp_path / "old"), tmp_path / "made")
