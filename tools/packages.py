@@ -14,6 +14,11 @@ def chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+def sshd() -> str | None:
+    """Path of an SSH server."""
+    return shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
+
+
 def ensure_chromium(log: Path) -> None:
     """Install Debian's chromium when there is none and we are root on a Debian; say what happens otherwise."""
     if chromium():
@@ -27,3 +32,30 @@ def ensure_chromium(log: Path) -> None:
         if run_logged(command, log, " ".join(command[:2]), 600, env=env):
             say(f"{' '.join(command)} failed (see {log}): tests that need chromium are not run")
             return
+
+
+def ensure_sshd(log: Path) -> None:
+    """Install Debian's openssh-server when there is none and we are root on a Debian. No service is started."""
+    if sshd():
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        say("no sshd here, and it can't be installed (not root, or no apt-get): tests that need it are not run")
+        return
+    say("installing Debian's openssh-server for the tests of loads on another host")
+    env = quiet_environment(DEBIAN_FRONTEND="noninteractive")
+    policy = Path("/usr/sbin/policy-rc.d")
+    ours = not policy.exists()
+    if ours:  # what Debian asks before it starts a service that was just installed
+        policy.write_text("#!/bin/sh\nexit 101\n", encoding="ascii")
+        policy.chmod(0o755)
+    try:
+        for command in (
+            ["apt-get", "update"],
+            ["apt-get", "install", "-y", "--no-install-recommends", "openssh-server"],
+        ):
+            if run_logged(command, log, " ".join(command[:2]), 600, env=env):
+                say(f"{' '.join(command)} failed (see {log}): tests that need sshd are not run")
+                return
+    finally:
+        if ours:
+            policy.unlink(missing_ok=True)

@@ -234,6 +234,7 @@ def prepare(suites: dict[str, Suite]) -> None:
     """Get what the suites need beyond Python packages. What can't be had is said; their tests say what is missing."""
     if set(suites) & CLUSTERED:
         packages.ensure_chromium(OUTPUT / "packages.log")
+        packages.ensure_sshd(OUTPUT / "packages.log")
         log = OUTPUT / "binaries.log"
         command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
         if run_logged(command, log, "programs of the rehearsal cluster", 3600, env=quiet_environment()):

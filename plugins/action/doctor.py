@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
@@ -19,6 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import S
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import reachable
 
 ROOT = Path(__file__).parents[2]
+#: Stands for the id that a run would have.
+RUN_ID = "doctor"
 #: Roles that every project goes through.
 COMMON = ("cluster", "workload", "cleanup", "metrics")
 
@@ -32,6 +35,7 @@ class ActionModule(SeatrialAction):
         "project": {"type": "str", "required": True},
         "phases": {"type": "list", "elements": "str", "required": True},
         "subject": {"type": "str", "default": ""},
+        "rbac_file": {"type": "path", "default": ""},
         "order": {"type": "dict"},
     }
 
@@ -49,7 +53,7 @@ class ActionModule(SeatrialAction):
         catalogue = catalogues.load(ROOT)
         base = gather.defaults(self._loader, ROOT, catalogue)
         # What only a run knows, so that names made from it are known too.
-        run = {"run_id": "doctor", "run_point": "001", "cluster_acquired": {"sutest": {"simulated_writers": []}}}
+        run = {"run_id": RUN_ID, "run_point": "001", "cluster_acquired": {"sutest": {"simulated_writers": []}}}
         variables = {key: value for key, value in task_vars.items() if key not in base} | run
         render = gather.renderer(self._templar, variables)
         extra = load_extra_vars(self._loader)
@@ -66,13 +70,19 @@ class ActionModule(SeatrialAction):
             "storage_classes": _flat(documents, "storage_classes", found.settings, render),
             "points": {point.name: render(_own(documents, "plan"), point.settings)[0] for point in found.points},
             "heavy": heavy,
+            "run_id": RUN_ID,
             "exclusive": bool(found.settings.get("cluster_exclusive")),
         }
-        return self._execute_module(
+        result = self._execute_module(
             module_name="perfscale.seatrial.doctor",
             module_args={**arguments, "order": gather.raw(order)},
             task_vars=task_vars,
         )
+        if not result.get("failed"):
+            rbac = [] if arguments["rbac_file"] else ["The least RBAC:", *result["rbac_text"].splitlines()]
+            for line in [*rbac, f"What {project} needs of {arguments['kubeconfig']}:", *result["lines"]]:
+                Display().display(line)
+        return result
 
 
 def _own(documents: list[Mapping[str, Any]], key: str) -> Any:

@@ -11,13 +11,14 @@ short_description: Look whether a cluster has what a run needs
 version_added: 0.1.0
 description:
   - Resolves the settings of a project as a run would, asks the cluster for every right that the phases need
-    (SelfSubjectAccessReview), for kinds, storage classes, quotas and GPUs, and estimates the plan. Nothing is changed.
+    (SelfSubjectAccessReview), for kinds, storage classes, quotas and GPUs, and estimates the plan. Nothing on it is
+    changed.
   - What a role needs stands in its C(meta/doctor.yml).
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
-  - perfscale.seatrial._attributes.action
+  - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
 attributes:
   check_mode:
@@ -39,6 +40,10 @@ options:
   subject:
     description: User whom the printed RBAC is bound to.
     type: str
+    default: ""
+  rbac_file:
+    description: File that the least RBAC is written to; it is printed when empty.
+    type: path
     default: ""
   order:
     description: What the action has made of the settings.
@@ -87,10 +92,11 @@ rbac_text:
   type: str
 """
 
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import examine
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -105,6 +111,7 @@ def main() -> None:
             "project": {"type": "str", "required": True},
             "phases": {"type": "list", "elements": "str", "required": True},
             "subject": {"type": "str", "default": ""},
+            "rbac_file": {"type": "path", "default": ""},
             "order": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
@@ -117,9 +124,13 @@ def main() -> None:
         order = examine.Order(phases=given["phases"], subject=given["subject"], **given["order"])
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
             found = examine.examine(client, order)
-        lines = [f"{one['result']:8}{one['check']:14}{one['detail']}" for one in found["checks"]]
+        lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
-        return {"changed": False, **found, "lines": lines, "rbac_text": text}
+        path = Path(given["rbac_file"]) if given["rbac_file"] else None
+        changed = path is not None and (not path.exists() or path.read_text(encoding="utf-8") != text)
+        if path is not None and changed and not module.check_mode:
+            _files.replace_text(path, text)
+        return {"changed": changed, **found, "lines": lines, "rbac_text": text}
 
     _module.run(module, work)
 

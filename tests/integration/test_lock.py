@@ -23,6 +23,8 @@ from load_world import World, wait_until_created
 SCRIPT = Path(__file__).parents[1] / "support" / "lock_run.py"
 ROOT = Path(__file__).parents[2]
 DURATION = 4
+#: Of ten runs at once on two cores: longer than any of them is kept waiting for the processor.
+CROWDED = 10
 
 
 @dataclass
@@ -93,7 +95,8 @@ def until(true: Any, what: str, patience: float = 30.0) -> None:
 
 def test_ten_runs_at_once_come_one_after_the_other_and_get_past_one_that_is_killed(turns: Turns) -> None:
     names = [f"run-{number:03d}" for number in range(10)]
-    runs = {name: turns.start(name, 0.2, *(["kill"] if name == "run-004" else [])) for name in names}
+    kill = {"run-004": ["kill"]}
+    runs = {name: turns.start(name, 0.2, *kill.get(name, []), duration=CROWDED) for name in names}
     said = {name: process.communicate(timeout=120)[0] for name, process in runs.items()}
     codes = {name: process.returncode for name, process in runs.items()}
     assert codes == {name: -signal.SIGKILL if name == "run-004" else 0 for name in names}, said
@@ -105,7 +108,7 @@ def test_ten_runs_at_once_come_one_after_the_other_and_get_past_one_that_is_kill
     killed_at = next(at for at, _run, what in story if what == "killed")
     after = [at for at, _run, what in story if what == "begin" and at > killed_at]
     if after:  # nobody came before the killed one must have stopped by itself
-        assert after[0] - killed_at > DURATION * (1 - lock.RENEW) - keeper.LOOK - 1
+        assert after[0] - killed_at > CROWDED * lock.BELIEVE - keeper.LOOK - 1
     told = "\n".join(said.values())
     assert "in the queue for" in told and "holds it" in told
     left = [one.run for one in turns.leases()]

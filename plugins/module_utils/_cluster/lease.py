@@ -9,6 +9,7 @@ replaces (``metadata.resourceVersion``), so of two that change one object at onc
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -172,8 +173,6 @@ class ServerStore:
 
     def _send(self, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None) -> Any:
         """Send one request; the Date of its answer says what time it is there."""
-        import json
-
         data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
         reply = self.client.raw(method, path, data, query=query)
         self._note_date(reply)

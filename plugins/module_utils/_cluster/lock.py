@@ -260,7 +260,7 @@ def words(view: View, run: str, where: str) -> str:
 
 def holder(entry: Entry) -> str:
     """Say who holds a lock, for what, since when and until when."""
-    by = f" ({entry.owner})" if entry.owner else ""
+    by = f" ({entry.owner})" if entry.owner not in ("", entry.run) else ""
     why = f" for {entry.purpose}" if entry.purpose else ""
     return (
         f"run {entry.run}{by} holds it{why} since {lease.shown(entry.acquired)}, "

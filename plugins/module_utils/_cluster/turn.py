@@ -193,7 +193,7 @@ def tell(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
     waiting = sorted((one for one in found if one.role == lease.WAITER), key=lambda one: (one.created, one.name))
     lines = [f"{where}: {lock.holder(holding)}" if holding else f"{where}: nobody holds the lock"]
     lines += [
-        f"  place {place}: run {one.run}{f' ({one.owner})' if one.owner else ''}"
+        f"  place {place}: run {one.run}{f' ({one.owner})' if one.owner not in ('', one.run) else ''}"
         f"{f' for {one.purpose}' if one.purpose else ''}, waiting since {lease.shown(one.acquired)}"
         for place, one in enumerate(waiting, start=1)
     ]

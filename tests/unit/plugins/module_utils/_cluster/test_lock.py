@@ -273,6 +273,19 @@ def test_the_same_run_finds_its_lock_again_after_it_was_killed() -> None:
     assert held.entry.acquired == first.holding.entry.acquired  # type: ignore[union-attr]
 
 
+def test_two_processes_of_one_run_renew_its_lock_side_by_side() -> None:
+    server, first, _second = two_runs()
+    there = Run(server, "run-one", 1.1, 42.0)
+    there.holding = step(there)
+    for _turn in range(20):
+        for one in (first, there):
+            server.time += 1.0
+            assert one.holding is not None
+            one.holding.renew()  # it meets the other's renewal, looks, and renews that the next time
+            one.holding.renew()
+        assert first.believes() and there.believes()
+
+
 def test_an_answer_that_was_lost_is_not_taken_for_the_lock_but_the_lock_is_found() -> None:
     server = Server()
     run = Run(server, "run-one", 1.0, 0.0)

@@ -1,0 +1,68 @@
+"""The doctor on a real control plane: it names what a user may not do, and what it prints is enough for the load."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from load_world import World
+from playbook import play
+
+
+@pytest.fixture
+def nobody(world: World, tmp_path: Path) -> tuple[str, str]:
+    """A kubeconfig of a service account without any right, and its name as a user."""
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "nobody", "namespace": world.namespace},
+    }
+    world.client.create(account)
+    path = f"/api/v1/namespaces/{world.namespace}/serviceaccounts/nobody/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    token = world.client.request("POST", path, request)["status"]["token"]
+    document = yaml.safe_load(Path(world.kubeconfig).read_text(encoding="utf-8"))
+    for one in document["users"]:
+        one["user"] = {"token": token}
+    kubeconfig = tmp_path / "nobody"
+    kubeconfig.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(kubeconfig), f"system:serviceaccount:{world.namespace}:nobody"
+
+
+def test_what_is_missing_is_named_and_what_is_printed_is_enough(
+    world: World, nobody: tuple[str, str], tmp_path: Path
+) -> None:
+    kubeconfig, user = nobody
+    rbac = tmp_path / "rbac.yml"
+    given: dict[str, Any] = {
+        "doctor_project": "workload_scale",
+        "doctor_phases": ["test"],
+        "doctor_subject": user,
+        "doctor_rbac_file": str(rbac),
+        "cluster_kubeconfig": kubeconfig,
+        "workload_scale_gpus": 0,
+        "workload_scale_count": 4,
+        "workload_scale_projects": [{"name": "one", "namespace": world.namespace}],
+    }
+    words = ["-e", json.dumps(given)]
+    before = play(*words, artifacts=tmp_path, project="doctor")
+    assert before.code != 0
+    assert f"create jobs.batch in namespace {world.namespace} (phase test)" in before.flat(), before.output
+    documents = list(yaml.safe_load_all(rbac.read_text(encoding="utf-8")))
+    assert [one["kind"] for one in documents] == ["Role", "RoleBinding"]
+    for one in documents:
+        world.client.create(one)
+    after = play(*words, artifacts=tmp_path, project="doctor")
+    assert after.code == 0, after.output
+    assert "point 001: 4 workloads in 6 s or more, 0.00 GPU hours" in after.flat()
+    done = world.submit(kubeconfig=kubeconfig, count=4, wait=False)
+    assert (done["counts"]["created"], done["notes"]) == (4, []), done
+
+
+def test_a_project_that_says_nothing_of_its_needs_is_named(tmp_path: Path, world: World) -> None:
+    words = ["-e", "doctor_project=workload_sacle", "-e", f"cluster_kubeconfig={world.kubeconfig}"]
+    done = play(*words, artifacts=tmp_path, project="doctor")
+    assert done.code != 0 and "did you mean 'workload_scale'?" in done.flat()

@@ -1,0 +1,81 @@
+"""Whole playbooks on clusters that are shared, kept and forgotten."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from playbook import begin, play, run_dirs
+
+pytestmark = pytest.mark.long
+
+
+def moments(run_dir: Path) -> tuple[float, float]:
+    """When the run's phase test began and ended."""
+    phase = _files.read_yaml(run_dir / "run.yml")["phases"]["test"]
+    began, ended = (datetime.fromisoformat(phase[name]).timestamp() for name in ("started", "ended"))
+    return began, ended
+
+
+def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_that_is_killed(
+    own_instance: Callable[..., cluster.Options], tmp_path: Path
+) -> None:
+    options = own_instance("g-shared", components=["training-operator"])
+    info = cluster.present(options, support.quiet)
+    words = [
+        *("-e", "preset=light", "-e", "rehearsal_name=g-shared", "-e", f"rehearsal_data_dir={options.data_dir}"),
+        *("-e", "cluster_lock_duration=15", "-e", "fine_tuning_count=3", "-e", "run_fail_on_verdict=false"),
+    ]
+    runs = [begin(*words, artifacts=tmp_path / str(n), log=tmp_path / f"{n}.log") for n in range(3)]
+
+    def locked(number: int) -> bool:
+        return any((tmp_path / str(number)).glob("*/lock-sutest.json"))
+
+    deadline = time.monotonic() + 300
+    while not any(locked(n) for n in range(3)):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    doomed = next(n for n in range(3) if locked(n))
+    os.kill(runs[doomed].pid, signal.SIGKILL)
+    codes = [one.wait(timeout=900) for one in runs]
+    said = {n: (tmp_path / f"{n}.log").read_text(encoding="utf-8") for n in range(3)}
+    others = [n for n in range(3) if n != doomed]
+    assert [codes[n] for n in others] == [0, 0], [said[n][-2000:] for n in others]
+    assert any("in the queue for" in said[n] for n in others)
+    spans = sorted(moments(run_dirs(tmp_path / str(n))[0]) for n in others)
+    assert spans[0][1] <= spans[1][0], "the tests of two runs overlap"
+    assert turn.tell(info["kubeconfig"], "", "default")["waiting"] == []
+
+
+def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_folder: Path) -> None:
+    place = ["-e", f"rehearsal_data_dir={tmp_path / 'data'}"]
+    small = ["-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=0"]
+    lab: dict[str, Any] = {"artifacts": tmp_path / "runs", "project": "cluster"}
+    taken = play("--tags", "acquire", *place, *small, "-e", "cluster_lifetime=5s", "-e", "cluster_owner=ann", **lab)
+    assert taken.code == 0, taken.output
+    [first] = run_dirs(tmp_path / "runs")
+    name = _files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["name"]
+    try:
+        told = play("--tags", "info", *place, **lab)
+        assert f"rehearsal cluster {name}: ann for performance test since" in told.flat()
+        assert "EXPIRED" in told.flat()
+        dry = play("--tags", "reap", *place, **lab)
+        assert f"{name} would be given back; do it with -e cluster_reap_dry_run=false" in dry.flat()
+        assert (tmp_path / "data" / name).is_dir()
+        done = play("--tags", "reap", *place, "-e", "cluster_reap_dry_run=false", **lab)
+        assert done.code == 0, done.output
+        assert not (tmp_path / "data" / name).exists()
+        assert _files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
+        assert "nothing is held" in play("--tags", "info", *place, **lab).flat()
+    finally:
+        support.remove_all(tmp_path / "data")
