@@ -141,10 +141,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 
 try:
     # Named here so that Ansible sends it along with the module.
-    from ansible_collections.community.general.plugins.module_utils import redfish_utils  # noqa: F401
+    from ansible_collections.community.general.plugins.module_utils.redfish_utils import RedfishUtils
 
     REDFISH_ERROR = ""
 except ImportError:
+    RedfishUtils = None
     REDFISH_ERROR = traceback.format_exc()
 
 MACHINE = {
@@ -189,7 +190,7 @@ def main() -> None:
         },
         required_if=[("state", "booted", ["image"])],
     )
-    if REDFISH_ERROR:
+    if RedfishUtils is None:
         module.fail_json(msg=missing_required_lib("the collection community.general"), exception=REDFISH_ERROR)
     given = module.params
 

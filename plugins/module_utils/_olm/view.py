@@ -76,8 +76,8 @@ class View:
             return self._followed[kind].objects.get((namespace, name))
 
     def note(self, kind: str, item: dict[str, Any] | None) -> None:
-        """Take in what a write answered, before the watch brings it."""
-        if item is not None:
+        """Take in what a write answered, before the watch brings it; of kinds that are not followed nothing is kept."""
+        if item is not None and kind in self._followed:
             self._put(self._followed[kind], item)
 
     @property

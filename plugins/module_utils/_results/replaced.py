@@ -9,7 +9,7 @@ among those that got somewhere; moments that only they have reached are not the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 POD = "Pod"
@@ -29,14 +29,15 @@ class Replaced:
         if (life[0] & self._bad or event == "DELETED") and not life[0] & self._good:
             self._lost.setdefault(row, {})[id(life)] = life
 
-    def settle(self, members: list[int]) -> dict[int, tuple[int, list[int]]]:
+    def settle(self, members: list[int], ended: Callable[[int], bool]) -> dict[int, tuple[int, list[int]]]:
         """Take the replaced out of ``members``; return row -> how many pods there were, bits of those replaced.
 
-        Only where others are there: of a workload that lost pods for good they stay.
+        ended: tells of a row whether its workload has ended. If not, and all of its pods are lost, it waits for others:
+        its members stay, but none of them got anywhere. Of one that ended so, nothing was replaced.
         """
         found = {}
         for row, lives in self._lost.items():
-            if 0 < len(lives) < members[row]:
+            if len(lives) < members[row] or not ended(row):
                 found[row] = (members[row], [life[0] for life in lives.values()])
-                members[row] -= len(lives)
+                members[row] -= len(lives) if len(lives) < members[row] else 0
         return found

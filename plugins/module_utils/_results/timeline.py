@@ -306,14 +306,18 @@ class Builder:
         """A pod that was preempted and made again is one pod."""
         if replaced.POD not in self.members:
             return
-        for row, (there, lost) in self.replaced.settle(self.members[replaced.POD]).items():
-            left = there - len(lost)
+        for row, (there, lost) in self.replaced.settle(self.members[replaced.POD], self._ended).items():
+            left = self.members[replaced.POD][row]
             self.table.pods[row], self.table.gpus[row] = left, self.table.gpus[row] * left / there
             for bit, ways in self.by_definition.get(replaced.POD, {}).values():
                 gone = sum(1 for bits in lost if bits & bit)
                 for way in ways:
                     if way.count is not None:
                         way.count[row] -= gone
+
+    def _ended(self, row: int) -> bool:
+        ends = [stage.name for stage in self.stages if stage.ends]
+        return row in self.deleted or any(not isnan(self.table.latest[name][row]) for name in ends)
 
     def _outcome(self, row: int) -> str:
         ends = [

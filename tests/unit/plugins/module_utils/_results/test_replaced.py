@@ -16,14 +16,21 @@ def test_a_pod_that_was_deleted_and_made_again_is_no_member() -> None:
     replaced, members = Replaced(KINDS, KNOWN), [3, 2]
     replaced.see(0, [1, 0], "DELETED")
     replaced.see(1, [3, 0], "DELETED")  # it had succeeded: nothing came to nothing
-    assert replaced.settle(members) == {0: (3, [1])}
+    assert replaced.settle(members, lambda _row: True) == {0: (3, [1])}
     assert members == [2, 2]
 
 
-def test_a_gang_of_which_nothing_came_again_keeps_its_members() -> None:
+def test_a_gang_that_ended_without_its_pods_keeps_them() -> None:
     replaced, members = Replaced(KINDS, KNOWN), [1]
     replaced.see(0, [1, 0], "DELETED")
-    assert replaced.settle(members) == {}
+    assert replaced.settle(members, lambda _row: True) == {}
+    assert members == [1]
+
+
+def test_of_a_gang_that_waits_for_new_pods_none_got_anywhere() -> None:
+    replaced, members = Replaced(KINDS, KNOWN), [1]
+    replaced.see(0, [1, 0], "DELETED")
+    assert replaced.settle(members, lambda _row: False) == {0: (1, [1])}
     assert members == [1]
 
 
