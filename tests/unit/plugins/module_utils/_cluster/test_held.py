@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
-PAST, FUTURE = "2026-11-21T11:00:00.000Z", "2026-11-21T13:00:00.000Z"
+PAST, FUTURE = "2026-11-21T11:00:00.000Z", "2126-11-21T13:00:00.000Z"
 
 
 def run_with(folder: Path, name: str, command: list[str] | None = None, **cluster: Any) -> Path:
