@@ -92,7 +92,7 @@ def test_what_a_catalog_does_not_offer_is_refused_with_the_nearest(
         ({"operand": {"name": "x"}}, "one of kind .* and manifest"),
         (
             {"operand": {"kind": "X", "ready": {"condition": "A", "field": "b"}}},
-            "one of condition, field and",
+            "one of condition, field, available and metrics",
         ),
         ({"operand": {"manifest": {"kind": "X"}}}, "needs apiVersion, kind and metadata.name"),
     ],
