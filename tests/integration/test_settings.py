@@ -17,6 +17,7 @@ def test_the_tag_settings_shows_what_differs_and_who_set_it_and_touches_nothing(
     assert any(row[:3] == ["fine_tuning_count", "5", "-e,"] for row in rows), done.output
     assert "Settings that differ from their defaults (preset light; 1 test point):" in done.output
     assert "fine_tuning_presets.yml" in done.output
+    assert "[WARNING]" not in done.output
     assert not (tmp_path / "none").exists()
 
 
