@@ -9,7 +9,7 @@ that lived; without that they have no value and say so.
 
 from __future__ import annotations
 
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
@@ -270,7 +270,7 @@ def gang_gap(data: Data, quantile: Any) -> Figure:
     gaps = []
     for row in rows:
         began = [middle(one.running) for one in gangs.lives[row] if one.end in ("", "succeeded")]
-        known = [one for one in began if one == one]
+        known = [one for one in began if not isnan(one)]
         gaps.append(gangs.done[row] - min(known) if known and isfinite(gangs.done[row]) else nan)
     values = data.np.array(gaps)
     found = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import inf, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +104,13 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
 def middle(span: Span, missing: float = nan) -> float:
     """Return the middle of a span; ``missing`` of one that never came."""
     value = (span[0] + span[1]) / 2
-    return value if value == value else missing
+    return missing if isnan(value) else value
 
 
 def whole_since(lives: list[Life], size: int) -> float:
     """Return the first moment at which ``size`` of these pods ran at once, by the middles; infinite when never."""
-    steps = [(middle(one.running), 1) for one in lives if one.running[1] == one.running[1]]
-    steps += [(middle(one.ended), -1) for one in lives if one.running[1] == one.running[1] and one.end]
+    steps = [(middle(one.running), 1) for one in lives if not isnan(one.running[1])]
+    steps += [(middle(one.ended), -1) for one in lives if not isnan(one.running[1]) and one.end]
     count = 0
     for moment, step in sorted(steps, key=lambda pair: (pair[0], pair[1])):
         count += step
