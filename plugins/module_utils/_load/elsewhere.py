@@ -211,8 +211,14 @@ def main(folder: str) -> int:
 def _take_over(lock: Mapping[str, Any], place: Place, path: Path) -> None:
     """Renew the run's lock from here too: it is held as long as either of us lives."""
     asked = {**lock, "kubeconfig": str(place.kubeconfig), "lock_file": str(path), "caller_pid": os.getpid()}
-    turn.take(turn.Wish.of(asked, 0), Step(None), lambda text: print(text, flush=True))
+    turn.take(turn.Wish.of(asked, 0), Step(None), _say)
+
+
+def _say(text: str) -> None:
+    """Write a line into what the starter made our output."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    print(json.dumps({"ended": main(sys.argv[1])}))
+    _say(json.dumps({"ended": main(sys.argv[1])}))
