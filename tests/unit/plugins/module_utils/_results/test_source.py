@@ -55,7 +55,7 @@ def test_the_source_is_not_touched_and_a_second_replot_has_a_directory_of_its_ow
 def test_what_is_no_run_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "c").mkdir()
-    with pytest.raises(InputError, match="no run directory: neither run.yml nor points/"):
+    with pytest.raises(InputError, match="no run directory: neither run.yml, points/ nor submitted.json"):
         source.fetch(str(tmp_path / "a"), tmp_path / "artifacts")
     assert list((tmp_path / "artifacts").iterdir()) == []
 

@@ -190,6 +190,7 @@ def test_a_run_that_lost_its_lock_is_invalid_and_one_that_kept_it_passes(tmp_pat
         "owner": "",
         "purpose": "",
         "waited": 0.0,
+        "duration": 60.0,
         "deadline": 1.0,
         "boot": "x",
         **dict.fromkeys(("since", "renewed", "until"), "2026-11-21T10:00:00Z"),
