@@ -110,7 +110,7 @@ def test_each_host_of_an_inventory_may_have_its_own_cluster(lab: Lab, rehearsal:
     [
         (
             ["-e", "cluster_provider=exsting"],
-            "'exsting' is unknown (did you mean 'existing'?); known: existing, rehearsal",
+            "'exsting' is unknown (did you mean 'existing'?); known: existing, hive_pool, managed,",
         ),
         (
             ["-e", "cluster_provider=existing"],

@@ -15,7 +15,7 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes, plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes, plan, real_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance
 
 
@@ -220,4 +220,4 @@ def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, own_s
 @pytest.fixture
 def own_sign(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for a sign that this cluster does not have."""
-    monkeypatch.setattr(nodes, "SIGN", ("kube-public", "no-such-sign"))
+    monkeypatch.setattr(real_cluster, "SIGN", ("kube-public", "no-such-sign"))

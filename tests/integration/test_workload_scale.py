@@ -111,10 +111,13 @@ def runai(world: World) -> Iterator[World]:
             assert time.monotonic() < deadline, "the stand-in definitions are not served"
             time.sleep(0.2)
     yield world
+    definitions = world.client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     for kind in kinds:
-        world.client.delete(
-            world.client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"), f"{kind.lower()}s.run.ai"
-        )
+        world.client.delete(definitions, f"{kind.lower()}s.run.ai")
+    deadline = time.monotonic() + 60
+    while any(one["metadata"]["name"].endswith(".run.ai") for one in world.client.list(definitions)[0]):
+        assert time.monotonic() < deadline, "the stand-in definitions do not go away"
+        time.sleep(0.2)
 
 
 class Platform(threading.Thread):

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class Server:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
         self.folder, self.port = folder, free_port()
+        # The name of a socket has room for about 100 letters, which a test's folder alone may take.
+        self.control = tempfile.mkdtemp(prefix="cp-")
         for name in ("host", "user"):
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True, timeout=30
@@ -84,6 +87,7 @@ class Server:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(timeout=10)
+        shutil.rmtree(self.control, ignore_errors=True)
 
     def variables(self) -> dict[str, Any]:
         """What an inventory says of a host that is this machine, reached through this server."""
@@ -95,7 +99,7 @@ class Server:
             "ansible_ssh_private_key_file": str(self.folder / "user"),
             "ansible_ssh_common_args": options,
             "ansible_remote_tmp": str(self.folder / "tmp"),
-            "ansible_control_path_dir": str(self.folder / "cp"),
+            "ansible_control_path_dir": self.control,
             "ansible_python_interpreter": sys.executable,
         }
 

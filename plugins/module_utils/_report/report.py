@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,26 @@ def write(
     if not template.is_file():
         raise InputError(f"report template {template} does not exist")
     folder = run.top / "report"
+    (folder / "plots").mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        return _write(run, verdict, tables, template, folder)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process makes this report: one may be asked for while the run makes its own."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)  # a process that ends, however it does, lets go
+        yield
+    finally:
+        os.close(held)
+
+
+def _write(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path, folder: Path
+) -> tuple[Path, list[str]]:
     plots = folder / "plots"
-    plots.mkdir(parents=True, exist_ok=True)
     for old in [*plots.glob("*.png"), *plots.glob("*.csv")]:
         old.unlink()
     notes: list[str] = []
