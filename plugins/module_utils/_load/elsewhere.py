@@ -151,7 +151,7 @@ def remove(place: Place) -> bool:
     """End the load if it runs, and remove its folder; return whether there was one. Safe twice."""
     with place.alone():
         there = place.path.exists()
-        _end(place)
+        end(place)
         shutil.rmtree(place.path, ignore_errors=True)
         place.path.with_suffix(".lock").unlink(missing_ok=True)
     try:
@@ -161,7 +161,7 @@ def remove(place: Place) -> bool:
     return there
 
 
-def _end(place: Place) -> None:
+def end(place: Place) -> None:
     """TERM to the load, upon which it writes what it knows; KILL to its session when it does not end."""
     found = place.living()
     if found is None:
