@@ -116,7 +116,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -127,7 +127,7 @@ def main() -> None:
         argument_spec={
             "run_dir": {"type": "path", "required": True},
             "max_lateness": {"type": "float", "default": 0.1},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     ApiError,
@@ -34,8 +35,6 @@ PLAYED_NODE = "kwok.x-k8s.io/node"
 
 #: A rehearsal cluster says what it is in this ConfigMap.
 REHEARSAL = "/api/v1/namespaces/kube-public/configmaps/seatrial-rehearsal"
-
-RUN_LABEL = "perfscale.seatrial/run"
 
 #: More node names than this are not recorded: a profile needs some, a person reads none.
 NODE_NAMES = 200
@@ -146,7 +145,7 @@ def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name in names:
         item = client.get(kind, name, metadata_only=True)
-        found[name] = None if item is None else (item["metadata"].get("labels") or {}).get(RUN_LABEL, "")
+        found[name] = None if item is None else (item["metadata"].get("labels") or {}).get(_labels.RUN, "")
     return found
 
 

@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._proc import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 #: Longest pause between two looks at the queue, and seconds after which what is waited for is said again.
@@ -72,7 +73,7 @@ def take(wish: Wish, step: Step, say: Say, check: bool = False) -> dict[str, Any
     Raises WaitTimeout naming who holds it, AccessError, ApiError, Interrupted.
     """
     known = lock_file.read(wish.path)
-    caller = keeper.Process.of(wish.caller)
+    caller = Process.of(wish.caller)
     if _kept(known, caller):
         return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {wish.who.run} holds the lock already"}
     with Client.from_kubeconfig(wish.kubeconfig, wish.context, timeout=30) as client:
@@ -101,7 +102,7 @@ def take(wish: Wish, step: Step, say: Say, check: bool = False) -> dict[str, Any
     return {"changed": True, "waited": round(waited, 1), "lock": lock_file.read(wish.path), "msg": said}
 
 
-def _kept(record: dict[str, Any] | None, caller: keeper.Process) -> bool:
+def _kept(record: dict[str, Any] | None, caller: Process) -> bool:
     """Tell whether a keeper of this very session holds the lock."""
     return (
         record is not None

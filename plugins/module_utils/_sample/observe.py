@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, Value, gpus, why
 
@@ -176,7 +176,7 @@ class Observer:
             asked = gpus(thing)
             if asked:
                 record["gpus"] = asked
-        if (thing["metadata"].get("labels") or {}).get(labels.SIMULATED) == "true":
+        if (thing["metadata"].get("labels") or {}).get(_labels.SIMULATED) == "true":
             record["simulated"] = True
 
     def _reason(self, thing: dict[str, Any], changed: dict[str, Value]) -> str | None:
@@ -205,5 +205,5 @@ class Observer:
 
 
 def _index(metadata: dict[str, Any]) -> int | None:
-    text = (metadata.get("labels") or {}).get(labels.INDEX)
+    text = (metadata.get("labels") or {}).get(_labels.INDEX)
     return int(text) if text is not None and text.isdigit() else None

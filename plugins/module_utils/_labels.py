@@ -10,6 +10,10 @@ POINT = "perfscale.seatrial/point"
 INDEX = "perfscale.seatrial/index"
 ROLE = "perfscale.seatrial/role"
 SIMULATED = "perfscale.seatrial/simulated"
+#: Pool of simulated nodes that a node belongs to.
+POOL = "perfscale.seatrial/pool"
+#: Which part of a run made an object that serves more than one workload.
+PART = "perfscale.seatrial/part"
 
 
 def of(run: str, point: str, index: int | str) -> dict[str, str]:
