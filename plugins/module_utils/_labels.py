@@ -12,6 +12,8 @@ ROLE = "perfscale.seatrial/role"
 SIMULATED = "perfscale.seatrial/simulated"
 #: Pool of simulated nodes that a node belongs to.
 POOL = "perfscale.seatrial/pool"
+#: Point of a load that runs in a pod: of its pod and what belongs to it. What is measured has POINT.
+LOAD = "perfscale.seatrial/load"
 #: Which part of a run made an object that serves more than one workload.
 PART = "perfscale.seatrial/part"
 

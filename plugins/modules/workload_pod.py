@@ -138,7 +138,7 @@ msg:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_job
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -148,8 +148,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "point": {"type": "str", "default": "001"},
             "point_dir": {"type": "path", "required": True},
@@ -166,8 +165,8 @@ def main() -> None:
             "start_timeout": {"type": "float", "default": 600},
             "reconnect": {"type": "float", "default": 600},
             "lock_dir": {"type": "path"},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         required_if=[("state", "present", ["target_kubeconfig"])],
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     ApiError,
@@ -25,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels, parcels, pod_objects
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import parcels, pod_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.elsewhere import ABSENT, DIED, ENDED, RUNNING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod_objects import Order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
@@ -155,7 +156,7 @@ class Pod:
 
     def _words(self) -> str:
         """Say what the pod waits for, or how it ended."""
-        selector = f"{labels.RUN}={self.order.run},{pod_objects.LOAD}={self.order.point}"
+        selector = f"{_labels.RUN}={self.order.run},{_labels.LOAD}={self.order.point}"
         return "; ".join(words(one) for one in self.client.list(POD, self.order.place, selector)[0])
 
     def follow(self, start_timeout: float) -> Mapping[str, Any]:
@@ -218,7 +219,7 @@ class Pod:
         Raises WaitTimeout when the Job or its pod does not go.
         """
         order, client = self.order, self.client
-        selector = f"{labels.RUN}={order.run},{pod_objects.LOAD}={order.point}"
+        selector = f"{_labels.RUN}={order.run},{_labels.LOAD}={order.point}"
         there = client.delete(JOB, order.name, order.place, {"propagationPolicy": "Foreground"})
         for kind in GRANTS:
             for one in client.list(kind, "", selector)[0]:
@@ -230,7 +231,7 @@ class Pod:
                 raise WaitTimeout(f"Job {order.place}/{order.name} is still there after {GOING:g} s: {self._words()}")
             time.sleep(0.3)
         own = None if order.namespace else client.get(NAMESPACE, order.place)
-        ours = own is not None and (own["metadata"].get("labels") or {}).get(labels.RUN) == order.run
+        ours = own is not None and (own["metadata"].get("labels") or {}).get(_labels.RUN) == order.run
         if own is not None and ours and not client.list(JOB, order.place)[0]:  # another point may use it
             client.delete_seen(NAMESPACE, order.place, "", own["metadata"]["uid"])
         return there

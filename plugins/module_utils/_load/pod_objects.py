@@ -19,15 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.rights import Right, manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels, pod_inside, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_inside, render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import compile_kinds
-
-#: Label of what belongs to a load in a pod: its point. It is not the label of a point's workloads, which are watched.
-LOAD = "perfscale.seatrial/load"
 
 #: What one object may hold, bytes: an API server allows 1 MiB.
 ROOM = 1_000_000
@@ -65,7 +63,7 @@ class Order:
     @property
     def labels(self) -> dict[str, str]:
         """Labels of everything."""
-        return {labels.RUN: self.run, LOAD: self.point}
+        return {_labels.RUN: self.run, _labels.LOAD: self.point}
 
 
 def namespace(order: Order) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def namespace(order: Order) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": order.place, "labels": {labels.RUN: order.run}},
+        "metadata": {"name": order.place, "labels": {_labels.RUN: order.run}},
     }
 
 
