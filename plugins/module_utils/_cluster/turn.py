@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +26,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import interrupt
 from ansible_collections.perfscale.seatrial.plugins.module_utils._proc import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._waiting import Say, Teller
 
-#: Longest pause between two looks at the queue, and seconds after which what is waited for is said again.
-PAUSE, TELL = 1.0, 30.0
+#: Longest pause between two looks at the queue, seconds.
+PAUSE = 1.0
 #: A shorter lock (seconds) would be lost whenever an API server is slow for a moment.
 SHORTEST = 3
 
@@ -62,9 +63,6 @@ class Wish:
             given["timeout"],
             given["caller_pid"] or parent,
         )
-
-
-Say = Callable[[str], None]
 
 
 def take(wish: Wish, step: Step, say: Say, check: bool = False) -> dict[str, Any]:
@@ -114,8 +112,7 @@ def _kept(record: dict[str, Any] | None, caller: Process) -> bool:
 
 def _wait(contender: lock.Contender, wish: Wish, where: str, say: Say, stop: interrupt.Interrupt) -> lock.Holding:
     deadline = time.monotonic() + wish.timeout
-    told: tuple[Any, ...] = ()
-    told_at = trouble_at = 0.0
+    teller, trouble = Teller(say), Teller(say)
     view: lock.View | None = None
     pause = min(PAUSE, wish.who.duration / 6)
     while True:
@@ -127,9 +124,7 @@ def _wait(contender: lock.Contender, wish: Wish, where: str, say: Say, stop: int
             # Whoever waits for an hour meets a restart of the API server; who can't begin is told at once.
             if view is None or not _may_pass(error) or time.monotonic() >= deadline:
                 raise
-            if time.monotonic() - trouble_at >= TELL:
-                trouble_at = time.monotonic()
-                say(str(error))
+            trouble.tell(lambda error=error: str(error), "trouble")
             holding = None
         if holding is not None:
             return holding
@@ -141,9 +136,8 @@ def _wait(contender: lock.Contender, wish: Wish, where: str, say: Say, stop: int
                 f"{lock.words(view, wish.who.run, where)}"
             )
         # What nobody had to wait for is not worth a line.
-        if (state != told or now - told_at >= TELL) and view.lock is not None:
-            told, told_at = state, now
-            say(lock.words(view, wish.who.run, where))
+        if view.lock is not None:
+            teller.tell(lambda view=view: lock.words(view, wish.who.run, where), state)
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 
