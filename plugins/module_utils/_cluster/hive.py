@@ -30,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import conditions, holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._waiting import until
 
@@ -133,18 +134,13 @@ def wait(client: Client, wish: Wish, kubeconfig: Path, say: Callable[[str], None
         if found is None:
             raise DataError(f"ClusterClaim {wish.namespace}/{wish.name} is gone from {client.access.server}")
         state = conditions(found)
-        if state.get("ClusterDeleted", {}).get("status") == "True":
+        if holds(found, "ClusterDeleted"):
             raise DataError(f"Hive has deleted the cluster of claim {wish.name}: {_words(state['ClusterDeleted'])}")
-        if state.get("ClusterRunning", {}).get("status") == "True" and found["spec"].get("namespace"):
+        if holds(found, "ClusterRunning") and found["spec"].get("namespace"):
             return _taken(client, wish, found, kubeconfig), ""
         return None, _waiting(wish, state)
 
     return until(look, wish.timeout, say, lambda words: f"after {wish.timeout:g} s {words}")
-
-
-def conditions(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return a claim's conditions by type."""
-    return {one["type"]: one for one in (found.get("status") or {}).get("conditions") or []}
 
 
 def _words(condition: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
 
 #: Extended resources that are GPUs or the like, and the label in which their operator names the product.
 GPU_RESOURCES = {
@@ -77,7 +78,7 @@ def gather(client: Client) -> Identity:
     nodes = _nodes(client)
     found.nodes = len(nodes)
     found.node_names = sorted(node["metadata"]["name"] for node in nodes)
-    found.nodes_ready = sum(_ready(node) for node in nodes)
+    found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
     found.nodes_played = sum(_played(node) for node in nodes)
     found.gpu_products = gpu_products(nodes)
     found.gpus = sum(found.gpu_products.values())
@@ -147,11 +148,6 @@ def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
         item = client.get(kind, name, metadata_only=True)
         found[name] = None if item is None else (item["metadata"].get("labels") or {}).get(_labels.RUN, "")
     return found
-
-
-def _ready(node: dict[str, Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def _played(node: dict[str, Any]) -> bool:

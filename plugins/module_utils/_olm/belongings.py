@@ -12,8 +12,9 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label, title, titles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import ours
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 
 CRD = "apiextensions.k8s.io/v1"
 

@@ -11,8 +11,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain, manifests, standing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Offer, Operator
 
 MONITORING = "openshift.io/cluster-monitoring"

@@ -9,9 +9,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, scrape
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, is_meant, is_ready, not_ready
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import (
     Operand,
     Operator,

@@ -19,17 +19,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label, title, titles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.belongings import Order, Part, Search
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1, ours
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import (
-    View,
-    at,
-    label,
-    title,
-    titles,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 
 Say = Callable[[str], None]
 

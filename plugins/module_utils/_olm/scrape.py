@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Ready
 
 

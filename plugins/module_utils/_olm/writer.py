@@ -12,9 +12,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Operator
 
 Say = Callable[[str], None]

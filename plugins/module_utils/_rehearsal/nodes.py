@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_cluster
@@ -123,9 +124,9 @@ def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
 
 def is_ready(found: dict[str, Any]) -> bool:
     """Tell whether pods can be scheduled on a node: it says Ready, and the taint of a new node is gone."""
-    conditions = (found.get("status") or {}).get("conditions") or []
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return ready and not any(one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or [])
+    return holds(found, "Ready") and not any(
+        one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or []
+    )
 
 
 @dataclass

@@ -13,11 +13,12 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1ALPHA1, ours
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, pods
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, label, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import components
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 

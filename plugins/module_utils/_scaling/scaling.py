@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machines, memo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machines import NAMESPACE, RUN, SET, VERSION
 from ansible_collections.perfscale.seatrial.plugins.module_utils._waiting import Say, until
@@ -102,9 +103,7 @@ class Scaling:
         return self.client.list(self.client.kind(VERSION, "Machine"), NAMESPACE, f"{SET}={name}")[0]
 
     def _is_ready(self, name: str) -> bool:
-        node = self.client.get(self.client.kind("v1", "Node"), name)
-        conditions = ((node or {}).get("status") or {}).get("conditions") or []
-        return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+        return holds(self.client.get(self.client.kind("v1", "Node"), name), "Ready")
 
     def put_back(self, timeout: float, check: bool = False) -> dict[str, Any]:
         """Bring back what the memo says; what somebody else has changed since is left as it is, and said. Safe twice.
