@@ -182,10 +182,8 @@ def give(wish: Wish, check: bool = False) -> dict[str, Any]:
 def tell(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
     """Return who holds a cluster's lock and who waits for it; nothing is changed."""
     with Client.from_kubeconfig(kubeconfig, context, timeout=30) as client:
-        found = lease.ServerStore(client, namespace).look()
+        holding, waiting = lock.parted(lease.ServerStore(client, namespace).look())
         where = api_host(client.access)
-    holding = next((one for one in found if one.role == lease.HOLDER), None)
-    waiting = sorted((one for one in found if one.role == lease.WAITER), key=lambda one: (one.created, one.name))
     lines = [f"{where}: {lock.holder(holding)}" if holding else f"{where}: nobody holds the lock"]
     lines += [
         f"  place {place}: run {one.run}{f' ({one.owner})' if one.owner not in ('', one.run) else ''}"
