@@ -91,6 +91,14 @@ class ActionModule(SeatrialAction):
                     f"this run's {known['provider']} cluster {known.get('name', '')} failed ({known.get('failure')}): "
                     f"release it (--tags release -e run_dir={run_dir}) before another is made"
                 )
+            data = known.get("provider_data") or {}
+            begun = known.get("state") == "acquiring" and bool(data.get("machines"))
+            if one.provider == "openshift_agent" and begun and not data.get("booted"):
+                raise OwnershipError(
+                    f"this run's installation of {known.get('name', '')} was interrupted before its machines were "
+                    f"booted, and can't be gone on with: give it back (--tags release -e run_dir={run_dir}), then "
+                    "begin again"
+                )
 
     def _values(self, target: targets.Target, run_id: str, called: str) -> dict[str, Any]:
         """Return what is known of a cluster before it is acquired."""

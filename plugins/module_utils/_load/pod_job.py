@@ -61,7 +61,7 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
         where.write(point_dir, where.DRIVER_POD, order.namespace, where.STARTED)
         lock = where.held_lock(given["lock_dir"])
         try:
-            new = pod.lasting("starting it", lambda: pod.start(request, wanted, lock))
+            new = pod.start(request, wanted, lock)
         except InputError:
             where.forget(point_dir)  # nothing was touched
             raise
