@@ -93,6 +93,7 @@ def give_back(made_up: Lab, run_dir: Path) -> None:
     assert _files.read_yaml(run_dir / "run.yml")["held"] == []
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_while_machines_boot_leaves_nothing_after_the_give_back_command(
     made_up: Lab, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ import pytest
 import stand_in_kubelet
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_job, submit, where
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod import Pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 from load_world import SUSPENDED, World
 from playbook import PROGRAM, ROOT, environment
 
@@ -63,6 +68,19 @@ class Site:
         }
         local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         _files.write_yaml(folder / "hosts.yml", {"all": {"hosts": {"localhost": local}, "vars": values}})
+
+    def given(self, **more: Any) -> dict[str, Any]:
+        """Options of module workload_pod for a load that lasts."""
+        usual = self.world.options
+        request = {name: usual[name] for name in ("templates", "stages", "namespace", "settle", "wait")}
+        return {
+            "kubeconfig": self.world.kubeconfig, "context": "", "target_kubeconfig": self.world.kubeconfig,
+            "target_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
+            "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 60, "requests": {}, "limits": {},
+            "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 60.0,
+            "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None,
+            "request": {**request, "count": 2000, "arrival": {"type": "constant", "rate": 5}, "canary_rate": 0}, **more,
+        }  # fmt: skip
 
     def begin(self, log: str, *words: str, **values: Any) -> subprocess.Popen[bytes]:
         more = self.folder / f"{log}.yml"
@@ -139,31 +157,50 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
     for one in config["clusters"]:  # by another name it is another cluster
         one["cluster"]["server"] = one["cluster"]["server"].replace("127.0.0.1", "localhost")
     other.write_text(yaml.safe_dump(config), encoding="utf-8")
-    load = {"workload_count": 2000, "workload_arrival": {"type": "constant", "rate": 5}}
-    first = site.begin("first.log", **load, workload_kubeconfig=str(other))
-    site.killed(first, "first.log", 3)
-    name = f"load-{site.world.run_id}-001"
-    until(lambda: client.get(stand_in_kubelet.SECRET, name, site.place) is None, "the Secret goes when it was read")
+    given = site.given(target_kubeconfig=str(other))
+    order, request = pod_job.order_of(given), pod_job.request_of(given)
+    wanted = submit.request_of({**request, "kubeconfig": str(other)})
+    site.point.mkdir(parents=True)
+    where.write(site.point, where.DRIVER_POD, "", where.STARTED)
+    pod = Pod(client, order, lambda line: None)
+    assert pod.start(request, wanted, None) and not pod.start(request, wanted, None)
+    until(lambda: len(site.workloads()) >= 3, "the load begins")
+    until(
+        lambda: client.get(stand_in_kubelet.SECRET, order.name, order.place) is None, "the Secret goes once it is read"
+    )
     (process,) = site.kubelet.processes.values()
     assert process.poll() is None, "the load goes on"
-    assert "ClusterRole" not in str(site.left()) and f"Role {name}-target" not in site.left(), "no rights on the target"
-    assert site.begin("stop.log", entry="stop").wait(timeout=120) == 0, site.said("stop.log")
+    assert not [one for one in site.left() if "target" in one or "Cluster" in one], "no rights here"
+    stop = site.begin("stop.log", entry="stop")
+    assert stop.wait(timeout=120) == 0, site.said("stop.log")
     assert process.poll() is not None
-    assert not (site.point / "elsewhere.json").exists()
+    assert not (site.point / where.FILE).exists()
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
-    assert site.begin("again.log", entry="stop").wait(timeout=90) == 0, site.said("again.log")
+    assert pod.remove() is False, "safe twice"
 
 
 def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site) -> None:
-    load = {"workload_count": 2000, "workload_arrival": {"type": "constant", "rate": 5}}
-    nowhere = {"workload_driver_node_selector": {"no": "such-node"}, "workload_driver_start_timeout": 3}
-    assert site.begin("nowhere.log", **load, **nowhere).wait(timeout=90) == 2
-    assert "did not begin within 3 s: Unschedulable" in site.said("nowhere.log"), site.said("nowhere.log")
-    assert site.begin("stop.log", entry="stop").wait(timeout=120) == 0, site.said("stop.log")
-    until(lambda: not site.left(), "the give-back takes it away")
-    first = site.begin("dies.log", **load)
-    until(lambda: len(site.workloads()) >= 3 or first.poll() is not None, "the load begins")
-    (process,) = site.kubelet.processes.values()
-    os.killpg(process.pid, signal.SIGKILL)
-    assert first.wait(timeout=90) == 2
-    assert "died without a result: exit code 137" in site.said("dies.log"), site.said("dies.log")
+    nowhere = site.given(node_selector={"no": "such-node"}, start_timeout=1.0)
+    with pytest.raises(WaitTimeout, match="did not begin within 1 s: Unschedulable: "):
+        pod_job.present(nowhere, Step(None))
+    assert pod_job.absent(nowhere, Step(None))["changed"]
+    until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(pod_job.present, site.given(), Step(None))
+        until(lambda: len(site.workloads()) >= 3 or asked.done(), "the load begins")
+        (process,) = site.kubelet.processes.values()
+        os.killpg(process.pid, signal.SIGKILL)
+        with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
+            asked.result(60)
+    pod_job.absent(site.given(), Step(None))
+
+
+def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> None:
+    for more, words in (
+        ({"image": ""}, "workload_driver_image is empty"),
+        ({"namespace": "no-such-namespace"}, "has no namespace 'no-such-namespace'"),
+        ({"request": {**site.given()["request"], "templates": [{"content": "{{ nobody }}"}]}}, "'nobody' is undefined"),
+    ):
+        with pytest.raises(InputError, match=words):
+            pod_job.present(site.given(**more), Step(None))
+        assert not site.left() and not (site.point / where.FILE).exists()
