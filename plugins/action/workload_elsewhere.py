@@ -16,7 +16,9 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load, standalone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import where
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 
@@ -118,11 +120,12 @@ class ActionModule(ActionBase):
 
     def _request(self) -> dict[str, Any]:
         request = workload_files.request(self.given.get("request"), self._find_needle)
-        kubeconfig = Path(str(self.given["kubeconfig"])).expanduser()
+        kubeconfig, context = str(self.given["kubeconfig"]), str(request.get("context") or "")
+        target = api_host(load(kubeconfig, context))
         return {
-            "request": _files.plain(request),
-            "kubeconfig_content": kubeconfig.read_text(encoding="utf-8"),
-            "lock": where.held_lock(self.given.get("lock_dir")),
+            "request": {**_files.plain(request), "context": ""},
+            "kubeconfig_content": standalone(kubeconfig, context),
+            "lock": where.held_lock(self.given.get("lock_dir"), target),
         }
 
     def _follow(self) -> dict[str, Any]:

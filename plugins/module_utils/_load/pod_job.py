@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options, submit, where
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod import Pod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod_objects import Order
@@ -52,14 +54,15 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     note = where.read(point_dir)
     if note and note["state"] == where.FETCHED:
         return {**note["result"], "changed": False, "found": True}
-    target = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
-    wanted = submit.request_of({**request, **target})
+    there = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
+    wanted = submit.request_of({**request, **there})
     point_dir.mkdir(parents=True, exist_ok=True)
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
         pod = Pod(client, order, step.teller(given["progress_file"], "driver pod"), given["reconnect"])
         # Before it is started: whoever cleans up after us knows where to look.
         where.write(point_dir, where.DRIVER_POD, order.namespace, where.STARTED)
-        lock = where.held_lock(given["lock_dir"])
+        target = api_host(load(wanted.kubeconfig, wanted.context))
+        lock = where.held_lock(given["lock_dir"], target)
         try:
             new = pod.start(request, wanted, lock)
         except InputError:

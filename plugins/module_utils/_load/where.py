@@ -42,11 +42,14 @@ def forget(point_dir: Path) -> None:
         (point_dir / FILE).unlink(missing_ok=True)
 
 
-def held_lock(run_dir: str | Path | None) -> dict[str, Any] | None:
-    """Return what the load asks of the lock that the run holds, None when it holds none."""
+def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
+    """Return what the load asks of the lock that the run holds on its target, None when it holds none there.
+
+    cluster: the target's API host, as lock files name it. The driver cluster may have a lock of its own.
+    """
     for path in sorted(Path(run_dir).glob(lock_file.PATTERN)) if run_dir else ():
         found = lock_file.read(path)
-        if found and found["state"] == lock_file.HELD:
+        if found and found["state"] == lock_file.HELD and found["cluster"] == cluster:
             return lock_of(found)
     return None
 
