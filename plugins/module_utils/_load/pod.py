@@ -183,7 +183,7 @@ class Pod:
                 beat, heard = found.beat, now
             if found.waiting and found.waiting != waiting:
                 waiting = found.waiting
-                self.say(f"waits for its pod: {waiting}")
+                self.say("its pod runs" if waiting == "Running" else f"waits for its pod: {waiting}")
             if not beat and now - began > start_timeout:
                 raise WaitTimeout(f"the pod of {self.order.name} did not begin within {start_timeout:g} s: {waiting}")
             if beat and now - heard > self.reconnect:
