@@ -23,6 +23,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import elsewhere, parcels
 
@@ -34,8 +35,11 @@ REQUEST, KUBECONFIG = "request.json.gz", "kubeconfig"
 #: Seconds between two looks at the load, and the longest without a sign of life from us.
 LOOK, BEAT = 1.0, 20.0
 
-#: Lines that are kept in the ConfigMap, and how long (seconds) sending is tried again at the end.
-LINES, PATIENCE = 200, 900.0
+#: Lines that are kept in the ConfigMap.
+LINES = 200
+
+#: How long (seconds) sending is tried again at the end while there is no answer, and after a refusal.
+PATIENCE, REFUSED = 900.0, 20.0
 
 
 class Desk:
@@ -80,17 +84,22 @@ def in_cluster(access: Path, namespace: str) -> str:
     )
 
 
-def lasting(do: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """Do it again and again while the API server can't be reached or is in trouble, for ``patience`` seconds."""
-    deadline = time.monotonic() + patience
+def lasting(do: Callable[[], Any], over: threading.Event) -> Any:
+    """Do it again and again while the API server can't be reached or is in trouble.
+
+    A refusal counts after a moment: a server that has just started refuses until it has read who may what. Once we are
+    to end it counts at once: whoever deletes the Job deletes our rights.
+    """
+    began = time.monotonic()
     while True:
         try:
             return do()
         except (AccessError, ApiError) as error:
-            refused = isinstance(error, ApiError) and error.status < 500 and error.status != 429
-            if refused or time.monotonic() >= deadline:
+            busy = isinstance(error, ApiError) and (error.status >= 500 or error.status == 429)
+            patience = PATIENCE if busy or isinstance(error, Broken) else 0.0 if over.is_set() else REFUSED
+            if time.monotonic() - began >= patience:
                 raise
-            time.sleep(2.0)
+            time.sleep(1.0)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -109,15 +118,15 @@ def main(arguments: Sequence[str]) -> int:
         elsewhere.start(
             place, asked["request"], target.read_text(encoding="utf-8") if target.exists() else ours, asked["lock"]
         )
-        lasting(lambda: client.delete(SECRET, name, namespace))
+        lasting(lambda: client.delete(SECRET, name, namespace), over)
         desk = Desk(client, namespace, name)
         found = _follow(place, desk, over)
         if found["state"] != elsewhere.ENDED:
-            lasting(lambda: desk.tell(elsewhere.DIED, log=found.get("log", "")))
+            lasting(lambda: desk.tell(elsewhere.DIED, log=found.get("log", "")), over)
             return 1
         files = [("point", Path(one)) for one in found["files"]] + [("step", Path(one)) for one in found["step_files"]]
-        sent = lasting(lambda: parcels.send(client, namespace, name, files, asked["metadata"]))
-        lasting(lambda: desk.tell(elsewhere.ENDED, result={"outcome": found["outcome"], "parcels": sent}))
+        sent = lasting(lambda: parcels.send(client, namespace, name, files, asked["metadata"]), over)
+        lasting(lambda: desk.tell(elsewhere.ENDED, result={"outcome": found["outcome"], "parcels": sent}), over)
     return 0
 
 
