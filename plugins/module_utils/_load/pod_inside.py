@@ -156,4 +156,4 @@ def _try(do: Callable[[], None]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))
