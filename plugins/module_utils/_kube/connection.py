@@ -13,7 +13,6 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import Iterator
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding
@@ -24,7 +23,8 @@ JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-_BLOCK = 1 << 17
+#: No record of TLS holds more; to ask for more costs, since the memory for it is laid out first.
+_BLOCK = 1 << 14
 #: A connection that was idle for longer (seconds) is looked at before it is used again.
 _STALE = 1.0
 
@@ -97,33 +97,9 @@ class Connection:
             reply = self._read(held, sent, request.startswith(b"HEAD "))
         except (OSError, ValueError) as error:
             self.close()
-            raise Broken(f"{self.access.server}: no answer: {_why(error, self.timeout)}", sent=True) from error
+            raise Broken(f"{self.access.server}: no answer: {why(error, self.timeout)}", sent=True) from error
         self._used = reply.answered
         return reply
-
-    def stream(self, request: bytes, read_timeout: float) -> tuple[Reply, Iterator[tuple[float, bytes]]]:
-        """Send a request whose answer comes in lines over time (a watch).
-
-        Returns the answer's head, and an iterator over (time.monotonic() of arrival, line without its end).
-        The iterator ends when the server ends the answer and raises Broken when the connection fails or
-        nothing at all came for ``read_timeout`` seconds. An error status has its body in the Reply.
-        """
-        held = self._ready()
-        sent = time.monotonic()
-        try:
-            held.settimeout(read_timeout)
-            held.sendall(request)
-            head, rest, answered = self._read_head(held)
-            status = coding.status(head)
-            if status != 200:
-                reply = Reply(status, head, self._read_body(held, head, rest, False), sent, answered)
-                held.settimeout(self.timeout)
-                return reply, iter(())
-        except (OSError, ValueError) as error:
-            self.close()
-            raise Broken(f"{self.access.server}: no answer: {_why(error, read_timeout)}", sent=True) from error
-        chunked = (coding.header(head, b"transfer-encoding") or "").lower() == "chunked"
-        return Reply(status, head, b"", sent, answered), self._lines(held, rest, answered, chunked, read_timeout)
 
     def close(self) -> None:
         """Close the socket; harmless when there is none."""
@@ -169,8 +145,7 @@ class Connection:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if access.proxy:
                 _tunnel(plain, access)
-            if access.context is not None:
-                plain = access.context.wrap_socket(plain, server_hostname=access.server_name or access.host)
+            held = self._secure(plain)
         except ssl.SSLCertVerificationError as error:
             _shut(plain)
             raise AccessError(
@@ -179,11 +154,18 @@ class Connection:
             ) from error
         except OSError as error:
             _shut(plain)
-            why = _why(error, self.timeout)
-            raise Broken(f"{access.server} ({access.source}) can't be reached: {why}", sent=False) from error
-        self._socket = plain
+            reason = why(error, self.timeout)
+            raise Broken(f"{access.server} ({access.source}) can't be reached: {reason}", sent=False) from error
+        self._socket = held
         self._used = time.monotonic()
-        return plain
+        return held
+
+    def _secure(self, plain: socket.socket) -> socket.socket:
+        """Return what is written to and read from: TLS over ``plain`` where the server wants it."""
+        context = self.access.context
+        if context is None:
+            return plain
+        return context.wrap_socket(plain, server_hostname=self.access.server_name or self.access.host)
 
     def _read(self, held: socket.socket, sent: float, no_body: bool) -> Reply:
         head, rest, answered = self._read_head(held)
@@ -230,38 +212,6 @@ class Connection:
             parts.append(chunks.feed(more))
         return b"".join(parts)
 
-    def _lines(
-        self, held: socket.socket, rest: bytes, at: float, chunked: bool, read_timeout: float
-    ) -> Iterator[tuple[float, bytes]]:
-        chunks = coding.Chunks(chunked)
-        pending = b""
-        data = rest
-        while True:
-            if data:
-                body = chunks.feed(data)
-                pending = pending + body if pending else body
-                if b"\n" in body:
-                    *whole, pending = pending.split(b"\n")
-                    for one in whole:
-                        yield at, one
-            if chunks.ended:
-                self._used = at
-                held.settimeout(self.timeout)
-                return
-            try:
-                data = held.recv(_BLOCK)
-            except (OSError, ValueError) as error:
-                self.close()
-                raise Broken(
-                    f"{self.access.server}: the watch broke: {_why(error, read_timeout)}", sent=True
-                ) from error
-            at = time.monotonic()
-            if not data:
-                self.close()
-                if chunked:
-                    raise Broken(f"{self.access.server}: the watch broke: the server closed the connection", sent=True)
-                return
-
 
 def _tunnel(plain: socket.socket, access: Access) -> None:
     """Ask the proxy for a way to the API server (RFC 9110, CONNECT)."""
@@ -283,7 +233,8 @@ def _shut(held: socket.socket | None) -> None:
         held.close()
 
 
-def _why(error: Exception, timeout: float) -> str:
+def why(error: Exception, timeout: float) -> str:
+    """Say in words what went wrong with a socket."""
     if isinstance(error, TimeoutError):
         return f"nothing came for {timeout:g} s"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
