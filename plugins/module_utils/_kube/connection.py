@@ -17,6 +17,7 @@ import time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.channel import Channel
 
 JSON = "application/json"
 #: Ask for the metadata of objects only.
@@ -83,7 +84,7 @@ class Connection:
     def __init__(self, access: Access, timeout: float = 60.0) -> None:
         self.access = access
         self.timeout = timeout
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | Channel | None = None
         self._used = 0.0
 
     def exchange(self, request: bytes) -> Reply:
@@ -112,30 +113,29 @@ class Connection:
         """Make a read that another thread is blocked in end at once."""
         held = self._socket
         if held is not None:
-            # The plain socket's shutdown: the TLS one would take the session from under the reader.
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(held, socket.SHUT_RDWR)
+                held.shutdown(socket.SHUT_RDWR)
 
-    def _ready(self) -> socket.socket:
+    def _ready(self) -> socket.socket | Channel:
         held = self._socket
         if held is not None and time.monotonic() - self._used > _STALE and not self._alive(held):
             self.close()
             held = None
         return held if held is not None else self._open()
 
-    def _alive(self, held: socket.socket) -> bool:
+    def _alive(self, held: socket.socket | Channel) -> bool:
         """Tell whether an idle connection is still open: nothing to read is good, an end or data is not."""
         try:
             held.setblocking(False)
             held.recv(1)
             return False
-        except (ssl.SSLWantReadError, BlockingIOError):
+        except BlockingIOError:
             held.settimeout(self.timeout)
             return True
         except OSError:
             return False
 
-    def _open(self) -> socket.socket:
+    def _open(self) -> socket.socket | Channel:
         access = self.access
         plain: socket.socket | None = None
         access.renew()
@@ -160,21 +160,21 @@ class Connection:
         self._used = time.monotonic()
         return held
 
-    def _secure(self, plain: socket.socket) -> socket.socket:
+    def _secure(self, plain: socket.socket) -> socket.socket | Channel:
         """Return what is written to and read from: TLS over ``plain`` where the server wants it."""
-        context = self.access.context
-        if context is None:
+        access = self.access
+        if access.context is None:
             return plain
-        return context.wrap_socket(plain, server_hostname=self.access.server_name or self.access.host)
+        return Channel(plain, access.context, access.server_name or access.host, self.timeout)
 
-    def _read(self, held: socket.socket, sent: float, no_body: bool) -> Reply:
+    def _read(self, held: socket.socket | Channel, sent: float, no_body: bool) -> Reply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
         if b"onnection:" in head and (coding.header(head, b"connection") or "").lower() == "close":
             self.close()
         return Reply(coding.status(head), head, body, sent, answered)
 
-    def _read_head(self, held: socket.socket) -> tuple[bytes, bytes, float]:
+    def _read_head(self, held: socket.socket | Channel) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
         answered = time.monotonic()
         while (end := data.find(b"\r\n\r\n")) < 0:
@@ -184,7 +184,7 @@ class Connection:
             data += more
         return data[:end], data[end + 4 :], answered
 
-    def _read_body(self, held: socket.socket, head: bytes, rest: bytes, no_body: bool) -> bytes:
+    def _read_body(self, held: socket.socket | Channel, head: bytes, rest: bytes, no_body: bool) -> bytes:
         length = coding.length(head)
         if no_body or coding.status(head) in (204, 304):
             return b""
@@ -228,7 +228,7 @@ def _tunnel(plain: socket.socket, access: Access) -> None:
         raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
 
 
-def _shut(held: socket.socket | None) -> None:
+def _shut(held: socket.socket | Channel | None) -> None:
     if held is not None:
         held.close()
 

@@ -12,114 +12,19 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import ssl
 import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.channel import Channel
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     Connection,
     Reply,
     why,
 )
-
-#: Bytes taken from the kernel at once; text of one TLS record at most, so that no larger block is asked for.
-BLOCK = 1 << 16
-_RECORD = 1 << 14
-
-
-class Channel:
-    """A connected socket, under TLS or plain, with the reading of bytes and their decryption apart.
-
-    recv, sendall, settimeout and close are those of a socket, for the beginning of a conversation.
-    """
-
-    def __init__(self, plain: socket.socket, context: ssl.SSLContext | None, server_name: str) -> None:
-        """Shake hands. Raises OSError, ssl.SSLCertVerificationError."""
-        self._plain = plain
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._in, self._out, server_hostname=server_name) if context is not None else None
-        while self._tls is not None:
-            try:
-                self._tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                self._flush()
-                self._more()
-        self._flush()
-
-    def recv(self, size: int) -> bytes:
-        """Return what has come, waiting for it; nothing at the end."""
-        if self._tls is None:
-            return self._plain.recv(size)
-        while True:
-            try:
-                return self._tls.read(size)
-            except ssl.SSLWantReadError:
-                self._more()
-
-    def sendall(self, data: bytes) -> None:
-        """Send all of ``data``."""
-        if self._tls is None:
-            self._plain.sendall(data)
-        else:
-            self._tls.write(data)
-            self._flush()
-
-    def receive(self) -> bytes:
-        """Return bytes as they came from the network, for decrypt(); nothing at the end."""
-        return self._plain.recv(BLOCK)
-
-    def decrypt(self, data: bytes) -> Iterator[bytes]:
-        """Yield the text of what receive() gave, and of what was left over before, record by record."""
-        if self._tls is None:
-            if data:
-                yield data
-            return
-        held = self._in
-        held.write(data)
-        read = self._tls.read
-        try:
-            # A record is taken from the buffer whole, so that an empty one says there is no other.
-            while held.pending:
-                text = read(_RECORD)
-                if not text:
-                    return  # the server said goodbye
-                yield text
-        except ssl.SSLWantReadError:
-            pass  # the rest of a record is still to come
-        if self._out.pending:
-            self._flush()
-
-    def fileno(self) -> int:
-        """Return the socket's number, for poll()."""
-        return self._plain.fileno()
-
-    def settimeout(self, timeout: float | None) -> None:
-        """Set how long (seconds) recv() and sendall() may take."""
-        self._plain.settimeout(timeout)
-
-    def shutdown(self) -> None:
-        """Make reads end at once."""
-        self._plain.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._plain.close()
-
-    def _more(self) -> None:
-        data = self._plain.recv(BLOCK)
-        if not data:
-            raise ConnectionResetError("the server closed the connection")
-        self._in.write(data)
-
-    def _flush(self) -> None:
-        if self._out.pending:
-            self._plain.sendall(self._out.read())
 
 
 class Stream(Connection):
@@ -224,11 +129,11 @@ class Stream(Connection):
         held = self._channel
         if held is not None:
             with contextlib.suppress(OSError):
-                held.shutdown()
+                held.shutdown(socket.SHUT_RDWR)
 
-    def _secure(self, plain: socket.socket) -> Any:
+    def _secure(self, plain: socket.socket) -> Channel:
         access = self.access
-        self._channel = Channel(plain, access.context, access.server_name or access.host)
+        self._channel = Channel(plain, access.context, access.server_name or access.host, self.timeout)
         return self._channel
 
     def _held(self) -> Channel:

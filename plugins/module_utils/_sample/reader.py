@@ -17,8 +17,9 @@ import socket
 import time
 from typing import Any, Protocol, TypeAlias
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.channel import BLOCK
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.stream import BLOCK, Stream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.stream import Stream
 
 #: What happened: (number of the follower, what, time.monotonic(), payload).
 Item: TypeAlias = "tuple[int, str, float, Any]"

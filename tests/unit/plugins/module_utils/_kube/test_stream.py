@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from pathlib import Path
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.channel import Channel
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     request_bytes,
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.stream import Channel, Stream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.stream import Stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_server import RESET, Asked, ScriptedServer
@@ -85,8 +87,6 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
 def test_text_under_tls_comes_out_whole_however_its_bytes_are_cut(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext], sizes: list[int], cuts: list[int]
 ) -> None:
-    import socket
-
     said = [bytes([97 + number]) * size for number, size in enumerate(sizes)]
     near, far = socket.socketpair()
 
@@ -109,3 +109,27 @@ def test_text_under_tls_comes_out_whole_however_its_bytes_are_cut(
     thread.join()
     channel.close()
     assert found == b"".join(said)
+
+
+def test_a_channel_waits_no_longer_than_it_was_told(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    near, far = socket.socketpair()
+    over = threading.Event()
+
+    def serve() -> None:
+        with contexts[0].wrap_socket(far, server_side=True) as secured:
+            over.wait(10)
+            secured.sendall(b"late")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    channel = Channel(near, contexts[1], "127.0.0.1", 0.05)
+    with pytest.raises(TimeoutError):
+        channel.recv(100)
+    channel.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        channel.recv(100)
+    channel.settimeout(5.0)
+    over.set()
+    assert channel.recv(100) == b"late"
+    thread.join()
+    channel.close()
