@@ -206,9 +206,10 @@ class Dispatch:
         with self._count:
             self.submitted += 1
         rendered = self._templates[planned.template]
+        past = self._past.outcomes
         first = True
         for document in rendered.documents:
-            outcome = self._past.outcomes.get((document.kind, document.name(planned.index)))
+            outcome = past.get((document.kind, document.name(planned.index))) if past else None
             if outcome is None:
                 outcome, sent = sender.create(document, planned.index, due)
                 if first and due is not None:

@@ -94,15 +94,9 @@ class Appender:
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one record. Raises DataError when the disk does not take it whole."""
-        self.write_all((record,))
-
-    def write_all(self, records: Sequence[dict[str, Any]]) -> None:
-        """Append records, in one go."""
         if self._validate:
-            for record in records:
-                _files.check(self.schema, record)
-        if records:
-            self._append("".join([f"{_files.encode(record)}\n" for record in records]).encode())
+            _files.check(self.schema, record)
+        self._append(f"{_files.encode(record)}\n".encode())
 
     def write_rows(self, rows: Sequence[str]) -> None:
         """Append records that are JSON already, in one go."""

@@ -93,7 +93,7 @@ class Sender:
         self.halt = halt
         self.repeated: Counter[int] = Counter()  # HTTP status (0: none came) -> attempts that had to be repeated
         self.connection = Connection(settings.access, settings.request_timeout)
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[str, tuple[str, bytes]] = {}  # by path: the authorization shown, everything up to the length
         self._jitter = random.Random(number)
 
     def warm(self) -> None:
@@ -118,11 +118,10 @@ class Sender:
 
     def _attempt(self, task: _Task, body: bytes, last: bool) -> str:
         """Send the object once; return how that ended, after the pause that another attempt needs."""
-        head = self._head(task.document.path)
-        task.shown = self.settings.access.authorization
+        head = self._head(task)
         before = time.monotonic()
         try:
-            reply = self.connection.exchange(request_bytes(self.settings.access, head, body))
+            reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         except Broken as error:
             task.row(AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
             if last:
@@ -159,7 +158,7 @@ class Sender:
 
     def _resolve(self, task: _Task, last: bool, conflict: Reply | None = None) -> str:
         """Look whether the object is there and ours: after 409 (``conflict``), or when no answer had come."""
-        path = f"{task.document.path}/{task.document.name(task.index)}"
+        path = f"{task.document.path}/{task.name}"
         head = request_head(self.settings.access, "GET", path, METADATA)
         before = time.monotonic()
         try:
@@ -209,22 +208,27 @@ class Sender:
         if self.halt.wait(pause):
             raise Halted
 
-    def _head(self, path: str) -> bytes:
-        head = self._heads.get(path)
-        if head is None:
-            head = request_head(self.settings.access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
-            self._heads[path] = head
+    def _head(self, task: _Task) -> bytes:
+        """Return a request as far as it is the same for all objects of a kind, as long as our credentials are."""
+        access, path = self.settings.access, task.document.path
+        task.shown = access.authorization
+        shown, head = self._heads.get(path, ("", b""))
+        if not head or shown != task.shown:
+            head = request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
+            head = request_bytes(access, head, b"-").removesuffix(b"1\r\n\r\n-")
+            self._heads[path] = (task.shown, head)
         return head
 
 
 class _Task:
     """One object on its way, and the rows that the ledger gets about it."""
 
-    __slots__ = ("document", "index", "due", "attempts", "first_sent", "shown", "refreshed", "_sender")
+    __slots__ = ("document", "index", "name", "due", "attempts", "first_sent", "shown", "refreshed", "_sender")
 
     def __init__(self, document: Document, index: int, due: float | None, sender: Sender) -> None:
         self.document = document
         self.index = index
+        self.name = document.name(index)
         self.due = due
         self.attempts = 0
         self.first_sent = 0.0
@@ -253,7 +257,7 @@ class _Task:
         record: dict[str, Any] = {
             "type": "attempt",
             "index": self.index,
-            "name": self.document.name(self.index),
+            "name": self.name,
             "kind": self.document.kind,
             "attempt": self.attempts,
             "intended": round(moves + (sent if self.due is None else self.due), 6),

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     OwnershipError,
     SeatrialError,
     WaitTimeout,
-    nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -30,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.reader import Item, Reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import OWNERS, Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
 
 SCHEMA = "observations/1"
 #: How long (seconds) a killed sampler of the same directory is given to end before we begin.
@@ -38,21 +37,6 @@ _PREDECESSOR = 10.0
 _BEAT = -1
 #: How long (seconds) all watches may take to be established.
 _ESTABLISH = 60.0
-
-
-@dataclass(frozen=True)
-class Task:
-    """What to sample. ``own``: kinds of the workloads themselves. ``canary_rate``: writes a second, 0 for none."""
-
-    run: str
-    point: str
-    path: Path  # observations.jsonl
-    namespace: str  # empty: all
-    canary_namespace: str
-    kinds: tuple[Kind, ...]
-    own: frozenset[str]
-    simulated_writers: tuple[str, ...]
-    canary_rate: float
 
 
 class Sampler:
@@ -316,16 +300,3 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 def _number(version: str) -> int:
     return int(version) if version.isdecimal() else -1
-
-
-def definitions_for(own: Sequence[str], kinds: Sequence[Kind]) -> None:
-    """Check that each kind of workload has a definition with a stage that ends it. Raises InputError."""
-    known = {one.kind: one for one in kinds}
-    for kind in own:
-        if kind not in known:
-            raise InputError(
-                f"stages have no definition of {kind}{nearest(kind, known)}, so it can't be told when a workload has "
-                f"ended: give one, or don't wait"
-            )
-        if not known[kind].ends:
-            raise InputError(f"stage definition of {kind}: none of its stages has 'ends', so waiting would never end")
