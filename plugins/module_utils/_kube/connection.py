@@ -186,12 +186,12 @@ class Connection:
 
     def _read_body(self, held: socket.socket | Channel, head: bytes, rest: bytes, no_body: bool) -> bytes:
         length = coding.length(head)
+        if length and length <= len(rest):
+            return rest
         if no_body or coding.status(head) in (204, 304):
             return b""
         if length is not None:
             missing = length - len(rest)
-            if missing <= 0:
-                return rest
             parts = [rest]
             while missing > 0:
                 more = held.recv(_BLOCK)

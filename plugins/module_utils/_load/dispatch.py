@@ -39,14 +39,16 @@ _SWITCH = 0.0005
 LOOP = ("batch", "delay", "at_once")
 
 
-def hurry() -> None:
+def hurry(timed: bool) -> None:
     """Ask that this thread, and those that it starts, get a processor soon when they wake up; for a process's rest.
 
     For a generator that shares its machine with what it loads; it takes little, but what it takes has a time to keep.
     Without the right to ask for it the system changes nothing, and the lateness tells. Within the process a thread that
-    wakes up waits less for the interpreter (5 ms otherwise), and the plan is not searched for garbage again and again.
+    wakes up waits less for the interpreter (5 ms otherwise; without moments to keep, ``timed``, that only costs), and the
+    plan is not searched for garbage again and again.
     """
-    sys.setswitchinterval(_SWITCH)
+    if timed:
+        sys.setswitchinterval(_SWITCH)
     gc.freeze()
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, min(os.getpriority(os.PRIO_PROCESS, 0), -10))

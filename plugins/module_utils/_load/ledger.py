@@ -98,6 +98,10 @@ class Appender:
             _files.check(self.schema, record)
         self._append(f"{_files.encode(record)}\n".encode())
 
+    def write_row(self, row: str) -> None:
+        """Append a record that is JSON already."""
+        self.write_rows((row,))
+
     def write_rows(self, rows: Sequence[str]) -> None:
         """Append records that are JSON already, in one go."""
         if self._validate:

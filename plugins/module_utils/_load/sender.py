@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
@@ -76,7 +77,7 @@ class Settings:
 
     access: Access
     clock: Clock
-    write: Callable[[dict[str, Any]], None]
+    write: Callable[[str], None]  # gets rows of the ledger as JSON
     request_timeout: float
     retry_time: float
     run: str
@@ -94,6 +95,8 @@ class Sender:
         self.repeated: Counter[int] = Counter()  # HTTP status (0: none came) -> attempts that had to be repeated
         self.connection = Connection(settings.access, settings.request_timeout)
         self._heads: dict[str, tuple[str, bytes]] = {}  # by path: the authorization shown, everything up to the length
+        self.moves = settings.clock.wall - settings.clock.monotonic  # from time.monotonic() to the point's clock
+        self._flows: dict[tuple[str, str | None], str] = {}
         self._jitter = random.Random(number)
 
     def warm(self) -> None:
@@ -130,7 +133,7 @@ class Sender:
             return self._resolve(task, last) if error.sent else RETRY
         if reply.status == 201:
             self.settings.standing.refused_since = None
-            task.row(CREATED, reply)
+            task.created(reply)
             return CREATED
         if reply.status == 409:
             return self._resolve(task, last, reply)
@@ -208,6 +211,19 @@ class Sender:
         if self.halt.wait(pause):
             raise Halted
 
+    def flow(self, head: bytes) -> str:
+        """Return what a ledger's row says of the flow schema that an answer names, as JSON after a comma."""
+        schema = exact_header(head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
+        if not schema:
+            return ""
+        key = (schema, exact_header(head, b"X-Kubernetes-Pf-Prioritylevel-Uid: "))
+        said = self._flows.get(key)
+        if said is None:
+            said = self._flows[key] = (
+                f",{_files.encode(dict(zip(('flow_schema', 'priority_level'), key, strict=True)))[1:-1]}"
+            )
+        return said
+
     def _head(self, task: _Task) -> bytes:
         """Return a request as far as it is the same for all objects of a kind, as long as our credentials are."""
         access, path = self.settings.access, task.document.path
@@ -236,6 +252,22 @@ class _Task:
         self.refreshed = 0
         self._sender = sender
 
+    def created(self, reply: Reply) -> None:
+        """Write that the object was created: row() for what happens most, written out since it costs a third so."""
+        uid, version = identity(reply.body)
+        sender = self._sender
+        moves = sender.moves
+        self.attempts += 1
+        if self.attempts == 1:
+            self.first_sent = reply.sent
+        sender.settings.write(
+            f'{{"type":"attempt","index":{self.index},"name":"{self.name}","kind":"{self.document.kind}",'
+            f'"attempt":{self.attempts},"intended":{moves + (reply.sent if self.due is None else self.due):.6f},'
+            f'"sent":{moves + reply.sent:.6f},"answered":{moves + reply.answered:.6f},"status":{reply.status},'
+            f'"outcome":"{CREATED}","connection":{sender.number},"resource_version":{_files.encode(version)},'
+            f'"uid":{_files.encode(uid)}{sender.flow(reply.head)}}}'
+        )
+
     def row(
         self,
         outcome: str,
@@ -247,7 +279,7 @@ class _Task:
     ) -> None:
         """Write one attempt. ``sent``: when it was sent, for one that has no reply."""
         settings = self._sender.settings
-        moves = settings.clock.wall - settings.clock.monotonic
+        moves = self._sender.moves
         if reply is not None:
             sent = reply.sent
         answered = reply.answered if reply is not None else time.monotonic()
@@ -270,8 +302,6 @@ class _Task:
         if outcome in (RETRY, AMBIGUOUS):
             self._sender.repeated[record["status"]] += 1
         if reply is not None:
-            if outcome == CREATED:
-                uid, record["resource_version"] = identity(reply.body)
             flow_schema = exact_header(reply.head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
             if flow_schema:
                 record["flow_schema"] = flow_schema
@@ -280,7 +310,7 @@ class _Task:
             record["uid"] = uid
         if reason or message:
             record["reason"], record["message"] = reason, message[:1000]
-        settings.write(record)
+        settings.write(_files.encode(record))
 
 
 def identity(body: bytes) -> tuple[str | None, str | None]:

@@ -189,12 +189,12 @@ class Load:
         request = self.request
         with interrupt.noticed(request.lock_lost) as stop:
             child = self._sampler(client, task, clock, book)
-            hurry()
+            hurry(any(one.offset is not None for one in todo[:1]))
             try:
                 settings = Settings(
                     client.access,
                     clock,
-                    book.write,
+                    book.write_row,
                     request.request_timeout,
                     request.retry_time,
                     request.run,
