@@ -44,8 +44,8 @@ def hurry(timed: bool) -> None:
 
     For a generator that shares its machine with what it loads; it takes little, but what it takes has a time to keep.
     Without the right to ask for it the system changes nothing, and the lateness tells. Within the process a thread that
-    wakes up waits less for the interpreter (5 ms otherwise; that only costs where no moment is to be kept, so it is done
-    for ``timed`` loads), and the plan is not searched for garbage again and again.
+    wakes up waits less for the interpreter (5 ms otherwise; only for ``timed`` loads, as it costs where no moment is to
+    be kept), and the plan is not searched for garbage again and again.
     """
     if timed:
         sys.setswitchinterval(_SWITCH)
