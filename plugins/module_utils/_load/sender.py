@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
@@ -76,7 +76,7 @@ class Settings:
 
     access: Access
     clock: Clock
-    write: Callable[[dict[str, Any]], None]
+    write: Callable[[str], None]  # gets rows of the ledger as JSON
     request_timeout: float
     retry_time: float
     run: str
@@ -93,7 +93,9 @@ class Sender:
         self.halt = halt
         self.repeated: Counter[int] = Counter()  # HTTP status (0: none came) -> attempts that had to be repeated
         self.connection = Connection(settings.access, settings.request_timeout)
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[str, tuple[str, bytes]] = {}  # by path: the authorization shown, everything up to the length
+        self.moves = settings.clock.wall - settings.clock.monotonic  # from time.monotonic() to the point's clock
+        self._flows: dict[tuple[str, str | None], str] = {}
         self._jitter = random.Random(number)
 
     def warm(self) -> None:
@@ -118,11 +120,10 @@ class Sender:
 
     def _attempt(self, task: _Task, body: bytes, last: bool) -> str:
         """Send the object once; return how that ended, after the pause that another attempt needs."""
-        head = self._head(task.document.path)
-        task.shown = self.settings.access.authorization
+        head = self._head(task)
         before = time.monotonic()
         try:
-            reply = self.connection.exchange(request_bytes(self.settings.access, head, body))
+            reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         except Broken as error:
             task.row(AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
             if last:
@@ -131,7 +132,7 @@ class Sender:
             return self._resolve(task, last) if error.sent else RETRY
         if reply.status == 201:
             self.settings.standing.refused_since = None
-            task.row(CREATED, reply)
+            task.created(reply)
             return CREATED
         if reply.status == 409:
             return self._resolve(task, last, reply)
@@ -159,7 +160,7 @@ class Sender:
 
     def _resolve(self, task: _Task, last: bool, conflict: Reply | None = None) -> str:
         """Look whether the object is there and ours: after 409 (``conflict``), or when no answer had come."""
-        path = f"{task.document.path}/{task.document.name(task.index)}"
+        path = f"{task.document.path}/{task.name}"
         head = request_head(self.settings.access, "GET", path, METADATA)
         before = time.monotonic()
         try:
@@ -209,28 +210,62 @@ class Sender:
         if self.halt.wait(pause):
             raise Halted
 
-    def _head(self, path: str) -> bytes:
-        head = self._heads.get(path)
-        if head is None:
-            head = request_head(self.settings.access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
-            self._heads[path] = head
+    def flow(self, head: bytes) -> str:
+        """Return what a ledger's row says of the flow schema that an answer names, as JSON after a comma."""
+        schema = exact_header(head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
+        if not schema:
+            return ""
+        key = (schema, exact_header(head, b"X-Kubernetes-Pf-Prioritylevel-Uid: "))
+        said = self._flows.get(key)
+        if said is None:
+            said = self._flows[key] = (
+                f",{_files.encode(dict(zip(('flow_schema', 'priority_level'), key, strict=True)))[1:-1]}"
+            )
+        return said
+
+    def _head(self, task: _Task) -> bytes:
+        """Return a request as far as it is the same for all objects of a kind, as long as our credentials are."""
+        access, path = self.settings.access, task.document.path
+        task.shown = access.authorization
+        shown, head = self._heads.get(path, ("", b""))
+        if not head or shown != task.shown:
+            head = request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
+            head = request_bytes(access, head, b"-").removesuffix(b"1\r\n\r\n-")
+            self._heads[path] = (task.shown, head)
         return head
 
 
 class _Task:
     """One object on its way, and the rows that the ledger gets about it."""
 
-    __slots__ = ("document", "index", "due", "attempts", "first_sent", "shown", "refreshed", "_sender")
+    __slots__ = ("document", "index", "name", "due", "attempts", "first_sent", "shown", "refreshed", "_sender")
 
     def __init__(self, document: Document, index: int, due: float | None, sender: Sender) -> None:
         self.document = document
         self.index = index
+        self.name = document.name(index)
         self.due = due
         self.attempts = 0
         self.first_sent = 0.0
         self.shown = ""  # the authorization of the last attempt
         self.refreshed = 0
         self._sender = sender
+
+    def created(self, reply: Reply) -> None:
+        """Write that the object was created: row() for what happens most, written out since it costs a third so."""
+        uid, version = identity(reply.body)
+        sender = self._sender
+        moves = sender.moves
+        self.attempts += 1
+        if self.attempts == 1:
+            self.first_sent = reply.sent
+        sender.settings.write(
+            f'{{"type":"attempt","index":{self.index},"name":"{self.name}","kind":"{self.document.kind}",'
+            f'"attempt":{self.attempts},"intended":{moves + (reply.sent if self.due is None else self.due):.6f},'
+            f'"sent":{moves + reply.sent:.6f},"answered":{moves + reply.answered:.6f},"status":{reply.status},'
+            f'"outcome":"{CREATED}","connection":{sender.number},"resource_version":{_files.encode(version)},'
+            f'"uid":{_files.encode(uid)}{sender.flow(reply.head)}}}'
+        )
 
     def row(
         self,
@@ -243,7 +278,7 @@ class _Task:
     ) -> None:
         """Write one attempt. ``sent``: when it was sent, for one that has no reply."""
         settings = self._sender.settings
-        moves = settings.clock.wall - settings.clock.monotonic
+        moves = self._sender.moves
         if reply is not None:
             sent = reply.sent
         answered = reply.answered if reply is not None else time.monotonic()
@@ -253,7 +288,7 @@ class _Task:
         record: dict[str, Any] = {
             "type": "attempt",
             "index": self.index,
-            "name": self.document.name(self.index),
+            "name": self.name,
             "kind": self.document.kind,
             "attempt": self.attempts,
             "intended": round(moves + (sent if self.due is None else self.due), 6),
@@ -266,8 +301,6 @@ class _Task:
         if outcome in (RETRY, AMBIGUOUS):
             self._sender.repeated[record["status"]] += 1
         if reply is not None:
-            if outcome == CREATED:
-                uid, record["resource_version"] = identity(reply.body)
             flow_schema = exact_header(reply.head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
             if flow_schema:
                 record["flow_schema"] = flow_schema
@@ -276,7 +309,7 @@ class _Task:
             record["uid"] = uid
         if reason or message:
             record["reason"], record["message"] = reason, message[:1000]
-        settings.write(record)
+        settings.write(_files.encode(record))
 
 
 def identity(body: bytes) -> tuple[str | None, str | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
@@ -27,10 +27,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.breaker i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import LOOP, Dispatch, hurry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, Settings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child, Nobody
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Task, definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, compile_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Nobody, Task, definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+if TYPE_CHECKING:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
 
 #: Seconds between two looks at where the load stands.
 _LOOK = 0.2
@@ -186,13 +188,13 @@ class Load:
     ) -> dict[str, Any]:
         request = self.request
         with interrupt.noticed(request.lock_lost) as stop:
-            child = Child(client.access, task, clock, book.close) if request.sample else Nobody()
-            hurry()
+            child = self._sampler(client, task, clock, book)
+            hurry(any(one.offset is not None for one in todo[:1]))
             try:
                 settings = Settings(
                     client.access,
                     clock,
-                    book.write,
+                    book.write_row,
                     request.request_timeout,
                     request.retry_time,
                     request.run,
@@ -226,6 +228,14 @@ class Load:
         if client.access.insecure:
             result["warnings"] = [client.access.insecure_warning()]
         return result
+
+    def _sampler(self, client: Client, task: Task, clock: Clock, book: ledger.Appender) -> Child | Nobody:
+        if not self.request.sample:
+            return Nobody()
+        # Not needed, and so not imported, by a load that another process samples.
+        from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
+
+        return Child(client.access, task, clock, book.close)
 
     def _watch_begins(self, child: Child | Nobody, stop: interrupt.Interrupt) -> None:
         """Wait until every watch is established: nothing is sent before."""
