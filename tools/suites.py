@@ -191,7 +191,8 @@ def install(name: str, long: bool) -> Count:
 
 def integration(name: str, long: bool) -> Count:
     """Against real control planes: two workers with one each, since most of the time is waiting."""
-    return pytest(name, ["tests/integration"], "-n", "2", "--dist", "loadfile", "--durations=10", limit=3000)
+    options = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=25"]
+    return pytest(name, ["tests/integration"], *options, limit=3000)
 
 
 def long_tests(name: str, long: bool) -> Count:

@@ -58,8 +58,8 @@ class ActionModule(SeatrialAction):
         wanted = [(one, self._values(one, arguments["run_id"], name)) for one, name in zip(found, called, strict=True)]
         Step(arguments["step_dir"]).log(targets.describe(found))
         changed = False
-        self._refuse_failed(run_dir, found)
         clusters: dict[str, dict[str, Any]] = record.read(run_dir)
+        self._refuse_failed(run_dir, found, clusters)
         if not self._task.check_mode:
             for one, values in wanted:
                 clusters, wrote = record.begin(run_dir, one.hosts, values)
@@ -80,14 +80,24 @@ class ActionModule(SeatrialAction):
             "clusters": clusters,
         }
 
-    def _refuse_failed(self, run_dir: str, found: list[targets.Target]) -> None:
+    def _refuse_failed(
+        self, run_dir: str, found: list[targets.Target], clusters: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         """Refuse to go on with what can't be finished: what there is of it must be given back first."""
         for one in found:
-            known = record.read(run_dir).get(one.hosts[0], {})
+            known = clusters.get(one.hosts[0], {})
             if one.provider in targets.MAKING and known.get("state") == "failed":
                 raise OwnershipError(
                     f"this run's {known['provider']} cluster {known.get('name', '')} failed ({known.get('failure')}): "
                     f"release it (--tags release -e run_dir={run_dir}) before another is made"
+                )
+            data = known.get("provider_data") or {}
+            begun = known.get("state") == "acquiring" and bool(data.get("machines"))
+            if one.provider == "openshift_agent" and begun and not data.get("booted"):
+                raise OwnershipError(
+                    f"this run's installation of {known.get('name', '')} was interrupted before its machines were "
+                    f"booted, and can't be gone on with: give it back (--tags release -e run_dir={run_dir}), then "
+                    "begin again"
                 )
 
     def _values(self, target: targets.Target, run_id: str, called: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue as catalogues
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import effective as effectives
@@ -30,8 +30,7 @@ class ActionModule(SeatrialAction):
     """See the documentation of module doctor."""
 
     ARGUMENTS = {
-        "kubeconfig": {"type": "path", "required": True},
-        "context": {"type": "str", "default": ""},
+        **_options.CLUSTER,
         "project": {"type": "str", "required": True},
         "phases": {"type": "list", "elements": "str", "required": True},
         "subject": {"type": "str", "default": ""},

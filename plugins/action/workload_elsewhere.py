@@ -16,8 +16,9 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load, standalone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import where
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 
@@ -118,26 +119,14 @@ class ActionModule(ActionBase):
         return {"found": True}
 
     def _request(self) -> dict[str, Any]:
-        request = dict(self.given.get("request") or {})
-        request["templates"] = workload_files.templates(request.get("templates"), self._find_needle)
-        for name, read in (("arrival", workload_files.arrival), ("stages", workload_files.stages)):
-            if request.get(name) is not None:
-                request[name] = read(request[name], self._find_needle)
-        kubeconfig = Path(str(self.given["kubeconfig"])).expanduser()
+        request = workload_files.request(self.given.get("request"), self._find_needle)
+        kubeconfig, context = str(self.given["kubeconfig"]), str(request.get("context") or "")
+        target = api_host(load(kubeconfig, context))
         return {
-            "request": _files.plain(request),
-            "kubeconfig_content": kubeconfig.read_text(encoding="utf-8"),
-            "lock": self._lock(),
+            "request": {**_files.plain(request), "context": ""},
+            "kubeconfig_content": standalone(kubeconfig, context),
+            "lock": where.held_lock(self.given.get("lock_dir"), target),
         }
-
-    def _lock(self) -> dict[str, Any] | None:
-        if not self.given.get("lock_dir"):
-            return None
-        for path in sorted(Path(str(self.given["lock_dir"])).glob(lock_file.PATTERN)):
-            found = lock_file.read(path)
-            if found and found["state"] == lock_file.HELD:
-                return where.lock_of(found)
-        return None
 
     def _follow(self) -> dict[str, Any]:
         """Show what it says until it has ended."""

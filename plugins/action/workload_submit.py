@@ -20,10 +20,6 @@ class ActionModule(AtHome, FollowedAction):
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Replace names of files by what they hold."""
         try:
-            templates = workload_files.templates(arguments.get("templates"), self._find_needle)
-            arrival = workload_files.arrival(arguments.get("arrival"), self._find_needle)
-            stages = workload_files.stages(arguments.get("stages"), self._find_needle)
+            return workload_files.request(arguments, self._find_needle)
         except SeatrialError as error:
             raise AnsibleActionFail(str(error)) from error
-        given = {"templates": templates, "arrival": arrival, "stages": stages}
-        return {**arguments, **{key: value for key, value in given.items() if value is not None}}

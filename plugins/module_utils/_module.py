@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every module's main() shares: the step directory and the one place where errors become results."""
+"""What every module's main() shares: the step and the one place where errors become results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._caller import ended_with_caller
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
-
-#: Options of every module that leaves something in a role call's directory.
-STEP_OPTIONS: dict[str, Any] = {"step_dir": {"type": "path"}}
-
-#: Options of every module that its action plugin follows (plugin_utils/followed.py).
-PROGRESS_OPTIONS: dict[str, Any] = {"progress_file": {"type": "path"}}
 
 
 def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
 
-#: Labels that workloads of ours carry, and those of the training-operator that name a pod's job.
-INDEX_LABEL = "perfscale.seatrial/index"
+#: Labels of the training-operator and of Kubernetes that name a pod's job.
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name")
 
 #: How often (seconds) a progress line is said.
@@ -64,7 +64,7 @@ class Pod:
         """Read a pod as the API server sends it."""
         meta = item["metadata"]
         labels = meta.get("labels") or {}
-        index = labels.get(INDEX_LABEL, "")
+        index = labels.get(_labels.INDEX, "")
         return cls(
             meta["name"],
             meta["namespace"],

@@ -126,7 +126,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import job
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -135,8 +135,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "selector": {"type": "str", "default": ""},
             "kinds": {"type": "list", "elements": "str", "default": []},
@@ -145,8 +144,8 @@ def main() -> None:
             "timeout": {"type": "float", "default": 300},
             "run_dir": {"type": "path"},
             "unreachable": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

@@ -93,7 +93,7 @@ reaped:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import reap
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -107,8 +107,8 @@ def main() -> None:
             "rehearsal_dir": {"type": "path", "required": True},
             "components_dir": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

@@ -109,7 +109,7 @@ server:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity, targets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -119,15 +119,14 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "expected_host": {"type": "str", "default": ""},
             "timeout": {"type": "float", "default": 0},
             "nodes_ready": {"type": "int", "default": 0},
             "kinds": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

@@ -109,7 +109,7 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -119,8 +119,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "owner": {"type": "str", "default": ""},
             "purpose": {"type": "str", "default": ""},
@@ -129,8 +128,8 @@ def main() -> None:
             "duration": {"type": "int", "default": 60},
             "timeout": {"type": "float", "default": 3600},
             "caller_pid": {"type": "int"},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

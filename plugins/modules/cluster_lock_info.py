@@ -67,7 +67,7 @@ lines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -76,10 +76,9 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "namespace": {"type": "str", "default": "default"},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
         supports_check_mode=True,
     )

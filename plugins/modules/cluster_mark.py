@@ -63,7 +63,7 @@ RETURN = r""" # """
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import marks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -73,11 +73,10 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             **{name: {"type": "str", "default": ""} for name in ("owner", "purpose", "taken", "expires")},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
         supports_check_mode=True,
     )

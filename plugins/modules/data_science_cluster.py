@@ -114,7 +114,7 @@ kept:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai.cluster import Order, bring
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -125,8 +125,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "name": {"type": "str", "default": "default-dsc"},
             "components": {"type": "list", "elements": "str", "default": []},
@@ -137,8 +136,8 @@ def main() -> None:
             "monitoring_namespace": {"type": "str", "default": "redhat-ods-monitoring"},
             "monitoring": {"type": "bool", "default": False},
             "timeout": {"type": "float", "default": 900},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

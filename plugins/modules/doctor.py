@@ -96,7 +96,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import examine
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -106,8 +106,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "project": {"type": "str", "required": True},
             "phases": {"type": "list", "elements": "str", "required": True},
             "subject": {"type": "str", "default": ""},

@@ -67,7 +67,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -80,8 +80,8 @@ def main() -> None:
             "junit": {"type": "path", "default": ""},
             "textfile": {"type": "path", "default": ""},
             **options.GATE,
-            **_module.PROGRESS_OPTIONS,
-            **_module.STEP_OPTIONS,
+            **_options.PROGRESS,
+            **_options.STEP,
         },
     )
 

@@ -90,7 +90,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, opensearch, options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -107,8 +107,8 @@ def main() -> None:
             "token": {"type": "str", "default": "", "no_log": True},
             "ca_file": {"type": "path"},
             **options.GATE,
-            **_module.PROGRESS_OPTIONS,
-            **_module.STEP_OPTIONS,
+            **_options.PROGRESS,
+            **_options.STEP,
         },
     )
 

@@ -102,7 +102,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, options, s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -117,8 +117,8 @@ def main() -> None:
             "acl": {"type": "str", "default": "private", "choices": list(s3.ACLS)},
             **options.S3,
             **options.GATE,
-            **_module.PROGRESS_OPTIONS,
-            **_module.STEP_OPTIONS,
+            **_options.PROGRESS,
+            **_options.STEP,
         },
         required_together=[("access_key", "secret_key")],
     )

@@ -141,7 +141,7 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -152,8 +152,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "pool": {"type": "str", "default": "fake-gpu"},
             "count": {"type": "int", "default": 4},
             "gpus": {"type": "int", "default": 8},
@@ -169,8 +168,8 @@ def main() -> None:
             "kwok_image": {"type": "str", "default": ""},
             "kwok_stages": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 120},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

@@ -102,7 +102,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -112,16 +112,15 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "state": {"type": "str", "choices": ["claimed", "running", "absent"], "default": "running"},
             **{name: {"type": "str", "required": True} for name in ("name", "namespace", "run_id")},
             **{name: {"type": "str", "default": ""} for name in ("pool", "owner", "purpose")},
             "lifetime": {"type": "float", "default": 0},
             "dest": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         required_if=[("state", "running", ["dest", "pool"]), ("state", "claimed", ["pool"])],
         supports_check_mode=True,

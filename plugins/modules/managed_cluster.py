@@ -121,7 +121,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed import Manager
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -161,8 +161,8 @@ def main() -> None:
             "bundle": {"type": "path"},
             "interval": {"type": "float", "default": 30},
             "timeout": {"type": "float", "default": 5400},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         required_if=[("state", "gathered", ["bundle"])],
     )

@@ -107,7 +107,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture, prometheus
@@ -146,7 +146,7 @@ def main() -> None:
             "range": {"type": "float", "default": 0},
             "names": {"type": "dict", "default": {}},
             "points": {"type": "list", "elements": "str", "default": []},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
     )
 

@@ -137,7 +137,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import dedicated, machines, scaling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -147,8 +147,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent", "dedicated"], "default": "present"},
             "memo": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -159,8 +158,8 @@ def main() -> None:
             "labels": {"type": "dict", "default": {}},
             "dedicated": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "float", "default": 3600},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

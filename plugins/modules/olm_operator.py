@@ -356,7 +356,7 @@ finalizers:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import install, options, remove, wanted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -367,8 +367,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **options.OPTIONS,
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )

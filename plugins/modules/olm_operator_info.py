@@ -100,7 +100,7 @@ operators:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.info import capture, info
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -110,11 +110,10 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "packages": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
         supports_check_mode=True,
     )

@@ -113,7 +113,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import hosts, install_config
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer import Installer
@@ -178,7 +178,7 @@ def main() -> None:
             "pull_secret": {"type": "str", "required": True, "no_log": True},
             "ssh_key": {"type": "str", "default": "", "no_log": False},
             "install_dir": {"type": "path", "required": True},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
         supports_check_mode=True,
     )

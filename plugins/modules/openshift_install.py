@@ -137,7 +137,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import steps
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -163,8 +163,8 @@ def main() -> None:
             "bundle": {"type": "path"},
             "addresses": {"type": "dict", "default": {}},
             "ssh_private_key": {"type": "path", "default": "", "no_log": False},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         required_if=[("state", "gathered", ["bundle"])],
     )

@@ -138,7 +138,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _pod_logs
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options, _pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -147,8 +147,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
+            **_options.CLUSTER,
             "namespace": {"type": "str", "default": ""},
             "selector": {"type": "str", "default": ""},
             "dest": {"type": "path", "required": True},
@@ -158,8 +157,8 @@ def main() -> None:
             "limit_bytes": {"type": "int", "default": 0},
             "tail_lines": {"type": "int", "default": 0},
             "parallel": {"type": "int", "default": 16},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
     )
     given = module.params

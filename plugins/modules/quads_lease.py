@@ -252,7 +252,7 @@ leases:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import job, options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -290,8 +290,8 @@ def main() -> None:
             "lease_file": {"type": "path"},
             "release_command": {"type": "str", "default": ""},
             **options.OPTIONS,
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         required_if=[
             ("state", "present", ["lease_id"]),

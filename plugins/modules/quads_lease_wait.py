@@ -91,7 +91,7 @@ pending_hosts:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import job, options, wait
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -107,8 +107,8 @@ def main() -> None:
             "inventory_url": {"type": "str", "default": ""},
             **options.WHICH,
             **options.OPTIONS,
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         mutually_exclusive=[options.ONE],
         required_one_of=[options.ONE],

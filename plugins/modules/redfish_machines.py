@@ -133,7 +133,7 @@ import traceback
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import fleet
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.machine import Bmc
@@ -185,8 +185,8 @@ def main() -> None:
             "contact_timeout": {"type": "float", "default": 120},
             "wait_timeout": {"type": "float", "default": 900},
             "vendors": {"type": "dict", "default": {}},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         required_if=[("state", "booted", ["image"])],
     )

@@ -160,8 +160,8 @@ import signal
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, process
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options, _proc
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.options import SHARED_OPTIONS, Options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -179,8 +179,8 @@ def main() -> None:
             **SHARED_OPTIONS,
             "force": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -190,7 +190,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "rehearsal")
-        options = Options.of({**given, "begun": process.began(os.getpid())})
+        options = Options.of({**given, "begun": _proc.began(os.getpid())})
         with step.timed("cluster", f"rehearsal {given['state']}"):
             return cluster.bring(options, given["state"], say, module.check_mode)
 

@@ -126,7 +126,7 @@ kubectl:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.describe import info
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.options import SHARED_OPTIONS, Options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -135,7 +135,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**SHARED_OPTIONS, **_module.STEP_OPTIONS, **_module.PROGRESS_OPTIONS},
+        argument_spec={**SHARED_OPTIONS, **_options.STEP, **_options.PROGRESS},
         supports_check_mode=True,
     )
 

@@ -84,7 +84,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -96,7 +96,7 @@ def main() -> None:
             "run_dir": {"type": "path", "required": True},
             "definitions": {"type": "list", "elements": "path", "required": True},
             "points": {"type": "list", "elements": "str", "default": []},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
     )
     given = module.params

@@ -70,7 +70,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -81,7 +81,7 @@ def main() -> None:
         argument_spec={
             "run_dir": {"type": "path", "required": True},
             "template": {"type": "path", "required": True},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
     )
 

@@ -102,7 +102,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.selection import Selection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -118,7 +118,7 @@ def main() -> None:
             "tail": {"type": "int", "default": 0},
             "skip_errors": {"type": "bool", "default": False},
             "audit_log": {"type": "path", "default": ""},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
     )
 

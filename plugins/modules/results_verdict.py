@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Writes C(verdict.json) into the run directory, with every check that led to it.
   - V(pass) when every workload of every point succeeded, the generator was on time and no phase failed; V(invalid) when
-    the generator was late, so that the load was not the one that was asked for; V(fail) otherwise.
+    the generator was late, so that the load was not the one that was asked for; V(inconclusive) when nothing failed,
+    but the files are another tool's and don't tell all that is judged; V(fail) otherwise.
   - KPIs are recorded, and told to have no baseline.
 author:
   - The perfscale.seatrial authors (@perfscale)
@@ -50,7 +51,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdict:
-  description: V(pass), V(fail) or V(invalid).
+  description: V(pass), V(fail), V(invalid) or V(inconclusive).
   returned: success
   type: str
   sample: pass
@@ -67,7 +68,7 @@ checks:
       description: Number of the point, null for what concerns the whole run.
       type: str
     result:
-      description: V(pass), V(fail), V(invalid) or V(no baseline).
+      description: V(pass), V(fail), V(invalid), V(no baseline) or V(not judged).
       type: str
     detail:
       description: One sentence with the numbers.
@@ -116,7 +117,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -127,7 +128,7 @@ def main() -> None:
         argument_spec={
             "run_dir": {"type": "path", "required": True},
             "max_lateness": {"type": "float", "default": 0.1},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
     )
 

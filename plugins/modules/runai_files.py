@@ -53,7 +53,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import export
@@ -62,7 +62,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={"run_dir": {"type": "path", "required": True}, **_module.STEP_OPTIONS})
+    module = AnsibleModule(argument_spec={"run_dir": {"type": "path", "required": True}, **_options.STEP})
 
     def work(_step: Step) -> dict[str, Any]:
         points = {}

@@ -87,7 +87,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _training
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options, _training
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 
@@ -99,8 +99,8 @@ def main() -> None:
             "logs_dir": {"type": "path", "default": ""},
             "pods": {"type": "list", "elements": "dict"},
             "simulated": {"type": "bool", "required": True},
-            **_module.STEP_OPTIONS,
-            **_module.PROGRESS_OPTIONS,
+            **_options.STEP,
+            **_options.PROGRESS,
         },
     )
     given = module.params

@@ -111,7 +111,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import elsewhere, options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -134,7 +134,7 @@ def main() -> None:
             "offset": {"type": "int", "default": 0},
             "interval": {"type": "float", "default": 10},
             "reconnect": {"type": "float", "default": 600},
-            **_module.STEP_OPTIONS,
+            **_options.STEP,
         },
         required_if=[("state", "present", ["kubeconfig_content"])],
     )

@@ -136,7 +136,7 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.attach import Attached, Request
@@ -145,7 +145,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={**options.SAMPLE, **_module.STEP_OPTIONS, **_module.PROGRESS_OPTIONS})
+    module = AnsibleModule(argument_spec={**options.SAMPLE, **_options.STEP, **_options.PROGRESS})
 
     def work(step: Step) -> dict[str, Any]:
         request = Request(**options.common(module.params))

@@ -365,7 +365,7 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
@@ -376,7 +376,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import St
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**options.SUBMIT, **_module.STEP_OPTIONS, **_module.PROGRESS_OPTIONS}, supports_check_mode=True
+        argument_spec={**options.SUBMIT, **_options.STEP, **_options.PROGRESS}, supports_check_mode=True
     )
 
     def work(step: Step) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.places import in_file
 
 
 class SeatrialAction(ActionBase):
@@ -30,7 +31,7 @@ class SeatrialAction(ActionBase):
             raise
         except SeatrialError as error:
             at = getattr(error, "at", None)
-            if at is not None:
+            if in_file(at):
                 raise AnsibleError(str(error), obj=at) from error
             raise AnsibleActionFail(str(error)) from error
 

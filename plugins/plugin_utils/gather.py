@@ -13,6 +13,7 @@ from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible.template import is_trusted_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.places import places
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Layer, Request, reachable
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import SettingsError, expand, names_of
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_text import mark
@@ -24,23 +25,6 @@ TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule
 def raw(value: Any) -> Any:
     """Return a variable's raw value as plain data; texts that are no trusted template are marked literal."""
     return mark(value, is_trusted_as_template)
-
-
-def place(value: Any) -> str | None:
-    """Return ``file:line`` or ``<CLI option '-e'>`` of a value or key, None where Ansible does not know."""
-    try:
-        from ansible._internal._datatag._tags import Origin  # private: a place is a nicety, never a need
-
-        origin = Origin.get_tag(value)
-        return str(origin) if origin else None
-    except Exception:
-        return None
-
-
-def places(values: Mapping[Any, Any]) -> dict[str, str]:
-    """Return key -> place for those keys whose value or name has one."""
-    found = {str(key): place(value) or place(key) for key, value in values.items()}
-    return {key: where for key, where in found.items() if where}
 
 
 def defaults(loader: Any, root: Path, catalogue: Catalogue) -> dict[str, Any]:
@@ -130,7 +114,10 @@ def chosen(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list
 
 
 def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
-    """Return a function (value, tree) -> (rendered value, some name in it is not defined yet)."""
+    """Return a function (value, tree) -> (rendered value, some name in it is not defined yet).
+
+    A tree must not change between two calls with it.
+    """
     from ansible.template import trust_as_template
 
     def trusted(value: Any) -> Any:
@@ -142,9 +129,16 @@ def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
             return [trusted(one) for one in value]
         return trust_as_template(value) if isinstance(value, str) and not isinstance(value, Literal) else value
 
+    seen: list[Any] = [None, None]  # the last tree and its engine: all settings of a tree are rendered in a row
+
+    def engine_for(tree: Mapping[str, Any]) -> Any:
+        if seen[0] is not tree:
+            names = {**variables, **{name: trusted(one) for name, one in tree.items()}}
+            seen[:] = tree, templar.copy_with_new_env(available_variables=names)
+        return seen[1]
+
     def render(value: Any, tree: Mapping[str, Any]) -> tuple[Any, bool]:
-        names = {**variables, **{name: trusted(one) for name, one in tree.items()}}
-        engine = templar.copy_with_new_env(available_variables=names)
+        engine = engine_for(tree)
         try:
             return mark(engine.template(trusted(value)), lambda _text: False), False
         except AnsibleUndefinedVariable:

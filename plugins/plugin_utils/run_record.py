@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_dir import read_optional
@@ -109,12 +109,13 @@ def started_of_process(pid: int) -> float:
     """Return when process ``pid`` began, in seconds since the epoch; now, where the system does not say."""
     import time
 
+    if _proc.ticks_of(pid) is None:
+        return time.time()
     try:
-        ticks = int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return time.time()
-    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - uptime + _proc.began(pid)
 
 
 def at_work(run_dir: Path) -> dict[str, Any] | None:

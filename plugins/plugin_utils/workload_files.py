@@ -17,6 +17,15 @@ SHIPPED = Path(__file__).resolve().parents[2] / "roles" / "workload" / "files" /
 Find = Callable[[str, str], str]
 
 
+def request(given: Any, find: Find) -> dict[str, Any]:
+    """Return options of workload_submit with every name of a file replaced by what it holds."""
+    found = dict(given or {})
+    for name, read in (("templates", templates), ("arrival", arrival), ("stages", stages)):
+        if found.get(name) is not None:
+            found[name] = read(found[name], find)
+    return found
+
+
 def templates(given: Any, find: Find) -> Any:
     """Return the module's ``templates`` with each ``src`` replaced by the file's content."""
     if not isinstance(given, list):

@@ -6,12 +6,16 @@ a rehearsal cluster. No hardware was ever touched by these tests.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +93,7 @@ def give_back(made_up: Lab, run_dir: Path) -> None:
     assert _files.read_yaml(run_dir / "run.yml")["held"] == []
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_while_machines_boot_leaves_nothing_after_the_give_back_command(
     made_up: Lab, tmp_path: Path
 ) -> None:
@@ -102,6 +107,57 @@ def test_a_run_that_is_killed_while_machines_boot_leaves_nothing_after_the_give_
     end(process, "kill")
     assert made_up.leases() and made_up.left()
     (run_dir,) = run_dirs(tmp_path / "artifacts")
+    again = play(*words, "-e", f"run_dir={run_dir}", artifacts=tmp_path / "artifacts", env=made_up.environment)
+    assert "was interrupted before its machines were booted, and can't be gone on with: give it back" in again.flat()
+    give_back(made_up, run_dir)
+
+
+@contextlib.contextmanager
+def web_server(folder: Path) -> Iterator[str]:
+    """A web server that somebody else runs over the folder of images."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Print nothing."""
+
+    folder.mkdir(parents=True, exist_ok=True)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.long
+def test_an_installation_that_was_interrupted_is_gone_on_with_and_a_kept_cluster_keeps_its_lease(
+    made_up: Lab, tmp_path: Path
+) -> None:
+    made_up.stand_in.tell(seconds={"agent wait-for bootstrap-complete": 20})
+    where: dict[str, Any] = {"artifacts": tmp_path / "artifacts", "env": made_up.environment}
+    with web_server(made_up.folder / "share") as url:
+        words = ["-i", str(made_up.inventory), "-e", "preset=light,bare_metal", "-e", f"cluster_agent_share_url={url}"]
+        process = begin(*words, "--tags", "lease,cluster", log=tmp_path / "log", **where)
+        until = time.monotonic() + 300
+        while b"Wait until the control plane runs" not in (tmp_path / "log").read_bytes():
+            assert process.poll() is None and time.monotonic() < until, (tmp_path / "log").read_text()[-3000:]
+            time.sleep(0.1)
+        end(process, "kill")
+        (run_dir,) = run_dirs(tmp_path / "artifacts")
+        made_up.stand_in.tell(seconds={})
+        kept = ["-e", f"run_dir={run_dir}", "-e", "cluster_keep=true"]
+        done = play(*words, *kept, "--tags", "cluster", **where)
+        assert done.code == 0, done.output[-6000:]
+        for one in made_up.bmcs.state().values():
+            assert sum("InsertMedia" in line for line in one["log"]) == 1, "each was booted once"
+            assert one["power"] == "On" and not one["media"]
+    asked = play(*words, *kept, "--tags", "release", **where)
+    assert asked.code != 0 and "it is kept (cluster_keep)" in asked.flat()
+    assert len(made_up.leases()) == 1, "the machines of a kept cluster stay ours"
+    assert {one["power"] for one in made_up.bmcs.state().values()} == {"On"}
+    command = (run_dir / "GIVE_BACK").read_text(encoding="utf-8").rstrip()
+    (run_dir / "GIVE_BACK").write_text(f"{command} -e cluster_keep=false\n", encoding="utf-8")
     give_back(made_up, run_dir)
 
 

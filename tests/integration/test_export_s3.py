@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import gate, job, s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
 from playbook import play
 from run_directory import World, write_run
@@ -175,3 +176,25 @@ def test_replot_fetches_a_run_from_s3_makes_the_same_figures_and_exports_when_as
     (exported,) = record["exported"]
     assert exported["address"] == f"s3://results/replots/{NAME}-replot"
     assert servers.S3_KEYS[1] not in done.output
+
+
+def test_what_destroys_a_cluster_is_kept_on_a_server_until_it_is_dropped(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in zip(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), servers.S3_KEYS, strict=True):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    entry = {"name": "perf", "metadata": {"infraID": "perf-abcde"}}
+    for where in ("s3://results/clusters", "s3://results"):
+        store.put(where, "perf", entry)
+        store.put(where, "perf", {**entry, "owner": "jo"})
+        assert store.get(where, "perf") == {**entry, "owner": "jo"}
+        store.drop(where, "perf")
+        store.drop(where, "perf")
+        with pytest.raises(DataError, match=f"{where} knows no cluster perf"):
+            store.get(where, "perf")
+    with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*make the bucket first"):
+        store.put("s3://no-such-bucket/x", "perf", entry)
+    with pytest.raises(InputError, match="names no bucket"):
+        store.put("s3:///x", "perf", entry)

@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _pod_logs, _training, _training_played
+from ansible_collections.perfscale.seatrial.plugins.module_utils import (
+    _files,
+    _labels,
+    _pod_logs,
+    _training,
+    _training_played,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.sweep import Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "roles" / "fine_tuning" / "templates" / "pytorchjob.yaml.j2"
@@ -129,7 +135,7 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
         client.create(one)
     wait_for_phases(client, run_id, {"Succeeded": 5, "Failed": 1})
 
-    masters = f"{labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
+    masters = f"{_labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
     logs = _pod_logs.Order(str(tmp_path / "logs"), run_id, masters, container="pytorch")
     result = _pod_logs.Collection(client, logs).run()
     assert result["unread"] == [] and result["collected"] == result["found"] == 3 and result["changed"]
@@ -158,7 +164,7 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     meta = {"name": "waits", "namespace": run_id, "labels": own}
     spec = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "such-node"}}
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    order = _pod_logs.Order(str(tmp_path), run_id, f"{labels.RUN}={run_id}", container="another")
+    order = _pod_logs.Order(str(tmp_path), run_id, f"{_labels.RUN}={run_id}", container="another")
     result = _pod_logs.Collection(client, order).run()
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []

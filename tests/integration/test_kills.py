@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import begin, environment, run_dirs
+from processes import open_ports, ports_of, traces
 
 pytestmark = pytest.mark.long
 
@@ -34,37 +34,6 @@ def end(process: subprocess.Popen[bytes], how: str) -> None:
     else:
         process.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
     process.wait(timeout=60)
-
-
-def traces(data_dir: Path) -> list[str]:
-    """Processes that have this directory in their command line or environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if str(data_dir).encode() in told:
-            found.append(f"{entry.name}: {told[:200]!r}")
-    return found
-
-
-def open_ports(ports: list[int]) -> list[int]:
-    """Those of ``ports`` on which something listens."""
-    found = []
-    for port in ports:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                found.append(port)
-    return found
-
-
-def ports_of(data_dir: Path) -> list[int]:
-    """The ports that an instance has stored."""
-    path = data_dir / "ports.json"
-    return [int(port) for port in _files.read_json(path).values() if isinstance(port, int)] if path.exists() else []
 
 
 def name_of(value: object) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, plan, process
@@ -25,6 +26,7 @@ import sys
 sys.path[:0] = {path!r}
 import rehearsal as support
 from pathlib import Path
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
 print("go", flush=True)
 result = cluster.present(support.options(Path({folder!r}), {name!r}, components=[]), support.quiet)
@@ -169,7 +171,7 @@ def test_processes_whose_folder_was_deleted_are_found_and_removed(standing: clus
 
 def wait_until_ended(pid: int) -> None:
     deadline = time.monotonic() + 10
-    while process.ticks_of(pid) is not None:
+    while _proc.ticks_of(pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

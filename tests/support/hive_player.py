@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
@@ -130,7 +131,7 @@ class Player(threading.Thread):
 
     def is_running(self, one: dict[str, Any]) -> bool:
         """Whether the claim has been told that its cluster runs."""
-        return hive.conditions(one).get("ClusterRunning", {}).get("status") == "True"
+        return holds(one, "ClusterRunning")
 
     def conditions(self, path: str, reason: str, message: str, running: bool) -> None:
         """Set the claim's conditions."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
 
 ROOT = Path(__file__).parents[2]
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
@@ -24,7 +25,7 @@ def base() -> Path:
 
 def folder_of(pid: int) -> Path:
     """The folder of the test run whose main process is ``pid``; its name tells later whether that one still lives."""
-    return base() / f"{pid}-{process.ticks_of(pid)}"
+    return base() / f"{pid}-{_proc.ticks_of(pid)}"
 
 
 def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster.Options:
@@ -53,7 +54,7 @@ def sweep() -> None:
     """Remove what test runs left that were killed."""
     for left in base().glob("*-*"):
         pid, _dash, ticks = left.name.partition("-")
-        if not pid.isdigit() or str(process.ticks_of(int(pid))) != ticks:
+        if not pid.isdigit() or str(_proc.ticks_of(int(pid))) != ticks:
             remove_all(left)
 
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 
 #: The label that everything of a run carries.
-RUN_LABEL = "perfscale.seatrial/run"
 
 _RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
 
@@ -86,7 +86,7 @@ def selector(run_id: str, extra: str = "") -> str:
     """
     if not _RUN_ID.match(run_id or ""):
         raise InputError(f"run_id '{run_id}' is no run id (6 to 20 of a-z, 0-9 and -): nothing was deleted")
-    return f"{RUN_LABEL}={run_id},{extra}" if extra else f"{RUN_LABEL}={run_id}"
+    return f"{_labels.RUN}={run_id},{extra}" if extra else f"{_labels.RUN}={run_id}"
 
 
 def deletable(kinds: Iterable[Kind], only: Sequence[str] = ()) -> list[Kind]:
@@ -170,7 +170,7 @@ def foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:
     parts of the cluster have written (by its managed fields).
     """
     meta = item["metadata"]
-    if (meta.get("labels") or {}).get(RUN_LABEL) == run_id or meta.get("ownerReferences"):
+    if (meta.get("labels") or {}).get(_labels.RUN) == run_id or meta.get("ownerReferences"):
         return False
     if kind in _FOLLOWERS or (kind, meta["name"]) in _BORN_WITH:
         return False

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import Found
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, SeatrialError, WaitTimeout
@@ -256,7 +257,7 @@ class Sweep:
     def _let_go(self, one: Found, why: str) -> None:
         """Take the run's label off: the object is others' from now on."""
         note = {"perfscale.seatrial/left-by": self.run_id}
-        patch = {"metadata": {"labels": {plan.RUN_LABEL: None}, "annotations": note}}
+        patch = {"metadata": {"labels": {_labels.RUN: None}, "annotations": note}}
         self.client.request("PATCH", one.kind.path("", one.name), patch, content_type=MERGE_PATCH)
         self.outcome.handed_over.append(one.title)
         self.say(f"{one.title} stays without our label, because {why}")

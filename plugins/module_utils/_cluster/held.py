@@ -8,10 +8,9 @@ A run directory knows how to give back what it holds: the command in its file GI
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -176,11 +175,3 @@ def locks(artifacts: str | Path) -> list[str]:
         if one is not None and one["state"] == lock_file.HELD:
             lines.append(f"lock on {one['cluster']}: run {one['run']}, until {one['until']} unless it is renewed")
     return lines
-
-
-Say = Callable[[str], None]
-
-
-def environment() -> dict[str, str]:
-    """Return what a give-back command is started with: ours, without what our own ansible-playbook was told."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}

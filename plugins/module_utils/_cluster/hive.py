@@ -30,14 +30,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import conditions, holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._waiting import until
 
 VERSION = "hive.openshift.io/v1"
 
 #: Annotations of a claim: whose it is, and what for.
 RUN, OWNER, PURPOSE = (f"perfscale.seatrial/made-{name}" for name in ("run", "owner", "purpose"))
-
-PAUSE, TELL = 1.0, 30.0
 
 _GO = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>h|ms|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -128,30 +128,19 @@ def wait(client: Client, wish: Wish, kubeconfig: Path, say: Callable[[str], None
     Raises WaitTimeout with the claim's own words, DataError when Hive took the cluster away.
     """
     kind = client.kind(VERSION, "ClusterClaim")
-    deadline = time.monotonic() + wish.timeout
-    told, told_at = "", 0.0
-    while True:
+
+    def look() -> tuple[dict[str, Any] | None, str]:
         found = client.get(kind, wish.name, wish.namespace)
         if found is None:
             raise DataError(f"ClusterClaim {wish.namespace}/{wish.name} is gone from {client.access.server}")
         state = conditions(found)
-        if state.get("ClusterDeleted", {}).get("status") == "True":
+        if holds(found, "ClusterDeleted"):
             raise DataError(f"Hive has deleted the cluster of claim {wish.name}: {_words(state['ClusterDeleted'])}")
-        if state.get("ClusterRunning", {}).get("status") == "True" and found["spec"].get("namespace"):
-            return _taken(client, wish, found, kubeconfig)
-        words = _waiting(wish, state)
-        now = time.monotonic()
-        if now >= deadline:
-            raise WaitTimeout(f"after {wish.timeout:g} s {words}")
-        if words != told or now - told_at >= TELL:
-            told, told_at = words, now
-            say(words)
-        time.sleep(min(PAUSE, max(deadline - now, 0.05)))
+        if holds(found, "ClusterRunning") and found["spec"].get("namespace"):
+            return _taken(client, wish, found, kubeconfig), ""
+        return None, _waiting(wish, state)
 
-
-def conditions(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return a claim's conditions by type."""
-    return {one["type"]: one for one in (found.get("status") or {}).get("conditions") or []}
+    return until(look, wish.timeout, say, lambda words: f"after {wish.timeout:g} s {words}")
 
 
 def _words(condition: Mapping[str, Any]) -> str:
@@ -225,5 +214,5 @@ def give_back(client: Client, wish: Wish, check: bool = False) -> bool:
             raise WaitTimeout(
                 f"ClusterClaim {wish.namespace}/{wish.name} is still there after {wish.timeout:g} s: {held}"
             )
-        time.sleep(min(PAUSE, 0.3))
+        time.sleep(0.3)
     return True

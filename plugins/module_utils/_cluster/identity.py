@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     ApiError,
@@ -19,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
 
 #: Extended resources that are GPUs or the like, and the label in which their operator names the product.
 GPU_RESOURCES = {
@@ -34,8 +36,6 @@ PLAYED_NODE = "kwok.x-k8s.io/node"
 
 #: A rehearsal cluster says what it is in this ConfigMap.
 REHEARSAL = "/api/v1/namespaces/kube-public/configmaps/seatrial-rehearsal"
-
-RUN_LABEL = "perfscale.seatrial/run"
 
 #: More node names than this are not recorded: a profile needs some, a person reads none.
 NODE_NAMES = 200
@@ -78,7 +78,7 @@ def gather(client: Client) -> Identity:
     nodes = _nodes(client)
     found.nodes = len(nodes)
     found.node_names = sorted(node["metadata"]["name"] for node in nodes)
-    found.nodes_ready = sum(_ready(node) for node in nodes)
+    found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
     found.nodes_played = sum(_played(node) for node in nodes)
     found.gpu_products = gpu_products(nodes)
     found.gpus = sum(found.gpu_products.values())
@@ -146,13 +146,8 @@ def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name in names:
         item = client.get(kind, name, metadata_only=True)
-        found[name] = None if item is None else (item["metadata"].get("labels") or {}).get(RUN_LABEL, "")
+        found[name] = None if item is None else (item["metadata"].get("labels") or {}).get(_labels.RUN, "")
     return found
-
-
-def _ready(node: dict[str, Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def _played(node: dict[str, Any]) -> bool:

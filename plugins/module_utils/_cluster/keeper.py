@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import select
 import signal
 import threading
 import time
@@ -21,35 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lease, lock, lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.process import ticks_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._proc import Process
 
 #: How often (seconds) it looks whether the run still lives.
 LOOK = 0.5
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process that can't be mistaken for a later one of the same number."""
-
-    pid: int
-    ticks: int
-
-    @classmethod
-    def of(cls, pid: int) -> Process:
-        """Return the process ``pid`` as it is now; ``ticks`` is 0 when there is none."""
-        return cls(pid, ticks_of(pid) or 0)
-
-    def lives(self) -> bool:
-        """Tell whether it still is that process."""
-        return bool(self.ticks) and ticks_of(self.pid) == self.ticks
-
-    def record(self) -> dict[str, int]:
-        """Return what the lock file says of it."""
-        return {"pid": self.pid, "ticks": self.ticks}
 
 
 @dataclass(frozen=True)
@@ -129,22 +108,9 @@ def stop(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
     found = running(record)
     if found is None:
         return False
-    try:
-        grip = os.pidfd_open(found.pid)
-    except ProcessLookupError:
-        return False
-    try:
-        if not found.lives():
-            return False
-        for number, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):
-            signal.pidfd_send_signal(grip, number)
-            if select.select([grip], [], [], wait)[0]:
-                return True
-    except ProcessLookupError:
-        return True
-    finally:
-        os.close(grip)
-    raise ProcessError(f"process {found.pid}, which renews the lock, does not end")
+    if _proc.end([found], patience):
+        raise ProcessError(f"process {found.pid}, which renews the lock, does not end")
+    return True
 
 
 def _live(task: Task, holding: lock.Holding, ready: int) -> None:

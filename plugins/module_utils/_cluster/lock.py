@@ -77,6 +77,13 @@ class View:
         return (self.lock is None or self.expired) and self.position(run) == 1
 
 
+def parted(entries: list[Entry]) -> tuple[Entry | None, list[Entry]]:
+    """Return the lock's own entry, if there is one, and those who wait in the order in which it is their turn."""
+    lock = next((one for one in entries if one.role == lease.HOLDER and one.name == lease.NAME), None)
+    waiting = sorted((one for one in entries if one.role == lease.WAITER), key=lambda one: (one.created, one.name))
+    return lock, waiting
+
+
 @dataclass
 class Watched:
     """Since when, on our clock, each Lease has not changed."""
@@ -117,8 +124,7 @@ class Contender:
         entries = self.store.look()
         at = self.clock()
         self.watched.note(entries, at)
-        lock = next((one for one in entries if one.role == lease.HOLDER and one.name == lease.NAME), None)
-        waiting = sorted((one for one in entries if one.role == lease.WAITER), key=lambda one: (one.created, one.name))
+        lock, waiting = parted(entries)
         # Our own place never expires for us, however slow we were.
         dead = tuple(one for one in waiting if one.run != self.who.run and self.watched.expired(one, at))
         queue = tuple(one for one in waiting if one not in dead)

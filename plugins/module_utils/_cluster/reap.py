@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import held
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
@@ -45,7 +46,7 @@ def look_and_reap(given: Mapping[str, Any], step: Step, say: Callable[[str], Non
 def _give_back(one: held.Held, given: Mapping[str, Any], step: Step) -> str:
     if one.command:
         folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
-        return held.give_back(one.command, folder / f"reap-{one.run}.log", given["timeout"], held.environment())
+        return held.give_back(one.command, folder / f"reap-{one.run}.log", given["timeout"], _proc.environment())
     if one.provider != "rehearsal":
         return f"{one.run_dir} has no GIVE_BACK"
     options = {"name": one.name, "data_dir": given["rehearsal_dir"], "components_dir": given["components_dir"]}

@@ -44,7 +44,8 @@ def begin(
     another: forgetting it would leave it up for ever.
     """
     wanted = list(hosts)
-    held = read(run_dir)
+    before = read(run_dir)
+    held = dict(before)
     for host in wanted:
         record = held.get(host)
         if not record or record["state"] == "released":
@@ -57,7 +58,7 @@ def begin(
             )
     fresh = [host for host in wanted if host not in held]
     records = {**held, **{host: {**_UNKNOWN, **values, "state": "acquiring"} for host in fresh}}
-    changed = records != read(run_dir)
+    changed = records != before
     if changed:
         _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/1", "clusters": records}, "cluster/1")
     return records, changed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._proc import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._waiting import Say, Teller
 
-#: Longest pause between two looks at the queue, and seconds after which what is waited for is said again.
-PAUSE, TELL = 1.0, 30.0
+#: Longest pause between two looks at the queue, seconds.
+PAUSE = 1.0
 #: A shorter lock (seconds) would be lost whenever an API server is slow for a moment.
 SHORTEST = 3
 
@@ -63,16 +65,13 @@ class Wish:
         )
 
 
-Say = Callable[[str], None]
-
-
 def take(wish: Wish, step: Step, say: Say, check: bool = False) -> dict[str, Any]:
     """Wait for our turn, take the lock and leave a keeper behind. Safe twice: who holds it already goes on.
 
     Raises WaitTimeout naming who holds it, AccessError, ApiError, Interrupted.
     """
     known = lock_file.read(wish.path)
-    caller = keeper.Process.of(wish.caller)
+    caller = Process.of(wish.caller)
     if _kept(known, caller):
         return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {wish.who.run} holds the lock already"}
     with Client.from_kubeconfig(wish.kubeconfig, wish.context, timeout=30) as client:
@@ -101,7 +100,7 @@ def take(wish: Wish, step: Step, say: Say, check: bool = False) -> dict[str, Any
     return {"changed": True, "waited": round(waited, 1), "lock": lock_file.read(wish.path), "msg": said}
 
 
-def _kept(record: dict[str, Any] | None, caller: keeper.Process) -> bool:
+def _kept(record: dict[str, Any] | None, caller: Process) -> bool:
     """Tell whether a keeper of this very session holds the lock."""
     return (
         record is not None
@@ -113,8 +112,7 @@ def _kept(record: dict[str, Any] | None, caller: keeper.Process) -> bool:
 
 def _wait(contender: lock.Contender, wish: Wish, where: str, say: Say, stop: interrupt.Interrupt) -> lock.Holding:
     deadline = time.monotonic() + wish.timeout
-    told: tuple[Any, ...] = ()
-    told_at = trouble_at = 0.0
+    teller, trouble = Teller(say), Teller(say)
     view: lock.View | None = None
     pause = min(PAUSE, wish.who.duration / 6)
     while True:
@@ -126,9 +124,7 @@ def _wait(contender: lock.Contender, wish: Wish, where: str, say: Say, stop: int
             # Whoever waits for an hour meets a restart of the API server; who can't begin is told at once.
             if view is None or not _may_pass(error) or time.monotonic() >= deadline:
                 raise
-            if time.monotonic() - trouble_at >= TELL:
-                trouble_at = time.monotonic()
-                say(str(error))
+            trouble.tell(lambda error=error: str(error), "trouble")
             holding = None
         if holding is not None:
             return holding
@@ -140,9 +136,8 @@ def _wait(contender: lock.Contender, wish: Wish, where: str, say: Say, stop: int
                 f"{lock.words(view, wish.who.run, where)}"
             )
         # What nobody had to wait for is not worth a line.
-        if (state != told or now - told_at >= TELL) and view.lock is not None:
-            told, told_at = state, now
-            say(lock.words(view, wish.who.run, where))
+        if view.lock is not None:
+            teller.tell(lambda view=view: lock.words(view, wish.who.run, where), state)
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 
@@ -187,10 +182,8 @@ def give(wish: Wish, check: bool = False) -> dict[str, Any]:
 def tell(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
     """Return who holds a cluster's lock and who waits for it; nothing is changed."""
     with Client.from_kubeconfig(kubeconfig, context, timeout=30) as client:
-        found = lease.ServerStore(client, namespace).look()
+        holding, waiting = lock.parted(lease.ServerStore(client, namespace).look())
         where = api_host(client.access)
-    holding = next((one for one in found if one.role == lease.HOLDER), None)
-    waiting = sorted((one for one in found if one.role == lease.WAITER), key=lambda one: (one.created, one.name))
     lines = [f"{where}: {lock.holder(holding)}" if holding else f"{where}: nobody holds the lock"]
     lines += [
         f"  place {place}: run {one.run}{f' ({one.owner})' if one.owner not in ('', one.run) else ''}"

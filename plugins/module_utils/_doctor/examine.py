@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import plan as plans
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import rights
@@ -177,8 +178,7 @@ def _others(client: Client, order: Order, found: Findings) -> None:
     )
     if pods is None:
         return
-    ours = "perfscale.seatrial/run"
-    having = [one for one in pods if ours not in (one["metadata"].get("labels") or {}) and _gpus(one)]
+    having = [one for one in pods if _labels.RUN not in (one["metadata"].get("labels") or {}) and _gpus(one)]
     places = sorted({one["metadata"]["namespace"] for one in having})
     if having:
         told = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"

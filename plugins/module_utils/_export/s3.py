@@ -97,7 +97,7 @@ def upload(place: Place, files: Mapping[str, Path], say: Callable[[str], None]) 
 
     Returns how many were sent and how many were there already. Raises AccessError, DataError.
     """
-    with _explained(place):
+    with explained(place):
         target = Target(place, client(place), say)
         names = [name for name in files if name != MANIFEST]
         with ThreadPoolExecutor(place.parallel) as pool:
@@ -107,7 +107,7 @@ def upload(place: Place, files: Mapping[str, Path], say: Callable[[str], None]) 
     return {"sent": outcomes.count("sent"), "there": outcomes.count("there"), "resumed": target.resumed}
 
 
-class _explained:
+class explained:
     """Turn what boto3 raises into one error that says which bucket, what was answered and what to do."""
 
     def __init__(self, place: Place) -> None:
@@ -267,7 +267,7 @@ def _read(path: Path, part_size: int = 2**20) -> Iterator[bytes]:
 
 def download(place: Place, folder: Path) -> int:
     """Fetch what lies below the prefix into ``folder``; return how many files. Raises AccessError, DataError."""
-    with _explained(place):
+    with explained(place):
         connection = client(place)
         pages = connection.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
         keys = [(one["Key"], one["Size"]) for page in pages for one in page.get("Contents") or []]

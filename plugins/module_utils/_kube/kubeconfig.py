@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -94,6 +95,46 @@ def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, 
     if access.reader is not None and user.get("username") and not user.get("token") and not user.get("tokenFile"):
         access.held = None  # a login is for when it is needed
     return access
+
+
+def standalone(path: str | Path, context: str = "") -> str:
+    """Return a kubeconfig (JSON, which is YAML) with one context that needs no other file, for use on another machine.
+
+    The kubeconfig is one that load() takes. Raises InputError for credentials that only this machine can get.
+    """
+    where = Path(path).expanduser()
+    config = _files.read_yaml(where)
+    chosen = context or config["current-context"]
+    entry = _named(config, "contexts", "context", chosen, where)
+    cluster = dict(_named(config, "clusters", "cluster", str(entry.get("cluster", "")), where))
+    user = dict(_named(config, "users", "user", str(entry["user"]), where)) if entry.get("user") else {}
+    source = f"kubeconfig {where}, context '{chosen}'"
+    local = next((name for name in ("exec", "auth-provider") if user.get(name)), None)
+    if local:
+        raise InputError(
+            f"{source}: its credentials come from '{local}', which there is on this machine only; give a kubeconfig "
+            "with a token or a client certificate"
+        )
+    if user.get("tokenFile") and not user.get("token"):
+        user["token"] = _beside(where, user["tokenFile"]).read_text(encoding="ascii").strip()
+    user.pop("tokenFile", None)
+    for holder, key in ((cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key")):
+        data = _bytes_of(holder, key, where, source)
+        holder.pop(key, None)
+        if data is not None:
+            holder[f"{key}-data"] = base64.b64encode(data).decode()
+    name = {"name": "target"}
+    rest = {"cluster": "target", "user": "target", "namespace": str(entry.get("namespace") or "default")}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "target",
+            "contexts": [{**name, "context": rest}],
+            "clusters": [{**name, "cluster": cluster}],
+            "users": [{**name, "user": user}],
+        }
+    )
 
 
 def in_cluster() -> Access:

@@ -13,9 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import select
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -24,14 +22,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import keeper, lock_file, turn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.process import ticks_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._proc import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
@@ -71,13 +69,13 @@ class Place:
         # Between a result's writing and the process' end both are true: the result was looked for first.
         return RUNNING if self.living() else (ENDED if self.result.exists() else DIED)
 
-    def living(self) -> keeper.Process | None:
+    def living(self) -> Process | None:
         """Return the load's process, if it lives."""
         try:
             known = _files.read_json(self.process)
         except DataError:
             return None
-        found = keeper.Process(known["pid"], known["ticks"])
+        found = Process(known["pid"], known["ticks"])
         return found if known["boot"] == boot_id() and found.lives() else None
 
 
@@ -114,7 +112,7 @@ def start(
                 stderr=stream,
                 start_new_session=True,
             )
-        _files.write_json(place.process, {"pid": child.pid, "ticks": ticks_of(child.pid) or 0, "boot": boot_id()})
+        _files.write_json(place.process, {**Process.of(child.pid).record(), "boot": boot_id()})
         if child.poll() not in (None, 0):
             raise ProcessError(f"the load did not begin: {place.log.read_text(errors='replace')[-500:]}")
     return True
@@ -152,7 +150,7 @@ def remove(place: Place) -> bool:
     """End the load if it runs, and remove its folder; return whether there was one. Safe twice."""
     with place.alone():
         there = place.path.exists()
-        _end(place)
+        end(place)
         shutil.rmtree(place.path, ignore_errors=True)
         place.path.with_suffix(".lock").unlink(missing_ok=True)
     try:
@@ -162,27 +160,12 @@ def remove(place: Place) -> bool:
     return there
 
 
-def _end(place: Place) -> None:
+def end(place: Place) -> None:
     """TERM to the load, upon which it writes what it knows; KILL to its session when it does not end."""
     found = place.living()
-    if found is None:
-        return
-    try:
-        grip = os.pidfd_open(found.pid)
-    except ProcessLookupError:
-        return
-    try:
-        if not found.lives():
-            return
-        signal.pidfd_send_signal(grip, signal.SIGTERM)
-        if not select.select([grip], [], [], PATIENCE)[0]:
-            os.killpg(found.pid, signal.SIGKILL)  # it leads its own session, its sampler is in it
-            if not select.select([grip], [], [], 5.0)[0]:
-                raise ProcessError(f"the load, process {found.pid}, does not end")
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(grip)
+    # It leads its own session, its sampler is in it.
+    if found is not None and _proc.end([found], PATIENCE, session=True):
+        raise ProcessError(f"the load, process {found.pid}, does not end")
 
 
 def main(folder: str) -> int:

@@ -9,12 +9,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.arrivals import CONSTANT, TAKES
 
 SAMPLE: dict[str, Any] = {
-    "kubeconfig": {"type": "path", "required": True},
-    "context": {"type": "str", "default": ""},
+    **_options.CLUSTER,
     "run_id": {"type": "str", "required": True},
     "point": {"type": "str", "default": "001"},
     "point_dir": {"type": "path", "required": True},

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.drawn import drawn
 
 #: Variables of a template besides its parameters.
@@ -237,7 +237,7 @@ class _Renderer:
         import yaml
 
         name = workload_name(self.run, self.point, index)
-        ours = labels.of(self.run, self.point, index)
+        ours = _labels.of(self.run, self.point, index)
         values = {
             "run_id": self.run,
             "point": self.point,

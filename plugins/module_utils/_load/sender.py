@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
@@ -28,7 +29,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.attempt import Rows, Task
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import (
     ALREADY_MINE,
@@ -173,7 +173,7 @@ class Sender:
         if reply.status == 200:
             metadata = json.loads(reply.body)["metadata"]
             held = metadata.get("labels") or {}
-            ours = labels.of(self.settings.run, self.settings.point, task.index)
+            ours = _labels.of(self.settings.run, self.settings.point, task.index)
             if all(held.get(key) == value for key, value in ours.items()):
                 # No resourceVersion: the answer's may be of a later write, and would mislead the ruler.
                 task.row(ALREADY_MINE, conflict or reply, uid=metadata.get("uid"))

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
 FILE = "elsewhere.json"
 SCHEMA = "elsewhere/1"
 STARTED, FETCHED = "started", "fetched"
+
+#: In the place of a host: a pod of the driver cluster; ``root`` is its namespace then.
+DRIVER_POD = "driver_pod"
 
 
 def read(point_dir: Path) -> dict[str, Any] | None:
@@ -36,6 +40,18 @@ def forget(point_dir: Path) -> None:
     note = read(point_dir)
     if note is not None and note["state"] != FETCHED:
         (point_dir / FILE).unlink(missing_ok=True)
+
+
+def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
+    """Return what the load asks of the lock that the run holds on its target, None when it holds none there.
+
+    cluster: the target's API host, as lock files name it. The driver cluster may have a lock of its own.
+    """
+    for path in sorted(Path(run_dir).glob(lock_file.PATTERN)) if run_dir else ():
+        found = lock_file.read(path)
+        if found and found["state"] == lock_file.HELD and found["cluster"] == cluster:
+            return lock_of(found)
+    return None
 
 
 def lock_of(record: Mapping[str, Any]) -> dict[str, Any]:

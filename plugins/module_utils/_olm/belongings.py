@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label, title, titles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import ours
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 
 CRD = "apiextensions.k8s.io/v1"
 
@@ -116,7 +117,7 @@ class Search:
     def _since(self, one: dict[str, Any], part: Part) -> bool:
         """Whether an object came after the Subscription; both times are the API server's, in whole seconds."""
         return (
-            not label(one, RUN_LABEL)
+            not label(one, _labels.RUN)
             and one["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
         )
 

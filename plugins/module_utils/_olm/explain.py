@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, conditions, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, conditions, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 if TYPE_CHECKING:

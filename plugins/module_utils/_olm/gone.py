@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, title
 
 Say = Callable[[str], None]
 

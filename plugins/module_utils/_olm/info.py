@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain, manifests, standing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 
@@ -90,7 +89,7 @@ def _entry(package: str, namespace: str, one: dict[str, Any], csv: dict[str, Any
         "phase": at(csv, "status.phase", ""),
         "message": at(csv, "status.message", ""),
         "images": sorted(filter(None, images)),
-        "run": label(one, RUN_LABEL),
+        "run": label(one, _labels.RUN),
         "trouble": [
             f"{name}: {each.get('message') or each.get('reason')}"
             for name, each in conditions(one).items()

@@ -12,8 +12,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain, manifests, standing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Operator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.way import Way
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.writer import Say

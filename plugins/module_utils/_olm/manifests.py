@@ -9,14 +9,13 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Offer, Operator
 
 MONITORING = "openshift.io/cluster-monitoring"
 
 #: On namespaces that were made for operators: those of the load belong to the same run.
-PART = "perfscale.seatrial/part"
 
 V1ALPHA1 = "operators.coreos.com/v1alpha1"
 V1 = "operators.coreos.com/v1"
@@ -24,17 +23,17 @@ V1 = "operators.coreos.com/v1"
 
 def ours(item: Mapping[str, Any], run_id: str) -> bool:
     """Tell whether this run made an object."""
-    return bool(run_id) and label(dict(item), RUN_LABEL) == run_id
+    return bool(run_id) and label(dict(item), _labels.RUN) == run_id
 
 
 def _metadata(name: str, namespace: str, run_id: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-    meta: dict[str, Any] = {"name": name, "labels": {**(labels or {}), RUN_LABEL: run_id}}
+    meta: dict[str, Any] = {"name": name, "labels": {**(labels or {}), _labels.RUN: run_id}}
     return {**meta, "namespace": namespace} if namespace else meta
 
 
 def namespace(name: str, run_id: str, monitoring: bool = False) -> dict[str, Any]:
     """Return a namespace of this run."""
-    labels = {PART: "operators", **({MONITORING: "true"} if monitoring else {})}
+    labels = {_labels.PART: "operators", **({MONITORING: "true"} if monitoring else {})}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, "", run_id, labels)}
 
 

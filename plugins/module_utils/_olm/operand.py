@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, scrape
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, is_meant, is_ready, not_ready
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import (
     Operand,
     Operator,
@@ -103,5 +104,5 @@ def operand_of(one: Operator, csv: dict[str, Any], namespace: str, run_id: str) 
         meta["namespace"] = namespace
     if asked.namespace:
         meta["namespace"] = asked.namespace
-    meta["labels"] = {**(meta.get("labels") or {}), RUN_LABEL: run_id}
+    meta["labels"] = {**(meta.get("labels") or {}), _labels.RUN: run_id}
     return {**base, "metadata": meta}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _options
+
 READY: dict[str, Any] = {
     "condition": {"type": "str"},
     "field": {"type": "str"},
@@ -56,8 +58,7 @@ OPERATOR: dict[str, Any] = {
 
 OPTIONS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "kubeconfig": {"type": "path", "required": True},
-    "context": {"type": "str", "default": ""},
+    **_options.CLUSTER,
     "run_id": {"type": "str", "required": True},
     "operators": {"type": "list", "elements": "dict", "default": [], "options": OPERATOR},
     "pull_secrets": {"type": "dict", "default": {}, "no_log": True},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Expected, Ready
 
 

@@ -14,22 +14,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label, title, titles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.belongings import Order, Part, Search
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import PART, V1, ours
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import (
-    View,
-    at,
-    label,
-    title,
-    titles,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 
 Say = Callable[[str], None]
 
@@ -114,7 +109,7 @@ class Removal(Search):
 
     def _label(self, one: dict[str, Any]) -> None:
         if not ours(one, self.order.run_id):
-            self._patch(one, {"metadata": {"labels": {RUN_LABEL: self.order.run_id}}})
+            self._patch(one, {"metadata": {"labels": {_labels.RUN: self.order.run_id}}})
 
     def _patch(self, one: dict[str, Any], patch: dict[str, Any]) -> None:
         """Change an object; one that is gone meanwhile is no error."""
@@ -207,7 +202,7 @@ class Removal(Search):
             found
             for found in self.view.all("Namespace")
             if ours(found, self.order.run_id)
-            and (found["metadata"]["name"] in names or (label(found, PART) and not self.order.packages))
+            and (found["metadata"]["name"] in names or (label(found, _labels.PART) and not self.order.packages))
         ]
 
     def _namespaces(self, spaces: Sequence[dict[str, Any]]) -> None:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Ready
-
-SIMULATED = "perfscale.seatrial/simulated"
 
 
 def lacks(client: Client, pod: dict[str, Any], ready: Ready) -> str:
     """Return what a pod lacks, "" when it serves all of it. One that is played serves nothing and lacks nothing."""
-    if label(pod, SIMULATED):
+    if label(pod, _labels.SIMULATED):
         return ""
     if conditions(pod).get("Ready", {}).get("status") != "True":
         return " (it is not Ready)"

@@ -12,8 +12,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Offer, Operator, choose
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, SeatrialError
@@ -18,10 +16,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 
 #: Seconds before a broken watch is opened again.
 _PAUSE = 1.0
-
-
-#: One part of a path: a key in brackets and quotes, or a plain one.
-_PART = re.compile(r"""\[["']([^"']+)["']\]|([^.\[\]]+)""")
 
 
 class _Followed:
@@ -141,44 +135,3 @@ class View:
 
 def _key(item: dict[str, Any]) -> tuple[str, str]:
     return item["metadata"].get("namespace") or "", item["metadata"]["name"]
-
-
-def at(item: dict[str, Any] | None, path: str, default: Any = None) -> Any:
-    """Return what stands at a path of an object, ``default`` when there is nothing.
-
-    A path is dotted; a key with dots in it stands in brackets: ``status.allocatable["nvidia.com/gpu"]``.
-    """
-    value: Any = item
-    for part in parts_of(path):
-        if not isinstance(value, dict) or value.get(part) is None:
-            return default
-        value = value[part]
-    return value
-
-
-def parts_of(path: str) -> list[str]:
-    """Return the keys of a path."""
-    return [quoted or plain for quoted, plain in _PART.findall(path)]
-
-
-def conditions(item: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Return the conditions of an object by type."""
-    return {one["type"]: one for one in at(item, "status.conditions", []) if isinstance(one, dict) and "type" in one}
-
-
-def label(item: dict[str, Any], name: str) -> str:
-    """Return a label of an object, "" without it."""
-    return str((item["metadata"].get("labels") or {}).get(name, ""))
-
-
-def title(item: dict[str, Any]) -> str:
-    """Return kind, namespace and name."""
-    namespace = item["metadata"].get("namespace")
-    place = f"{namespace}/" if namespace else ""
-    return f"{item.get('kind', 'object')} {place}{item['metadata']['name']}"
-
-
-def titles(items: Iterable[dict[str, Any]], some: int = 3) -> str:
-    """Return the titles of the first few objects and how many more there are."""
-    names = [title(one) for one in items]
-    return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at
 
 #: Where OpenShift keeps the catalogs that serve all namespaces.
 MARKETPLACE = "openshift-marketplace"

@@ -13,9 +13,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, conditions, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, operand, standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.standing import Standing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, conditions, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Offer, Operator, choose
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.writer import Say, Writer
 

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Operator
 
 Say = Callable[[str], None]
@@ -67,7 +68,7 @@ class Writer:
     def need(self, manifest: dict[str, Any], namespace: str) -> None:
         """Have an object that the operand refers to, in ``namespace`` unless it names one."""
         meta = {"namespace": namespace, **manifest["metadata"]}
-        meta["labels"] = {**(meta.get("labels") or {}), RUN_LABEL: self.run_id}
+        meta["labels"] = {**(meta.get("labels") or {}), _labels.RUN: self.run_id}
         wanted = {**manifest, "metadata": meta}
         self.view.follow(wanted["apiVersion"], wanted["kind"])
         found = self.view.get(wanted["kind"], meta["namespace"], meta["name"])

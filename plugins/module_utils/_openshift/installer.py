@@ -11,6 +11,8 @@ the cluster is destroyed.
 from __future__ import annotations
 
 import shutil
+import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,8 +111,6 @@ class Installer:
 
     def wait_for(self, what: str, timeout: float) -> None:
         """Wait for bootstrap-complete or install-complete. The installer's own patience may be shorter than ours."""
-        import time
-
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -202,8 +202,6 @@ class Installer:
 
     def version(self) -> str:
         """Return the first line of its version."""
-        import subprocess
-
         try:
             done = subprocess.run([self.program, "version"], capture_output=True, text=True, timeout=60, check=True)
         except (OSError, subprocess.SubprocessError) as error:

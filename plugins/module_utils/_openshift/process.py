@@ -18,13 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.process import (
-    PROC,
-    environment_of,
-    ticks_of,
-)
 
 MARK = "SEATRIAL_INSTALL"
 PAUSE = 0.2
@@ -42,8 +37,11 @@ os.rename(part, sys.argv[1])
 
 def marked(folder: Path) -> list[int]:
     """Return the living processes that were started for this folder, except ourselves."""
-    pids = (int(one.name) for one in PROC.iterdir() if one.name.isdigit() and int(one.name) != os.getpid())
-    return [pid for pid in pids if ticks_of(pid) is not None and environment_of(pid).get(MARK) == str(folder)]
+    return [pid for pid in _proc.pids() if pid != os.getpid() and _is_marked(pid, folder)]
+
+
+def _is_marked(pid: int, folder: Path) -> bool:
+    return _proc.ticks_of(pid) is not None and _proc.environment_of(pid).get(MARK) == str(folder)
 
 
 def stop(folder: Path, grace: float = 10.0) -> list[int]:
@@ -71,7 +69,7 @@ def begin(command: list[str], folder: Path, environment: Mapping[str, str]) -> N
         try:
             subprocess.Popen(
                 keeper,
-                env=_environment(folder, environment),
+                env=environment_for(folder, environment),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
@@ -111,7 +109,7 @@ def run(
         try:
             child = subprocess.Popen(
                 command,
-                env=_environment(folder, environment),
+                env=environment_for(folder, environment),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
@@ -161,6 +159,6 @@ def _ended_with_us() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    return {**kept, **more, MARK: str(folder)}
+def environment_for(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a program that is started for ``folder``."""
+    return {**_proc.environment(), **more, MARK: str(folder)}

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import platform
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
 
 #: Where Red Hat publishes clients, and what the archive of each program is called there.
@@ -58,28 +58,25 @@ def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, s
         raise InputError(f"{name} can't be fetched for {platform.system()}: give its path")
     url = f"{mirror.rstrip('/')}/{version}/{ARCHIVES[name]}"
     say(f"fetches {url}")
-    body = _get(url)
-    found = hashlib.sha256(body).hexdigest()
-    if found != digest:
-        raise ProcessError(f"{url} has the SHA-256 {found}, expected {digest}: nothing was kept")
-    cache.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}")
-    with tarfile.open(fileobj=io.BytesIO(body)) as archive:
-        member = next((one for one in archive.getmembers() if one.isfile() and Path(one.name).name == name), None)
-        stream = archive.extractfile(member) if member else None
-        if stream is None:
-            raise ProcessError(f"{url} holds no {name}")
-        part.write_bytes(stream.read())
+    with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
+        archive = Path(folder) / ARCHIVES[name]
+        found = _https.download(url, archive)
+        if found != digest:
+            raise ProcessError(f"{url} has the SHA-256 {found}, expected {digest}: nothing was kept")
+        cache.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        _unpack(archive, name, part, url)
     part.chmod(0o755)
     part.replace(path)
     return str(path)
 
 
-def _get(url: str) -> bytes:
-    from ansible.module_utils.urls import open_url
-
-    try:
-        with open_url(url, timeout=300) as answer:
-            return bytes(answer.read())
-    except (OSError, ValueError) as error:
-        raise ProcessError(f"{url} can't be fetched: {getattr(error, 'reason', None) or error}") from error
+def _unpack(file: Path, name: str, path: Path, url: str) -> None:
+    """Write the program ``name`` of an archive to ``path``."""
+    with tarfile.open(file) as archive:
+        member = next((one for one in archive.getmembers() if one.isfile() and Path(one.name).name == name), None)
+        stream = archive.extractfile(member) if member else None
+        if stream is None:
+            raise ProcessError(f"{url} holds no {name}")
+        with open(path, "wb") as out:
+            shutil.copyfileobj(stream, out)

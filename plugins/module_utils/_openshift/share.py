@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -52,7 +51,7 @@ def start(folder: Path, address: str, port: int, lifetime: float, limit: float =
     with open(folder / "server.log", "ab") as log:
         child = subprocess.Popen(
             command,
-            env={**os.environ, process.MARK: str(folder)},
+            env=process.environment_for(folder, {}),
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -11,13 +11,16 @@ secret in it.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import s3
 
 
 def put(store: str, name: str, entry: Mapping[str, Any]) -> None:
@@ -25,8 +28,8 @@ def put(store: str, name: str, entry: Mapping[str, Any]) -> None:
     if not store:
         return
     if store.startswith("s3://"):
-        bucket, key = _split(store, name)
-        _call("put_object", Bucket=bucket, Key=key, Body=json.dumps(_files.plain(entry), indent=2).encode())
+        with _bucket(store, name) as (connection, where):
+            connection.put_object(**where, Body=json.dumps(_files.plain(entry), indent=2).encode())
         return
     folder = Path(store).expanduser()
     try:
@@ -39,11 +42,14 @@ def put(store: str, name: str, entry: Mapping[str, Any]) -> None:
 def get(store: str, name: str) -> dict[str, Any]:
     """Return the entry of a cluster. Raises DataError when there is none."""
     if store.startswith("s3://"):
-        bucket, key = _split(store, name)
-        return dict(json.loads(_call("get_object", Bucket=bucket, Key=key)["Body"].read()))
+        with _bucket(store, name) as (connection, where):
+            try:
+                return dict(json.loads(connection.get_object(**where)["Body"].read()))
+            except connection.exceptions.NoSuchKey as error:
+                raise _unknown(store, name) from error
     path = Path(store).expanduser() / f"{_checked(name)}.json"
     if not path.exists():
-        raise DataError(f"cluster_metadata_store {store} knows no cluster {name}: it was given back, or kept elsewhere")
+        raise _unknown(store, name)
     return dict(_files.read_json(path))
 
 
@@ -52,10 +58,14 @@ def drop(store: str, name: str) -> None:
     if not store:
         return
     if store.startswith("s3://"):
-        bucket, key = _split(store, name)
-        _call("delete_object", Bucket=bucket, Key=key)
+        with _bucket(store, name) as (connection, where):
+            connection.delete_object(**where)
         return
     (Path(store).expanduser() / f"{_checked(name)}.json").unlink(missing_ok=True)
+
+
+def _unknown(store: str, name: str) -> DataError:
+    return DataError(f"cluster_metadata_store {store} knows no cluster {name}: it was given back, or kept elsewhere")
 
 
 def _checked(name: str) -> str:
@@ -64,21 +74,17 @@ def _checked(name: str) -> str:
     return name
 
 
-def _split(store: str, name: str) -> tuple[str, str]:
+@contextmanager
+def _bucket(store: str, name: str) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Yield a client and where an entry lies; endpoint, region and credentials are those of the environment."""
     bucket, _slash, prefix = store.removeprefix("s3://").partition("/")
     if not bucket:
         raise InputError(f"cluster_metadata_store: {store} names no bucket: s3://bucket/prefix")
-    return bucket, "/".join([*(part for part in prefix.split("/") if part), f"{_checked(name)}.json"])
-
-
-def _call(what: str, **given: Any) -> Any:
-    """Ask S3 with the credentials of the environment, as boto3 finds them."""
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
+    key = "/".join([*(part for part in prefix.split("/") if part), f"{_checked(name)}.json"])
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    place = s3.Place(bucket, prefix.strip("/"), endpoint, region="")
     try:
-        return getattr(boto3.client("s3"), what)(**given)
-    except (BotoCoreError, ClientError) as error:
-        raise AccessError(
-            f"cluster_metadata_store: {what} of s3://{given['Bucket']}/{given['Key']}: {error}"
-        ) from error
+        with s3.explained(place):
+            yield s3.client(place), {"Bucket": bucket, "Key": key}
+    except AccessError as error:
+        raise AccessError(f"cluster_metadata_store: {error}") from error

@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import platform
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _https
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     InputError,
     OwnershipError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import sha256_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Component
 
 Say = Callable[[str], None]
@@ -55,11 +52,10 @@ def fetch_all(component: Component, template: str, wanted: dict[str, Path], reco
     for name, path in wanted.items():
         url = address_of(template, component, name)
         say(f"downloading {url}")
-        expected = _fetch(f"{url}.sha256").decode("ascii", "replace").split()
+        expected = _https.fetch(f"{url}.sha256").decode("ascii", "replace").split()
         if not expected or len(expected[0]) != 64:
             raise ProcessError(f"{url}.sha256 holds no SHA-256 checksum")
-        path.write_bytes(_fetch(url))
-        found = sha256_of(path)
+        found = _https.download(url, path)
         if found != expected[0].lower():
             raise ProcessError(f"{url} has the checksum {found}, its .sha256 says {expected[0]}: nothing was kept")
         _remember(record, url, found)
@@ -76,15 +72,3 @@ def _remember(file: Path, url: str, found: str) -> None:
         )
     if url not in known:
         _files.write_json(file, {**known, url: found})
-
-
-def _fetch(url: str) -> bytes:
-    from ansible.module_utils.urls import open_url
-
-    try:
-        with open_url(url, timeout=60) as answer:  # the user gave the address
-            return bytes(answer.read())
-    except urllib.error.HTTPError as error:
-        raise ProcessError(f"{url} can't be fetched: {error.code} {error.reason}") from error
-    except (OSError, ValueError) as error:
-        raise ProcessError(f"{url} can't be fetched: {getattr(error, 'reason', None) or error}") from error

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     ApiError,
     InputError,
@@ -21,14 +22,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.real_cluster import Leave
 
-RUN = "perfscale.seatrial/run"
-SIMULATED = "perfscale.seatrial/simulated"
-POOL = "perfscale.seatrial/pool"
 #: On this annotation KWOK takes a node over.
 PLAYED = "kwok.x-k8s.io/node"
 #: Until the node controller has taken this taint away no pod is scheduled, although the node says Ready.
@@ -91,11 +90,11 @@ def node(order: Order, index: int) -> dict[str, Any]:
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": "amd64",
         "node-role.kubernetes.io/worker": "",
-        SIMULATED: "true",
-        POOL: order.pool,
+        _labels.SIMULATED: "true",
+        _labels.POOL: order.pool,
     }
     if order.run_id:
-        labels[RUN] = order.run_id
+        labels[_labels.RUN] = order.run_id
     room = {"cpu": str(shape.cpu), "memory": f"{shape.memory_gib}Gi", "pods": str(shape.pods)}
     if shape.gpus:
         room["nvidia.com/gpu"] = str(shape.gpus)
@@ -115,7 +114,7 @@ def node(order: Order, index: int) -> dict[str, Any]:
 def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
     """Tell whether a node in the cluster has the shape and the labels of a manifest (others may be added)."""
     labels = found["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in wanted["metadata"]["labels"].items() if key != RUN):
+    if any(labels.get(key) != value for key, value in wanted["metadata"]["labels"].items() if key != _labels.RUN):
         return False
     room = (found.get("status") or {}).get("capacity") or {}
     return {name: amount(value) for name, value in room.items()} == {
@@ -125,9 +124,9 @@ def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
 
 def is_ready(found: dict[str, Any]) -> bool:
     """Tell whether pods can be scheduled on a node: it says Ready, and the taint of a new node is gone."""
-    conditions = (found.get("status") or {}).get("conditions") or []
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return ready and not any(one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or [])
+    return holds(found, "Ready") and not any(
+        one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or []
+    )
 
 
 @dataclass
@@ -160,7 +159,7 @@ def compare(order: Order, found: list[dict[str, Any]]) -> Changes:
 
 def owner_of(found: dict[str, Any]) -> str:
     """Return the run that a node belongs to, "" for none."""
-    return str((found["metadata"].get("labels") or {}).get(RUN, ""))
+    return str((found["metadata"].get("labels") or {}).get(_labels.RUN, ""))
 
 
 def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
@@ -170,12 +169,14 @@ def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
 
 def list_run(client: Client, run_id: str) -> list[dict[str, Any]]:
     """Return the nodes of every pool of a run: what its KWOK is there for."""
-    wanted = f"{SIMULATED}=true,{RUN}={run_id}" if run_id else f"{SIMULATED}=true,!{RUN}"
+    wanted = (
+        f"{_labels.SIMULATED}=true,{_labels.RUN}={run_id}" if run_id else f"{_labels.SIMULATED}=true,!{_labels.RUN}"
+    )
     return client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
 
 
 def _selector(name: str) -> str:
-    return f"{SIMULATED}=true,{POOL}={name}"
+    return f"{_labels.SIMULATED}=true,{_labels.POOL}={name}"
 
 
 def present(client: Client, order: Order, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
@@ -263,7 +264,7 @@ def _remove(client: Client, names: list[str], timeout: float) -> None:
     left = set(names)
     while left:
         # Only names: the whole nodes are twenty times as much to list.
-        found = client.list(kind, label_selector=f"{SIMULATED}=true", metadata_only=True)[0]
+        found = client.list(kind, label_selector=f"{_labels.SIMULATED}=true", metadata_only=True)[0]
         left &= {one["metadata"]["name"] for one in found}
         if left and time.monotonic() > deadline:
             raise WaitTimeout(f"{len(left)} deleted nodes are still there after {timeout:.0f} s, such as {min(left)}")

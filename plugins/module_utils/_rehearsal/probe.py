@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import ssl
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process as processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.pki import authority_file
@@ -67,8 +67,8 @@ def wait(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: flo
     deadline = time.monotonic() + timeout
     pause = 0.02
     while answer := ask_it():
-        _forget_zombie(pid)
-        if processes.ticks_of(pid) is None:
+        _proc.reap(pid)
+        if _proc.ticks_of(pid) is None:
             raise ProcessError(f"{name} ended while it was starting. The end of {log}:\n{processes.tail(log)}")
         if time.monotonic() > deadline:
             raise WaitTimeout(
@@ -77,10 +77,3 @@ def wait(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: flo
             )
         time.sleep(pause)
         pause = min(pause * 1.3, 0.25)
-
-
-def _forget_zombie(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass

@@ -12,13 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-RUN = "perfscale.seatrial/run"
-SIMULATED = "perfscale.seatrial/simulated"
 #: Keeps every pod off a fake node that does not tolerate it.
-TAINT = {"key": SIMULATED, "value": "true", "effect": "NoSchedule"}
+TAINT = {"key": _labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
 #: The ConfigMap by which a rehearsal cluster says that its nodes are played.
 SIGN = ("kube-public", "seatrial-rehearsal")
 #: Resources that stand for a GPU begin with one of these.
@@ -56,7 +55,7 @@ def check(client: Client, leave: Leave, run_id: str) -> None:
     if not leave.allowed:
         namespace, name = SIGN
         sign = client.get(client.kind("v1", "ConfigMap"), name, namespace)
-        if sign is None or (sign["metadata"].get("labels") or {}).get(SIMULATED) != "true":
+        if sign is None or (sign["metadata"].get("labels") or {}).get(_labels.SIMULATED) != "true":
             raise OwnershipError(
                 f"{client.access.server} is no rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake nodes"
                 " would stand there beside real ones. Nothing was changed. real_cluster (setting"
@@ -75,7 +74,7 @@ def check(client: Client, leave: Leave, run_id: str) -> None:
 
 def gpu_pods(client: Client, run_id: str = "") -> list[str]:
     """Return pods that have or wait for a GPU and are neither on a node of ours nor of this run: namespace/name."""
-    ours = client.list(client.kind("v1", "Node"), label_selector=f"{SIMULATED}=true", metadata_only=True)[0]
+    ours = client.list(client.kind("v1", "Node"), label_selector=f"{_labels.SIMULATED}=true", metadata_only=True)[0]
     fake = {one["metadata"]["name"] for one in ours}
     pods = client.list(client.kind("v1", "Pod"), field_selector="status.phase!=Succeeded,status.phase!=Failed")[0]
     return sorted(
@@ -83,7 +82,7 @@ def gpu_pods(client: Client, run_id: str = "") -> list[str]:
         for one in pods
         if wants_gpu(one)
         and one["spec"].get("nodeName") not in fake
-        and not (run_id and (one["metadata"].get("labels") or {}).get(RUN) == run_id)
+        and not (run_id and (one["metadata"].get("labels") or {}).get(_labels.RUN) == run_id)
     )
 
 
@@ -100,7 +99,7 @@ def wants_gpu(pod: dict[str, Any]) -> bool:
 
 def kwok(leave: Leave, run_id: str) -> list[dict[str, Any]]:
     """Return the objects that run KWOK in the cluster, in the order in which they are made."""
-    labels = {RUN: run_id} if run_id else {}
+    labels = {_labels.RUN: run_id} if run_id else {}
     meta = {"name": KWOK, "labels": labels}
     inside = {**meta, "namespace": KWOK}
     every = ["get", "list", "watch"]
@@ -152,7 +151,7 @@ def _deployment(image: str) -> dict[str, Any]:
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [{"name": "config", "mountPath": "/etc/seatrial-kwok", "readOnly": True}],
     }
-    real = {"matchExpressions": [{"key": SIMULATED, "operator": "DoesNotExist"}]}
+    real = {"matchExpressions": [{"key": _labels.SIMULATED, "operator": "DoesNotExist"}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [real]}}}
     return {
         "replicas": 1,
@@ -178,7 +177,7 @@ def bring_kwok(client: Client, leave: Leave, run_id: str) -> list[str]:
         if found is None:
             client.create(manifest)
             made.append(f"{manifest['kind']} {meta['name']}")
-        elif (found["metadata"].get("labels") or {}).get(RUN, "") != run_id:
+        elif (found["metadata"].get("labels") or {}).get(_labels.RUN, "") != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} is there, and this run did not make it: KWOK of another run plays"
                 " nodes on this cluster. Leave fake_gpu_kwok_image empty to let it play these too"
@@ -192,7 +191,7 @@ def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
     for manifest in reversed(kwok(Leave(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         found = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if found is None or (found["metadata"].get("labels") or {}).get(RUN, "") != run_id:
+        if found is None or (found["metadata"].get("labels") or {}).get(_labels.RUN, "") != run_id:
             continue
         gone.append(f"{manifest['kind']} {meta['name']}")
         if not check_only:

@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan import RUN_LABEL
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import explain
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import PART, V1ALPHA1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1ALPHA1, ours
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, pods
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View, at, label, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import components
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -81,7 +82,7 @@ class DataScience:
         """Whether it is this run's: labelled, or made by the operator itself after this run installed it."""
         if ours(item, self.order.run_id):
             return True
-        return not label(item, RUN_LABEL) and any(
+        return not label(item, _labels.RUN) and any(
             ours(one, self.order.run_id)
             and at(one, "spec.name") in PACKAGES
             and item["metadata"]["creationTimestamp"] >= one["metadata"]["creationTimestamp"]
@@ -112,7 +113,7 @@ class DataScience:
         if found is None:
             self._create("DataScienceCluster", order.name, spec, check)
         elif not covers(found.get("spec"), spec) or not ours(found, order.run_id):
-            patch = {"metadata": {"labels": {RUN_LABEL: order.run_id}}, "spec": spec}
+            patch = {"metadata": {"labels": {_labels.RUN: order.run_id}}, "spec": spec}
             self._patch(found, patch, "changed", check)
 
     def _initialisation(self, check: bool) -> None:
@@ -206,8 +207,8 @@ class DataScience:
         """Label the namespaces that the operator made for us, so that they go when the operator does."""
         self.view.follow("v1", "Namespace")
         for one in self.view.all("Namespace"):
-            if label(one, GENERATED) == "true" and not label(one, RUN_LABEL) and self._mine(one):
-                labels = {RUN_LABEL: self.order.run_id, PART: "operators"}
+            if label(one, GENERATED) == "true" and not label(one, _labels.RUN) and self._mine(one):
+                labels = {_labels.RUN: self.order.run_id, _labels.PART: "operators"}
                 self._patch(one, {"metadata": {"labels": labels}}, "claimed", check)
 
     # Writing
@@ -222,7 +223,7 @@ class DataScience:
         manifest = {
             "apiVersion": f"{at(crd, 'spec.group')}/{stored}",
             "kind": kind,
-            "metadata": {"name": name, "labels": {RUN_LABEL: self.order.run_id}},
+            "metadata": {"name": name, "labels": {_labels.RUN: self.order.run_id}},
             "spec": spec,
         }
         # Applied: the operator may make the one that it makes by itself at the same moment.

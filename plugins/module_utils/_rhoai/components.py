@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import at, conditions, parts_of, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, conditions, parts_of, title
 
 MANAGED, REMOVED = "Managed", "Removed"
 

@@ -87,7 +87,7 @@ def _csv(rows: Iterator[list[Any]]) -> str:
     return out.getvalue()
 
 
-def write(table: Table, folder: Path | None = None) -> dict[str, int]:
+def write(table: Table, folder: Path) -> dict[str, int]:
     """Write the files of a point into ``folder``; return how many workloads each JSON file has."""
     folder.mkdir(parents=True, exist_ok=True)
     sent, seen = submitted(table), sampled(table)

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta, timezone
 from math import floor
 
 SUBMITTED, SAMPLED, TIMES, NAMES = "submitted.json", "sampled.json", "times.csv", "names.csv"
-SUBMITTED_KEYS = ("jobName", "projectName", "jobNamespace", "submitTimestamp")
 #: Key of sampled.json -> (stages of ours, of which the first that is there counts; whether an API server states it).
 STAMPS: dict[str, tuple[tuple[str, ...], bool]] = {
     "workloadCreatedTimestamp": (("created",), True),

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client, status_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
@@ -28,7 +29,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
@@ -68,7 +68,7 @@ class Canary(threading.Thread):
     ) -> None:
         super().__init__(name="canary", daemon=True)
         self.object_name = f"{run}-{point}-canary"
-        self.labels = {labels.RUN: run, labels.POINT: point, labels.ROLE: "canary"}
+        self.labels = {_labels.RUN: run, _labels.POINT: point, _labels.ROLE: "canary"}
         self.namespace = namespace or client.access.namespace
         self.failure = ""
         self.version = ""  # that the object had when it was made or found

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import cut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, Value, gpus, why
@@ -246,7 +245,7 @@ class Observer:
             asked = gpus(thing)
             if asked:
                 found["gpus"] = asked
-        if (thing["metadata"].get("labels") or {}).get(labels.SIMULATED) == "true":
+        if (thing["metadata"].get("labels") or {}).get(_labels.SIMULATED) == "true":
             found["simulated"] = True
         return found
 
@@ -278,5 +277,5 @@ class Observer:
 
 
 def _index(metadata: dict[str, Any]) -> int | None:
-    text = (metadata.get("labels") or {}).get(labels.INDEX)
+    text = (metadata.get("labels") or {}).get(_labels.INDEX)
     return int(text) if text is not None and text.isdigit() else None

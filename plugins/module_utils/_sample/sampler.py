@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     InputError,
@@ -20,7 +20,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Appender, session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import LEASE, Canary
@@ -110,7 +109,7 @@ class Sampler:
             )
             self._canary.make()
             self._follow_canary(self._canary)
-        selector = labels.selector(task.run, task.point)
+        selector = _labels.selector(task.run, task.point)
         for number, kind in enumerate(kinds):
             self._waiting.add(number)
             found = "" if self._by_owners(task.kinds[number]) else selector

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
@@ -186,7 +186,7 @@ def derived(base: Mapping[str, Any], wish: Wish) -> dict[str, Any]:
     if taint is not None:
         inner["taints"] = [one for one in inner.get("taints") or [] if one.get("key") != taint["key"]] + [taint]
         # What is dedicated to the tainted nodes finds them by the taint's own key and value.
-        wish = Wish(**{**wish.__dict__, "labels": {taint["key"]: taint.get("value", ""), **wish.labels}})
+        wish = replace(wish, labels={taint["key"]: taint.get("value", ""), **wish.labels})
     if wish.labels:
         inner.setdefault("metadata", {}).setdefault("labels", {}).update(wish.labels)
     return {

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machines, memo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machines import NAMESPACE, RUN, SET, VERSION
-
-PAUSE, TELL = 1.0, 30.0
-Say = Callable[[str], None]
+from ansible_collections.perfscale.seatrial.plugins.module_utils._waiting import Say, until
 
 
 class Scaling:
@@ -64,19 +62,16 @@ class Scaling:
     def _wait(self, wanted: dict[str, Any], timeout: float) -> dict[str, Any]:
         """Wait until each machine of the set has a node that is Ready."""
         name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
-        deadline = time.monotonic() + timeout
-        told, told_at = "", 0.0
-        while True:
+
+        def look() -> tuple[dict[str, Any] | None, str]:
             ready, words = self._look(name, replicas)
-            if len(ready) == replicas and not words:
-                return {"nodes": sorted(ready)}
-            now = time.monotonic()
-            if now >= deadline:
-                raise WaitTimeout(f"MachineSet {name}: after {timeout:g} s {words}")
-            if words != told or now - told_at >= TELL:
-                told, told_at = words, now
-                self.say(f"MachineSet {name}: {words}")
-            time.sleep(min(PAUSE, max(deadline - now, 0.05)))
+            done = len(ready) == replicas and not words
+            return ({"nodes": sorted(ready)} if done else None), words
+
+        def say(words: str) -> None:
+            self.say(f"MachineSet {name}: {words}")
+
+        return until(look, timeout, say, lambda words: f"MachineSet {name}: after {timeout:g} s {words}")
 
     def _look(self, name: str, replicas: int) -> tuple[list[str], str]:
         """Return the Ready nodes of a set, and what is still missing in words. Raises ProcessError."""
@@ -108,9 +103,7 @@ class Scaling:
         return self.client.list(self.client.kind(VERSION, "Machine"), NAMESPACE, f"{SET}={name}")[0]
 
     def _is_ready(self, name: str) -> bool:
-        node = self.client.get(self.client.kind("v1", "Node"), name)
-        conditions = ((node or {}).get("status") or {}).get("conditions") or []
-        return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+        return holds(self.client.get(self.client.kind("v1", "Node"), name), "Ready")
 
     def put_back(self, timeout: float, check: bool = False) -> dict[str, Any]:
         """Bring back what the memo says; what somebody else has changed since is left as it is, and said. Safe twice.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 import urllib.request
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ProcessError
 from scripted_server import ScriptedServer
 from servers import tls
 
@@ -49,3 +50,19 @@ def test_who_is_not_vouched_for_is_refused_with_what_to_do(tmp_path):
         _https.opened(urllib.request.Request(url), ssl.create_default_context(), "the server"),
     ):
         pytest.fail("it was trusted")
+
+
+def test_a_file_is_written_and_its_checksum_told(tmp_path):
+    body = bytes(range(256)) * 12000
+    with ScriptedServer(lambda _asked: (200, body)) as server:
+        found = _https.download(f"http://127.0.0.1:{server.port}/x", tmp_path / "x")
+    assert found == hashlib.sha256(body).hexdigest() and (tmp_path / "x").read_bytes() == body
+
+
+@pytest.mark.parametrize(("answer", "why"), [((404, b""), "404"), ("reset", "")])
+def test_what_cannot_be_fetched_is_named_with_the_reason(answer, why):
+    with (
+        ScriptedServer(lambda _asked: answer) as server,
+        pytest.raises(ProcessError, match=f"http://127.0.0.1:{server.port}/x can't be fetched: .*{why}"),
+    ):
+        _https.fetch(f"http://127.0.0.1:{server.port}/x")

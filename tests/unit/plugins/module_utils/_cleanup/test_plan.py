@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
@@ -103,8 +104,8 @@ def item(
     [
         ("ConfigMap", item(managers=("kubectl-create",)), True),
         ("ConfigMap", item(), True),
-        ("ConfigMap", item(labels={plan.RUN_LABEL: "t1121-others"}, managers=("perfscale-seatrial",)), True),
-        ("ConfigMap", item(labels={plan.RUN_LABEL: RUN}, managers=("kubectl-create",)), False),
+        ("ConfigMap", item(labels={_labels.RUN: "t1121-others"}, managers=("perfscale-seatrial",)), True),
+        ("ConfigMap", item(labels={_labels.RUN: RUN}, managers=("kubectl-create",)), False),
         ("ConfigMap", item("kube-root-ca.crt"), False),
         ("ServiceAccount", item("default", managers=("kube-controller-manager",)), False),
         ("Service", item(owned=True, managers=("training-operator",)), False),

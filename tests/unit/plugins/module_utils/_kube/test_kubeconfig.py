@@ -328,3 +328,25 @@ def test_no_credential_shows_in_repr_or_errors(tmp_path: Path, pem: dict[str, by
         load(write(tmp_path, {"proxy-url": f"socks5://me:{CANARY}@proxy:1"}))
     assert CANARY not in str(caught.value)
     assert CANARY not in repr(load(write(tmp_path, {"proxy-url": f"http://me:{CANARY}@proxy:1"})))
+
+
+def test_a_standalone_kubeconfig_needs_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"authority")
+    (tmp_path / "token").write_text("secret\n")
+    path = tmp_path / "config"
+    config = {
+        "current-context": "b",
+        "contexts": [{"name": "b", "context": {"cluster": "c", "user": "u", "namespace": "ns"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://h:1", "certificate-authority": "ca.crt"}}],
+        "users": [{"name": "u", "user": {"tokenFile": "token"}}],
+    }
+    path.write_text(json.dumps(config))
+    found = json.loads(kubeconfig.standalone(path))
+    assert found["clusters"][0]["cluster"] == {
+        "server": "http://h:1", "certificate-authority-data": base64.b64encode(b"authority").decode()
+    }  # fmt: skip
+    assert found["users"][0]["user"] == {"token": "secret"}
+    config["users"] = [{"name": "u", "user": {"exec": {"apiVersion": "x", "command": "/bin/true"}}}]
+    path.write_text(json.dumps(config))
+    with pytest.raises(InputError, match="exec"):
+        kubeconfig.standalone(path)

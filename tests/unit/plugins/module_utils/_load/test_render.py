@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered, Spool, Template, render
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ def test_an_object_is_named_and_labelled_and_keeps_its_own_labels() -> None:
     assert rendered.workload.manifest(7) == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "test-run-001-7", "labels": {"mine": "1", **labels.of("test-run", "001", 7)}},
+        "metadata": {"name": "test-run-001-7", "labels": {"mine": "1", **_labels.of("test-run", "001", 7)}},
         "data": {"run": "test-run"},
     }
     assert rendered.workload.name(7) == "test-run-001-7"
@@ -58,7 +58,7 @@ def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) 
     environment.filters["to_json"] = json.dumps
     for index in range(12):
         name = f"test-run-001-{index}"
-        values = {"index": index, "name": name, "labels": labels.of("test-run", "001", index)}
+        values = {"index": index, "name": name, "labels": _labels.of("test-run", "001", index)}
         expected = yaml.safe_load(environment.from_string(f"x: {text}").render(values))["x"]
         assert rendered.workload.manifest(index)["data"]["x"] == expected
 

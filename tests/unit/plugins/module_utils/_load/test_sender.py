@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import attempt, labels, sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import attempt, sender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Past
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import Planned
@@ -34,7 +34,7 @@ def document(kind: str = "ConfigMap") -> Document:
 def held(index: int, **changed: str) -> tuple[int, Any]:
     """The metadata that the server holds of an object."""
     metadata = {"name": f"test-run-001-{index}", "uid": "u-held", "resourceVersion": "99"}
-    return 200, {"metadata": {**metadata, "labels": {**labels.of("test-run", "001", index), **changed}}}
+    return 200, {"metadata": {**metadata, "labels": {**_labels.of("test-run", "001", index), **changed}}}
 
 
 def created(number: int) -> tuple[int, Any]:
@@ -133,7 +133,7 @@ def test_a_conflict_with_our_labels_is_ours(trial: Make) -> None:
     assert one.rows[0]["uid"] == "u-held" and "resource_version" not in one.rows[0]
 
 
-@pytest.mark.parametrize("label", [labels.RUN, labels.POINT, labels.INDEX])
+@pytest.mark.parametrize("label", [_labels.RUN, _labels.POINT, _labels.INDEX])
 def test_a_conflict_with_any_other_label_is_not_ours(trial: Make, label: str) -> None:
     _server, one = trial(EXISTS, held(3, **{label: "other"}))
     assert one.create() == "refused"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import scrape, wanted
@@ -56,7 +57,7 @@ def test_an_exporter_that_does_not_answer_is_named_with_the_reason(tmp_path: Pat
 
 def test_a_pod_that_is_not_ready_or_is_played_is_not_asked(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, SERVED.encode()), pod("False")) == (" (it is not Ready)", [])
-    assert asked_of(tmp_path, reply(200, SERVED.encode()), pod(**{scrape.SIMULATED: "true"})) == ("", [])
+    assert asked_of(tmp_path, reply(200, SERVED.encode()), pod(**{_labels.SIMULATED: "true"})) == ("", [])
 
 
 def test_metrics_are_one_way_to_be_ready_among_others() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import family, stages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
 from hypothesis import given, settings
@@ -49,7 +48,7 @@ class World:
             "namespace": "n",
             "uid": f"{kind}-{index}{'' if ours else '-theirs'}",
             "resourceVersion": str(version),
-            "labels": {labels.INDEX: str(index)} if generation == 0 else {},
+            "labels": {_labels.INDEX: str(index)} if generation == 0 else {},
             "ownerReferences": [{"uid": owner}] if generation else [],
         }
         self.observers[kind].take(at, "watch", "MODIFIED", {"metadata": metadata, "status": {"phase": phase}})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import stages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
 from hypothesis import given, settings
@@ -52,7 +51,7 @@ class World:
             "uid": uid or f"u-{index}",
             "resourceVersion": str(self.version),
             "creationTimestamp": "2026-11-21T05:00:00Z",
-            "labels": {labels.INDEX: str(index), labels.SIMULATED: "true"},
+            "labels": {_labels.INDEX: str(index), _labels.SIMULATED: "true"},
             "ownerReferences": [{"uid": f"o-{index}"}],
         }
         limits = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}

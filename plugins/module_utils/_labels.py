@@ -10,6 +10,12 @@ POINT = "perfscale.seatrial/point"
 INDEX = "perfscale.seatrial/index"
 ROLE = "perfscale.seatrial/role"
 SIMULATED = "perfscale.seatrial/simulated"
+#: Pool of simulated nodes that a node belongs to.
+POOL = "perfscale.seatrial/pool"
+#: Point of a load that runs in a pod: of its pod and what belongs to it. What is measured has POINT.
+LOAD = "perfscale.seatrial/load"
+#: Which part of a run made an object that serves more than one workload.
+PART = "perfscale.seatrial/part"
 
 
 def of(run: str, point: str, index: int | str) -> dict[str, str]:

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands in an object of an API server: values by path, conditions by type, labels, its name for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: One part of a path: a key in brackets and quotes, or a plain one.
+_PART = re.compile(r"""\[["']([^"']+)["']\]|([^.\[\]]+)""")
+
+
+def at(item: Mapping[str, Any] | None, path: str, default: Any = None) -> Any:
+    """Return what stands at a path of an object, ``default`` when there is nothing.
+
+    A path is dotted; a key with dots in it stands in brackets: ``status.allocatable["nvidia.com/gpu"]``.
+    """
+    value: Any = item
+    for part in parts_of(path):
+        if not isinstance(value, dict) or value.get(part) is None:
+            return default
+        value = value[part]
+    return value
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the keys of a path."""
+    return [quoted or plain for quoted, plain in _PART.findall(path)]
+
+
+def conditions(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return the conditions of an object by type."""
+    return {one["type"]: one for one in at(item, "status.conditions", []) if isinstance(one, dict) and "type" in one}
+
+
+def holds(item: Mapping[str, Any] | None, kind: str) -> bool:
+    """Tell whether a condition of an object is True."""
+    return conditions(item).get(kind, {}).get("status") == "True"
+
+
+def label(item: Mapping[str, Any], name: str) -> str:
+    """Return a label of an object, "" without it."""
+    return str((item["metadata"].get("labels") or {}).get(name, ""))
+
+
+def title(item: Mapping[str, Any]) -> str:
+    """Return kind, namespace and name."""
+    namespace = item["metadata"].get("namespace")
+    place = f"{namespace}/" if namespace else ""
+    return f"{item.get('kind', 'object')} {place}{item['metadata']['name']}"
+
+
+def titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
+    """Return the titles of the first few objects and how many more there are."""
+    names = [title(one) for one in items]
+    return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")

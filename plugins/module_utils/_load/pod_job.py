@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What module workload_pod does with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options, submit, where
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod import Pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod_objects import Order
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def order_of(given: Mapping[str, Any]) -> Order:
+    """Return where the load is to run."""
+    return Order(
+        run=given["run_id"],
+        point=given["point"],
+        image=given["image"],
+        namespace=given["namespace"],
+        node_selector=given["node_selector"],
+        tolerations=tuple(given["tolerations"]),
+        requests={name: str(value) for name, value in given["requests"].items()},
+        limits={name: str(value) for name, value in given["limits"].items()},
+        keep=given["keep"],
+    )
+
+
+def request_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of workload_submit, checked as it checks them. Raises InputError."""
+    asked = {**given["request"], "run_id": given["run_id"], "point": given["point"]}
+    checked = ArgumentSpecValidator(options.SUBMIT).validate({**asked, "kubeconfig": "-", "point_dir": "-"})
+    if checked.error_messages:
+        raise InputError("; ".join(checked.error_messages))
+    options.common(checked.validated_parameters)
+    return dict(checked.validated_parameters)
+
+
+def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """Start the load or find it again, see it through; return what workload_submit would have returned.
+
+    Raises ProcessError with the load's own error.
+    """
+    order, request, point_dir = order_of(given), request_of(given), Path(given["point_dir"])
+    note = where.read(point_dir)
+    if note and note["state"] == where.FETCHED:
+        return {**note["result"], "changed": False, "found": True}
+    there = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
+    wanted = submit.request_of({**request, **there})
+    point_dir.mkdir(parents=True, exist_ok=True)
+    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+        pod = Pod(client, order, step.teller(given["progress_file"], "driver pod"), given["reconnect"])
+        # Before it is started: whoever cleans up after us knows where to look.
+        where.write(point_dir, where.DRIVER_POD, order.namespace, where.STARTED)
+        target = api_host(load(wanted.kubeconfig, wanted.context))
+        lock = where.held_lock(given["lock_dir"], target)
+        try:
+            new = pod.start(request, wanted, lock)
+        except InputError:
+            where.forget(point_dir)  # nothing was touched
+            raise
+        if not new:
+            pod.say(f"found the load again by its run id, {pod.lasting('looking for it', pod.standing).state}")
+        found = pod.follow(given["start_timeout"])
+        pod.fetch(found["parcels"], point_dir, Path(given["step_dir"]) if given["step_dir"] else None)
+        outcome = found["outcome"]
+        if outcome["ok"]:
+            where.write(point_dir, where.DRIVER_POD, order.namespace, where.FETCHED, outcome["result"])
+        pod.lasting("removing it", pod.remove)
+    if not outcome["ok"]:
+        where.forget(point_dir)
+        raise ProcessError(f"the load in the driver cluster: {outcome['msg']}")
+    return {**outcome["result"], "found": not new}
+
+
+def absent(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """End the load and remove what is there of it."""
+    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+        pod = Pod(client, order_of(given), step.teller(given["progress_file"], "driver pod"), given["reconnect"])
+        changed = pod.remove()
+    where.forget(Path(given["point_dir"]))
+    return {"changed": changed}

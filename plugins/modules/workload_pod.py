@@ -1,0 +1,183 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: workload_pod
+short_description: Run a load in a pod of the driver cluster, where it goes on without us
+version_added: 0.1.0
+description:
+  - Starts the load of M(perfscale.seatrial.workload_submit) as a Job of the driver cluster, or finds it again by the id
+    of its run. It shows what the load says, fetches its files when it has ended, and removes what was left there. With
+    O(state=absent) it ends the load.
+  - When the connection is lost, or the controller, the load goes on.
+  - Everything goes through the API server of the driver cluster, also the files. Nothing is executed in the pod, and no
+    log is read.
+  - When target and driver are the same cluster the pod gets no kubeconfig. Its service account gets the rights that
+    this very load needs.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: none
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+    details: A load that has ended is found ended.
+options:
+  state:
+    description: V(present) starts the load or finds it again and sees it through, V(absent) ends and removes it.
+    type: str
+    choices: [present, absent]
+    default: present
+  run_id:
+    description: Id of the run.
+    type: str
+    required: true
+  point:
+    description: Number of the test point.
+    type: str
+    default: '001'
+  point_dir:
+    description: Directory of the point, into which the files are fetched.
+    type: path
+    required: true
+  request:
+    description:
+      - Options of M(perfscale.seatrial.workload_submit), except C(kubeconfig), C(context), C(run_id), C(point),
+        C(point_dir), C(lock_dir) and C(step_dir).
+    type: dict
+    default: {}
+  target_kubeconfig:
+    description: Kubeconfig of the cluster that gets the load.
+    type: path
+  target_context:
+    description: Context of O(target_kubeconfig); its current one when empty.
+    type: str
+    default: ''
+  image:
+    description: Image of the pod. It needs Python 3.11 as C(python3), with PyYAML, Jinja2 and jmespath.
+    type: str
+    default: ''
+  namespace:
+    description: Namespace of the pod. When empty one of the run's own is made, and removed with the load.
+    type: str
+    default: ''
+  node_selector:
+    description: Labels of the nodes that the pod may run on.
+    type: dict
+    default: {}
+  tolerations:
+    description: Tolerations of the pod.
+    type: list
+    elements: dict
+    default: []
+  requests:
+    description: Resources that the pod requests.
+    type: dict
+    default: {}
+  limits:
+    description: Resources that the pod is limited to.
+    type: dict
+    default: {}
+  keep:
+    description: How long after its end the Job stays when nobody comes to fetch the files, in seconds.
+    type: int
+    default: 86400
+  start_timeout:
+    description: How long to wait until the pod has begun, in seconds.
+    type: float
+    default: 600
+  reconnect:
+    description:
+      - How long to try to reach the driver cluster again, and to wait for a sign of life of the load, in seconds.
+    type: float
+    default: 600
+  lock_dir:
+    description: The run directory, in which the run's lock file is looked for. The load renews that lock as well.
+    type: path
+seealso:
+  - module: perfscale.seatrial.workload_elsewhere
+"""
+
+EXAMPLES = r"""
+- name: Run the load in the driver cluster
+  perfscale.seatrial.workload_pod:
+    kubeconfig: "{{ cluster_acquired.driver.kubeconfig }}"
+    target_kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    image: registry.example.com/perf/ansible-ee:1
+    run_id: "{{ run_id }}"
+    point_dir: "{{ run_dir }}/points/001"
+    request:
+      count: 1000
+      templates:
+        - src: job.yml.j2
+"""
+
+RETURN = r"""
+found:
+  description: Whether the load was there already.
+  returned: when O(state=present)
+  type: bool
+msg:
+  description: The result in one line, as of M(perfscale.seatrial.workload_submit), whose other values are returned too.
+  returned: when O(state=present)
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            **_options.CLUSTER,
+            "run_id": {"type": "str", "required": True},
+            "point": {"type": "str", "default": "001"},
+            "point_dir": {"type": "path", "required": True},
+            "request": {"type": "dict", "default": {}},
+            "target_kubeconfig": {"type": "path"},
+            "target_context": {"type": "str", "default": ""},
+            "image": {"type": "str", "default": ""},
+            "namespace": {"type": "str", "default": ""},
+            "node_selector": {"type": "dict", "default": {}},
+            "tolerations": {"type": "list", "elements": "dict", "default": []},
+            "requests": {"type": "dict", "default": {}},
+            "limits": {"type": "dict", "default": {}},
+            "keep": {"type": "int", "default": 86400},
+            "start_timeout": {"type": "float", "default": 600},
+            "reconnect": {"type": "float", "default": 600},
+            "lock_dir": {"type": "path"},
+            **_options.STEP,
+            **_options.PROGRESS,
+        },
+        required_if=[("state", "present", ["target_kubeconfig"])],
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        if module.params["state"] == "absent":
+            return pod_job.absent(module.params, step)
+        return pod_job.present(module.params, step)
+
+    _module.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

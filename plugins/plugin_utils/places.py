@@ -1,0 +1,31 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a value or key was written, as far as Ansible knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def place(value: Any) -> str | None:
+    """Return ``file:line`` or ``<CLI option '-e'>`` of a value or key, None where Ansible does not know."""
+    try:
+        from ansible._internal._datatag._tags import Origin  # private: a place is a nicety, never a need
+
+        origin = Origin.get_tag(value)
+        return str(origin) if origin else None
+    except Exception:
+        return None
+
+
+def places(values: Mapping[Any, Any]) -> dict[str, str]:
+    """Return key -> place for those keys whose value or name has one."""
+    found = {str(key): place(value) or place(key) for key, value in values.items()}
+    return {key: where for key, where in found.items() if where}
+
+
+def in_file(value: Any) -> bool:
+    """Tell whether a value or key was written in a file, so that its lines can be shown."""
+    return (place(value) or "<").partition("<")[0] != ""

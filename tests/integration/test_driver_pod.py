@@ -1,0 +1,206 @@
+"""A load in a pod of the driver cluster, with the rights of its own service account; the kubelet is a stand-in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stand_in_kubelet
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_job, submit, where
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod import Pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from load_world import SUSPENDED, World
+from playbook import PROGRAM, ROOT, environment
+
+PLAY = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role:
+        name: perfscale.seatrial.workload
+        tasks_from: "{{ entry | default('main') }}"
+        rolespec_validate: false
+"""
+KINDS = (("batch/v1", "Job"), ("v1", "Pod"), ("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "ServiceAccount"),
+         ("rbac.authorization.k8s.io/v1", "Role"), ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+         ("rbac.authorization.k8s.io/v1", "ClusterRole"))  # fmt: skip
+
+
+class Site:
+    """A controller with a run directory; a node whose stand-in kubelet runs the load's pod."""
+
+    def __init__(self, world: World, kubelet: stand_in_kubelet.Kubelet, folder: Path) -> None:
+        self.world, self.kubelet, self.folder = world, kubelet, folder
+        self.place = f"seatrial-load-{world.run_id}"
+        self.point = folder / "run" / "points" / "001"
+        (folder / "run").mkdir()
+        (folder / "play.yml").write_text(PLAY, encoding="utf-8")
+        (folder / "job.yml.j2").write_text(SUSPENDED, encoding="utf-8")
+        values = {
+            "run_id": world.run_id,
+            "run_dir": str(folder / "run"),
+            "workload_run_on": "driver_pod",
+            "workload_driver_kubeconfig": world.kubeconfig,
+            "workload_driver_context": "",
+            "workload_driver_simulated": False,
+            "workload_driver_image": "registry.example.com/never-pulled:1",
+            "workload_driver_node_selector": kubelet.selector,
+            "workload_driver_tolerations": kubelet.tolerations,
+            "workload_kubeconfig": world.kubeconfig,
+            "workload_context": "",
+            "workload_namespace": world.namespace,
+            "workload_simulated_writers": ["node"],
+            "workload_templates": [{"src": str(folder / "job.yml.j2")}],
+            "workload_wait": False,
+            "workload_canary_rate": 5,
+            "workload_settle": 0.2,
+        }
+        local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        _files.write_yaml(folder / "hosts.yml", {"all": {"hosts": {"localhost": local}, "vars": values}})
+
+    def given(self, **more: Any) -> dict[str, Any]:
+        """Options of module workload_pod for a load that lasts."""
+        usual = self.world.options
+        request = {name: usual[name] for name in ("templates", "stages", "namespace", "settle", "wait")}
+        return {
+            "kubeconfig": self.world.kubeconfig, "context": "", "target_kubeconfig": self.world.kubeconfig,
+            "target_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
+            "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 60, "requests": {}, "limits": {},
+            "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 60.0,
+            "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None,
+            "request": {**request, "count": 2000, "arrival": {"type": "constant", "rate": 5}, "canary_rate": 0}, **more,
+        }  # fmt: skip
+
+    def begin(self, log: str, *words: str, **values: Any) -> subprocess.Popen[bytes]:
+        more = self.folder / f"{log}.yml"
+        _files.write_yaml(more, values)
+        command = [str(PROGRAM), "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml"), "-e", f"@{more}"]
+        where = environment(self.folder, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")})
+        with open(self.folder / log, "wb") as stream:
+            return subprocess.Popen(
+                [*command, *words], cwd=self.folder, env=where, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def said(self, log: str) -> str:
+        return " ".join((self.folder / log).read_text(encoding="utf-8", errors="replace").split())
+
+    def workloads(self) -> list[str]:
+        return [name for name in self.world.names() if name.startswith(self.world.run_id)]
+
+    def left(self) -> list[str]:
+        """What there is of the load itself, wherever it lies."""
+        client = self.world.client
+        selector = f"perfscale.seatrial/run={self.world.run_id},perfscale.seatrial/load=001"
+        found = [f"{kind} {one['metadata']['name']}" for version, kind in KINDS
+                 for one in client.list(client.kind(version, kind), "", selector)[0]]  # fmt: skip
+        space = client.get(client.kind("v1", "Namespace"), self.place)
+        return found + ([f"Namespace {self.place}"] if space else [])
+
+    def killed(self, process: subprocess.Popen[bytes], log: str, workloads: int) -> None:
+        """Let the load make so many workloads, then kill the controller."""
+        until(lambda: len(self.workloads()) >= workloads or process.poll() is not None, "the load begins")
+        assert process.poll() is None, self.said(log)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=20)
+
+
+@pytest.fixture
+def site(world: World, tmp_path: Path) -> Iterator[Site]:
+    with stand_in_kubelet.Kubelet(world.kubeconfig, f"stand-in-{world.run_id}", tmp_path / "kubelet") as kubelet:
+        made = Site(world, kubelet, tmp_path)
+        yield made
+        client = world.client
+        client.delete(client.kind("v1", "Namespace"), made.place)
+
+
+def until(true: Any, what: str, patience: float = 90.0) -> None:
+    deadline = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < deadline, f"not within {patience:g} s: {what}"
+        time.sleep(0.1)
+
+
+def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: Site) -> None:
+    load = {"workload_count": 100, "workload_arrival": {"type": "constant", "rate": 8}}
+    site.killed(site.begin("first.log", **load), "first.log", 5)
+    before = len(site.workloads())
+    until(lambda: len(site.workloads()) > before + 5, "it goes on without a controller")
+    second = site.begin("second.log", **load)
+    assert second.wait(timeout=120) == 0, site.said("second.log")
+    assert "found the load again by its run id, " in site.said("second.log")
+    assert "100 of 100 created" in site.said("second.log"), "its own progress is shown"
+    rows = list(_files.read_lines(site.point / "ledger.jsonl"))
+    assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 100}
+    assert len([row for row in rows if row["type"] == "session"]) == 1, "one load, never begun anew"
+    seen = {row["type"] for row in _files.read_lines(site.point / "observations.jsonl")}
+    assert {"canary", "event"} & seen, seen
+    assert len(site.workloads()) == 100
+    assert _files.read_json(site.point / "elsewhere.json")["state"] == "fetched"
+    until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
+
+
+def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoever_cleans_up(site: Site) -> None:
+    client, other = site.world.client, site.folder / "target-kubeconfig"
+    config = yaml.safe_load(Path(site.world.kubeconfig).read_text(encoding="utf-8"))
+    for one in config["clusters"]:  # by another name it is another cluster
+        one["cluster"]["server"] = one["cluster"]["server"].replace("127.0.0.1", "localhost")
+    other.write_text(yaml.safe_dump(config), encoding="utf-8")
+    given = site.given(target_kubeconfig=str(other))
+    order, request = pod_job.order_of(given), pod_job.request_of(given)
+    wanted = submit.request_of({**request, "kubeconfig": str(other)})
+    site.point.mkdir(parents=True)
+    where.write(site.point, where.DRIVER_POD, "", where.STARTED)
+    pod = Pod(client, order, lambda line: None)
+    assert pod.start(request, wanted, None) and not pod.start(request, wanted, None)
+    until(lambda: len(site.workloads()) >= 3, "the load begins")
+    until(
+        lambda: client.get(stand_in_kubelet.SECRET, order.name, order.place) is None, "the Secret goes once it is read"
+    )
+    (process,) = site.kubelet.processes.values()
+    assert process.poll() is None, "the load goes on"
+    assert not [one for one in site.left() if "target" in one or "Cluster" in one], "no rights here"
+    stop = site.begin("stop.log", entry="stop")
+    assert stop.wait(timeout=120) == 0, site.said("stop.log")
+    assert process.poll() is not None
+    assert not (site.point / where.FILE).exists()
+    until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
+    assert pod.remove() is False, "safe twice"
+
+
+def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site) -> None:
+    nowhere = site.given(node_selector={"no": "such-node"}, start_timeout=1.0)
+    with pytest.raises(WaitTimeout, match="did not begin within 1 s: Unschedulable: "):
+        pod_job.present(nowhere, Step(None))
+    assert pod_job.absent(nowhere, Step(None))["changed"]
+    until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(pod_job.present, site.given(), Step(None))
+        until(lambda: len(site.workloads()) >= 3 or asked.done(), "the load begins")
+        (process,) = site.kubelet.processes.values()
+        os.killpg(process.pid, signal.SIGKILL)
+        with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
+            asked.result(60)
+    pod_job.absent(site.given(), Step(None))
+
+
+def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> None:
+    for more, words in (
+        ({"image": ""}, "workload_driver_image is empty"),
+        ({"namespace": "no-such-namespace"}, "has no namespace 'no-such-namespace'"),
+        ({"request": {**site.given()["request"], "templates": [{"content": "{{ nobody }}"}]}}, "'nobody' is undefined"),
+    ):
+        with pytest.raises(InputError, match=words):
+            pod_job.present(site.given(**more), Step(None))
+        assert not site.left() and not (site.point / where.FILE).exists()

@@ -1,0 +1,40 @@
+"""What is left of a run on this machine: processes, and ports on which something listens."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+
+
+def traces(data_dir: Path) -> list[str]:
+    """Processes that have this directory in their command line or environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(data_dir).encode() in told:
+            found.append(f"{entry.name}: {told[:200]!r}")
+    return found
+
+
+def open_ports(ports: list[int]) -> list[int]:
+    """Those of ``ports`` on which something listens."""
+    found = []
+    for port in ports:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                found.append(port)
+    return found
+
+
+def ports_of(data_dir: Path) -> list[int]:
+    """The ports that an instance has stored."""
+    path = data_dir / "ports.json"
+    return [int(port) for port in _files.read_json(path).values() if isinstance(port, int)] if path.exists() else []
