@@ -368,7 +368,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load, request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 

@@ -56,7 +56,8 @@ def main(what: str, path: str) -> None:
     step, progress = Step(None), Progress(given.get("progress_file"))
     try:
         if what == "submit":
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load, request_of
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load
 
             found = Load(request_of(filled), step, progress).run()
         else:

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import la
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
 
 if TYPE_CHECKING:
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Nobody
 

@@ -100,7 +100,7 @@ class Reader:
         """Return what came by (stream, time.monotonic()): a first piece at once, or several that follow one another."""
         taken: list[tuple[int, float, bytes | Broken]] = []
         until, size = deadline, 0
-        busy = now < self._last + _SOON
+        busy = False
         pause = _MANY if self._flow > _FLOW else _FEW
         while True:
             ready = self._poll.poll(max(0.0, until - now) * 1000)
@@ -121,6 +121,8 @@ class Reader:
                     full = full or len(data) == BLOCK  # there is more
                 elif data is not None:
                     nudged = True  # its end, which makes a stream ready for ever
+            if taken and not busy:
+                busy = taken[0][1] < self._last + _SOON
             if nudged or now >= until or size > _MUCH or (taken and not busy):
                 self._flow = size / max(now - self._last, _SOON)
                 return taken
