@@ -17,14 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-import packages
 import sanity
-from common import CACHE, ROOT, VENV, end_all, locked, quiet_environment, run_logged, say, stop, tail
-
-OUTPUT = ROOT / "tests" / "output"
-
-#: Lines of a failed suite's log that are shown.
-SHOWN = 200
+from before import OUTPUT, prepare, show
+from common import CACHE, ROOT, VENV, end_all, locked, quiet_environment, run_logged, say, stop
 
 
 @dataclass
@@ -66,13 +61,6 @@ def read_junit(path: Path, count: Count) -> None:
             count.skip(skipped.get("message") or f"{name}: {skipped.text or 'no reason given'}")
         else:
             count.passed += 1
-
-
-def show(log: Path, title: str, lines: int = SHOWN) -> None:
-    """Show the end of a failed command's output."""
-    say(f"---- {title}: the end of {log.relative_to(ROOT)}")
-    say(tail(log, lines))
-    say(f"---- end of {title}")
 
 
 def pytest(name: str, folders: list[str], *options: str, limit: float = 1800.0) -> Count:
@@ -191,7 +179,8 @@ def install(name: str, long: bool) -> Count:
 
 def integration(name: str, long: bool) -> Count:
     """Against real control planes: two workers with one each, since most of the time is waiting."""
-    return pytest(name, ["tests/integration"], "-n", "2", "--dist", "loadfile", "--durations=10", limit=3000)
+    options = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=25"]
+    return pytest(name, ["tests/integration"], *options, limit=3000)
 
 
 def long_tests(name: str, long: bool) -> Count:
@@ -222,32 +211,6 @@ BENCH: dict[str, Suite] = {"bench": bench}
 #: These compute, or wait for what they don't measure: two of them run at a time. The others judge lateness and start
 #: whole runs, and have the machine to themselves.
 BESIDE = frozenset({"molecule", "sanity", "lint", "unit"})
-
-#: These start rehearsal clusters.
-CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench"})
-
-#: These talk to an S3 server, OpenSearch and Prometheus.
-SERVED = frozenset({"integration", "long"})
-
-
-def prepare(suites: dict[str, Suite]) -> None:
-    """Get what the suites need beyond Python packages. What can't be had is said; their tests say what is missing."""
-    if set(suites) & CLUSTERED:
-        packages.ensure_chromium(OUTPUT / "packages.log")
-        packages.ensure_sshd(OUTPUT / "packages.log")
-        log = OUTPUT / "binaries.log"
-        command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
-        if run_logged(command, log, "programs of the rehearsal cluster", 3600, env=quiet_environment()):
-            show(log, "programs of the rehearsal cluster", 40)
-    if set(suites) & SERVED:
-        # In a process of its own: it needs the virtual environment.
-        command = [str(VENV / "bin" / "python"), "tools/services.py"]
-        log = OUTPUT / "services.log"
-        if run_logged(command, log, "servers for the tests", 3600, env=quiet_environment()) == 0:
-            said = log.read_text(encoding="utf-8", errors="replace").strip()
-            say(said) if said else None
-        else:
-            show(log, "servers for the tests", 40)
 
 
 def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:

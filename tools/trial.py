@@ -18,6 +18,8 @@ import setup
 from common import ROOT, VENV, check_space, free_gb, say, seatrial_cache, stop
 
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
+#: Parts that are started unless a preset says otherwise, as in roles/rehearsal/defaults/main.yml.
+DEFAULT = {"training-operator"}
 
 
 def projects() -> list[str]:
@@ -38,11 +40,40 @@ def check_project(name: str) -> None:
     stop(f"PROJECT={name}: there is no such project{hint}; there are: {', '.join(known)}")
 
 
-def to_build() -> list[tuple[str, float, float]]:
-    """Parts of the rehearsal cluster whose binaries are not there yet: (name, minutes, GB)."""
+def components(project: str, presets: str) -> set[str]:
+    """The optional parts of the rehearsal cluster that these presets (``a,b``) of a project start.
+
+    Read without a YAML parser, which may not be there yet: a preset's lines are indented by four, and it names parts
+    and the presets that it extends in one line each.
+    """
+    blocks: dict[str, str] = {}
+    for name in ("common", project):
+        path = ROOT / "group_vars" / "all" / f"{name}_presets.yml"
+        parts = re.split(r"^  (\w+):$", path.read_text(encoding="utf-8") if path.exists() else "", flags=re.MULTILINE)
+        blocks.update(zip(parts[1::2], parts[2::2], strict=True))
+
+    def listed(key: str, text: str) -> list[str]:
+        found = re.search(rf"^    {key}: *\[(.*)\]", text, re.MULTILINE)
+        return [one.strip() for one in found[1].split(",")] if found else []
+
+    wanted, seen = DEFAULT, set()
+    todo = presets.split(",")
+    while todo:
+        name = todo.pop(0)
+        if name not in seen:
+            seen.add(name)
+            todo = listed("extends", blocks.get(name, "")) + todo
+            wanted = wanted | set(listed("rehearsal_components", blocks.get(name, "")))
+    return wanted
+
+
+def to_build(wanted: set[str]) -> list[tuple[str, float, float]]:
+    """Parts of the rehearsal cluster, always there or wanted, whose binaries are not there yet: (name, minutes, GB)."""
     missing = []
     for part in sorted(COMPONENTS.glob("*/component.yml")):
         text = part.read_text(encoding="utf-8")
+        if part.parent.name not in wanted and not re.search(r"^always: true", text, re.MULTILINE):
+            continue
         figures = [re.search(rf"^  {key}: ([0-9.]+)", text, re.MULTILINE) for key in ("minutes", "disk_gib")]
         version = re.search(r"^version: (\S+)", text, re.MULTILINE)
         cached = (seatrial_cache() / "rehearsal").glob(
@@ -54,14 +85,14 @@ def to_build() -> list[tuple[str, float, float]]:
     return missing
 
 
-def announce() -> None:
+def announce(wanted: set[str]) -> None:
     """Say what a first set-up takes, and end when the disk has no room for it. Says nothing when all is there."""
     needs: list[tuple[str, Path, float]] = []
     lines = []
     if not setup.installed():
         needs.append(("Python packages", VENV, setup.VENV_GB))
         lines.append(f"  Python packages in .venv: about {setup.VENV_MINUTES} min, {setup.VENV_GB} GB")
-    missing = to_build()
+    missing = to_build(wanted)
     if missing:
         minutes, size = sum(one[1] for one in missing), sum(one[2] for one in missing)
         needs.append(("programs of the rehearsal cluster", seatrial_cache(), size))
@@ -108,7 +139,7 @@ def main() -> None:
     parser.add_argument("--setup-only", action="store_true")
     asked = parser.parse_args()
     if asked.setup_only:
-        announce()
+        announce(DEFAULT)
         setup.main("user")
         sys.exit(play("playbooks/rehearsal.yml", "--tags", "binaries"))
     check_project(asked.project)
@@ -116,7 +147,7 @@ def main() -> None:
     say(f"Trial of {asked.project} with preset {asked.preset}: a rehearsal cluster on this machine (127.0.0.1 only;")
     say("a real Kubernetes control plane, played nodes), the load, the report, and everything taken down again.")
     say(f"The results go to {where}/{asked.project}-{asked.preset}-<id>/.")
-    announce()
+    announce(components(asked.project, asked.preset))
     setup.main("user")
     sys.exit(play(f"playbooks/{asked.project}.yml", "-e", f"preset={asked.preset}"))
 

@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Writes C(verdict.json) into the run directory, with every check that led to it.
   - V(pass) when every workload of every point succeeded, the generator was on time and no phase failed; V(invalid) when
-    the generator was late, so that the load was not the one that was asked for; V(fail) otherwise.
+    the generator was late, so that the load was not the one that was asked for; V(inconclusive) when nothing failed,
+    but the files are another tool's and don't tell all that is judged; V(fail) otherwise.
   - KPIs are recorded, and told to have no baseline.
 author:
   - The perfscale.seatrial authors (@perfscale)
@@ -50,7 +51,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdict:
-  description: V(pass), V(fail) or V(invalid).
+  description: V(pass), V(fail), V(invalid) or V(inconclusive).
   returned: success
   type: str
   sample: pass
@@ -67,7 +68,7 @@ checks:
       description: Number of the point, null for what concerns the whole run.
       type: str
     result:
-      description: V(pass), V(fail), V(invalid) or V(no baseline).
+      description: V(pass), V(fail), V(invalid), V(no baseline) or V(not judged).
       type: str
     detail:
       description: One sentence with the numbers.

@@ -114,7 +114,10 @@ def chosen(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list
 
 
 def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
-    """Return a function (value, tree) -> (rendered value, some name in it is not defined yet)."""
+    """Return a function (value, tree) -> (rendered value, some name in it is not defined yet).
+
+    A tree must not change between two calls with it.
+    """
     from ansible.template import trust_as_template
 
     def trusted(value: Any) -> Any:
@@ -126,9 +129,16 @@ def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
             return [trusted(one) for one in value]
         return trust_as_template(value) if isinstance(value, str) and not isinstance(value, Literal) else value
 
+    seen: list[Any] = [None, None]  # the last tree and its engine: all settings of a tree are rendered in a row
+
+    def engine_for(tree: Mapping[str, Any]) -> Any:
+        if seen[0] is not tree:
+            names = {**variables, **{name: trusted(one) for name, one in tree.items()}}
+            seen[:] = tree, templar.copy_with_new_env(available_variables=names)
+        return seen[1]
+
     def render(value: Any, tree: Mapping[str, Any]) -> tuple[Any, bool]:
-        names = {**variables, **{name: trusted(one) for name, one in tree.items()}}
-        engine = templar.copy_with_new_env(available_variables=names)
+        engine = engine_for(tree)
         try:
             return mark(engine.template(trusted(value)), lambda _text: False), False
         except AnsibleUndefinedVariable:

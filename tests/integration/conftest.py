@@ -12,6 +12,24 @@ import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
 from load_world import World, world_on
 
+#: Files whose tests take a minute and more together: begun first, so that no worker waits for another's last.
+LONGEST = [
+    "scheduler",
+    "bare_metal",
+    "writing_a_project",
+    "settings",
+    "workload_scale",
+    "elsewhere",
+    "olm",
+    "driver_pod",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first."""
+    rank = {f"test_{name}": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
 
 def main_process(config: pytest.Config) -> int:
     """The process that all workers of this test run have in common."""

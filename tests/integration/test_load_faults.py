@@ -157,6 +157,15 @@ def breakable(own_instance: Any) -> Instance:
     return Instance(own_instance("breakable", components=[]))
 
 
+def wait_until_watched(world: World, patience: float = 120.0) -> None:
+    """Wait until the sampler has both its watches: what breaks before that is another test's."""
+    deadline = time.monotonic() + patience
+    path = world.point_dir / "observations.jsonl"
+    while not path.exists() or path.read_bytes().count(b'"type":"watching"') < 2:
+        assert time.monotonic() < deadline, "the sampler does not watch"
+        time.sleep(0.05)
+
+
 def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_still_shows(
     breakable: Instance, tmp_path: Path
 ) -> None:
@@ -172,6 +181,7 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
             sampler = world.start("sample", timeout=150, kubeconfig=world.through(proxy.port))
+            wait_until_watched(world)
             wait_until_created(world, 30)
             # One break that the server's memory bridges, although etcd has forgotten.
             proxy.refusing = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -205,3 +206,24 @@ def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Pa
         "team-b": 8,
     }
     assert len(json.loads((run / "points/001/runai/sampled.json").read_text(encoding="utf-8"))) == 24
+
+
+@pytest.mark.long
+def test_workloads_go_through_queues_of_kueue_that_the_run_makes(tmp_path: Path, rehearsal_folder: Path) -> None:
+    own = {
+        "rehearsal_name": f"scale-{secrets.token_hex(3)}",
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "workload_scale_count": 4,
+        "workload_scale_pvc": False,
+        "matrix": {"workload_scale_type": ["training", "distributed"]},
+    }
+    done = play("-e", "preset=smoke,kueue", "-e", json.dumps(own), artifacts=tmp_path, project="workload_scale")
+    assert done.code == 0, done.output[-6000:]
+    run = run_dirs(tmp_path)[0]
+    for point in ("001", "002"):
+        rows = [one for one in _files.read_lines(run / f"points/{point}/timeline.jsonl") if one["type"] == "workload"]
+        assert [one["outcome"] for one in rows] == ["succeeded"] * 4
+        for one in rows:
+            stages = one["stages"]
+            assert stages["created"][0] <= stages["workload_quota_reserved"][1] <= stages["workload_admitted"][1]
+            assert stages["workload_admitted"][0] <= stages["pods_scheduled"][1]

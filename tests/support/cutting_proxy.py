@@ -52,13 +52,18 @@ class CuttingProxy:
         while True:
             try:
                 near, _address = self._listener.accept()
-                if self.refusing:
-                    near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    near.close()
-                    continue
-                far = socket.create_connection(self._to)
             except OSError:
                 return
+            try:
+                if self.refusing:
+                    raise ConnectionRefusedError
+                far = socket.create_connection(self._to)
+            except OSError:
+                # A server that is not there now may be there for the next one.
+                with contextlib.suppress(OSError):
+                    near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                near.close()
+                continue
             with self._lock:
                 self._open += [near, far]
             for one, other in ((near, far), (far, near)):

@@ -49,8 +49,6 @@ def main(what: str, path: str) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options as specs
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load, request_of
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.attach import Attached, Request
     from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -58,8 +56,13 @@ def main(what: str, path: str) -> None:
     step, progress = Step(None), Progress(given.get("progress_file"))
     try:
         if what == "submit":
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load
+
             found = Load(request_of(filled), step, progress).run()
         else:
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.attach import Attached, Request
+
             found = Attached(Request(**specs.common(filled)), step, progress).run()
     except SeatrialError as error:
         found = {"failed": type(error).__name__, "msg": str(error)}

@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Run
 
+#: Results of checks that neither pass nor fail.
+SKIPPED = ("no baseline", "not judged")
 #: What XML 1.0 can't hold.
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -26,7 +28,7 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
         "tests": len(checks),
         "failures": sum(one["result"] == "fail" for one in checks),
         "errors": sum(one["result"] == "invalid" for one in checks),
-        "skipped": sum(one["result"] == "no baseline" for one in checks),
+        "skipped": sum(one["result"] in SKIPPED for one in checks),
     }
     seconds = sum(float(one.get("seconds") or 0) for one in (run.record.get("phases") or {}).values())
     top = ElementTree.Element("testsuites", {key: str(value) for key, value in counts.items()})
@@ -49,7 +51,7 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", {"classname": _clean(name), "name": _clean(f"{one['check']}{point}")}
         )
-        kind = {"fail": "failure", "invalid": "error", "no baseline": "skipped"}.get(one["result"])
+        kind = {"fail": "failure", "invalid": "error", **dict.fromkeys(SKIPPED, "skipped")}.get(one["result"])
         if kind:
             ElementTree.SubElement(case, kind, {"message": _clean(one["detail"])})
     ElementTree.indent(top)

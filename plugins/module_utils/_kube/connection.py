@@ -13,18 +13,19 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import Iterator
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.channel import Channel
 
 JSON = "application/json"
 #: Ask for the metadata of objects only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-_BLOCK = 1 << 17
+#: No record of TLS holds more; to ask for more costs, since the memory for it is laid out first.
+_BLOCK = 1 << 14
 #: A connection that was idle for longer (seconds) is looked at before it is used again.
 _STALE = 1.0
 
@@ -83,7 +84,7 @@ class Connection:
     def __init__(self, access: Access, timeout: float = 60.0) -> None:
         self.access = access
         self.timeout = timeout
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | Channel | None = None
         self._used = 0.0
 
     def exchange(self, request: bytes) -> Reply:
@@ -97,33 +98,9 @@ class Connection:
             reply = self._read(held, sent, request.startswith(b"HEAD "))
         except (OSError, ValueError) as error:
             self.close()
-            raise Broken(f"{self.access.server}: no answer: {_why(error, self.timeout)}", sent=True) from error
+            raise Broken(f"{self.access.server}: no answer: {why(error, self.timeout)}", sent=True) from error
         self._used = reply.answered
         return reply
-
-    def stream(self, request: bytes, read_timeout: float) -> tuple[Reply, Iterator[tuple[float, bytes]]]:
-        """Send a request whose answer comes in lines over time (a watch).
-
-        Returns the answer's head, and an iterator over (time.monotonic() of arrival, line without its end).
-        The iterator ends when the server ends the answer and raises Broken when the connection fails or
-        nothing at all came for ``read_timeout`` seconds. An error status has its body in the Reply.
-        """
-        held = self._ready()
-        sent = time.monotonic()
-        try:
-            held.settimeout(read_timeout)
-            held.sendall(request)
-            head, rest, answered = self._read_head(held)
-            status = coding.status(head)
-            if status != 200:
-                reply = Reply(status, head, self._read_body(held, head, rest, False), sent, answered)
-                held.settimeout(self.timeout)
-                return reply, iter(())
-        except (OSError, ValueError) as error:
-            self.close()
-            raise Broken(f"{self.access.server}: no answer: {_why(error, read_timeout)}", sent=True) from error
-        chunked = (coding.header(head, b"transfer-encoding") or "").lower() == "chunked"
-        return Reply(status, head, b"", sent, answered), self._lines(held, rest, answered, chunked, read_timeout)
 
     def close(self) -> None:
         """Close the socket; harmless when there is none."""
@@ -136,30 +113,29 @@ class Connection:
         """Make a read that another thread is blocked in end at once."""
         held = self._socket
         if held is not None:
-            # The plain socket's shutdown: the TLS one would take the session from under the reader.
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(held, socket.SHUT_RDWR)
+                held.shutdown(socket.SHUT_RDWR)
 
-    def _ready(self) -> socket.socket:
+    def _ready(self) -> socket.socket | Channel:
         held = self._socket
         if held is not None and time.monotonic() - self._used > _STALE and not self._alive(held):
             self.close()
             held = None
         return held if held is not None else self._open()
 
-    def _alive(self, held: socket.socket) -> bool:
+    def _alive(self, held: socket.socket | Channel) -> bool:
         """Tell whether an idle connection is still open: nothing to read is good, an end or data is not."""
         try:
             held.setblocking(False)
             held.recv(1)
             return False
-        except (ssl.SSLWantReadError, BlockingIOError):
+        except BlockingIOError:
             held.settimeout(self.timeout)
             return True
         except OSError:
             return False
 
-    def _open(self) -> socket.socket:
+    def _open(self) -> socket.socket | Channel:
         access = self.access
         plain: socket.socket | None = None
         access.renew()
@@ -169,8 +145,7 @@ class Connection:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if access.proxy:
                 _tunnel(plain, access)
-            if access.context is not None:
-                plain = access.context.wrap_socket(plain, server_hostname=access.server_name or access.host)
+            held = self._secure(plain)
         except ssl.SSLCertVerificationError as error:
             _shut(plain)
             raise AccessError(
@@ -179,20 +154,27 @@ class Connection:
             ) from error
         except OSError as error:
             _shut(plain)
-            why = _why(error, self.timeout)
-            raise Broken(f"{access.server} ({access.source}) can't be reached: {why}", sent=False) from error
-        self._socket = plain
+            reason = why(error, self.timeout)
+            raise Broken(f"{access.server} ({access.source}) can't be reached: {reason}", sent=False) from error
+        self._socket = held
         self._used = time.monotonic()
-        return plain
+        return held
 
-    def _read(self, held: socket.socket, sent: float, no_body: bool) -> Reply:
+    def _secure(self, plain: socket.socket) -> socket.socket | Channel:
+        """Return what is written to and read from: TLS over ``plain`` where the server wants it."""
+        access = self.access
+        if access.context is None:
+            return plain
+        return Channel(plain, access.context, access.server_name or access.host, self.timeout)
+
+    def _read(self, held: socket.socket | Channel, sent: float, no_body: bool) -> Reply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
         if b"onnection:" in head and (coding.header(head, b"connection") or "").lower() == "close":
             self.close()
         return Reply(coding.status(head), head, body, sent, answered)
 
-    def _read_head(self, held: socket.socket) -> tuple[bytes, bytes, float]:
+    def _read_head(self, held: socket.socket | Channel) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
         answered = time.monotonic()
         while (end := data.find(b"\r\n\r\n")) < 0:
@@ -202,14 +184,14 @@ class Connection:
             data += more
         return data[:end], data[end + 4 :], answered
 
-    def _read_body(self, held: socket.socket, head: bytes, rest: bytes, no_body: bool) -> bytes:
+    def _read_body(self, held: socket.socket | Channel, head: bytes, rest: bytes, no_body: bool) -> bytes:
         length = coding.length(head)
+        if length and length <= len(rest):
+            return rest
         if no_body or coding.status(head) in (204, 304):
             return b""
         if length is not None:
             missing = length - len(rest)
-            if missing <= 0:
-                return rest
             parts = [rest]
             while missing > 0:
                 more = held.recv(_BLOCK)
@@ -230,38 +212,6 @@ class Connection:
             parts.append(chunks.feed(more))
         return b"".join(parts)
 
-    def _lines(
-        self, held: socket.socket, rest: bytes, at: float, chunked: bool, read_timeout: float
-    ) -> Iterator[tuple[float, bytes]]:
-        chunks = coding.Chunks(chunked)
-        pending = b""
-        data = rest
-        while True:
-            if data:
-                body = chunks.feed(data)
-                pending = pending + body if pending else body
-                if b"\n" in body:
-                    *whole, pending = pending.split(b"\n")
-                    for one in whole:
-                        yield at, one
-            if chunks.ended:
-                self._used = at
-                held.settimeout(self.timeout)
-                return
-            try:
-                data = held.recv(_BLOCK)
-            except (OSError, ValueError) as error:
-                self.close()
-                raise Broken(
-                    f"{self.access.server}: the watch broke: {_why(error, read_timeout)}", sent=True
-                ) from error
-            at = time.monotonic()
-            if not data:
-                self.close()
-                if chunked:
-                    raise Broken(f"{self.access.server}: the watch broke: the server closed the connection", sent=True)
-                return
-
 
 def _tunnel(plain: socket.socket, access: Access) -> None:
     """Ask the proxy for a way to the API server (RFC 9110, CONNECT)."""
@@ -278,12 +228,13 @@ def _tunnel(plain: socket.socket, access: Access) -> None:
         raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
 
 
-def _shut(held: socket.socket | None) -> None:
+def _shut(held: socket.socket | Channel | None) -> None:
     if held is not None:
         held.close()
 
 
-def _why(error: Exception, timeout: float) -> str:
+def why(error: Exception, timeout: float) -> str:
+    """Say in words what went wrong with a socket."""
     if isinstance(error, TimeoutError):
         return f"nothing came for {timeout:g} s"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

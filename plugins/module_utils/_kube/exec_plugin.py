@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,8 @@ def credentials(entry: dict[str, Any], cluster: dict[str, Any], where: Path, sou
 
     Raises InputError for an entry that can't be used, AccessError when the program gives no credentials.
     """
+    import subprocess  # here, since most users have no such program
+
     version = str(entry.get("apiVersion") or "")
     command = str(entry.get("command") or "")
     if version not in VERSIONS or not command:

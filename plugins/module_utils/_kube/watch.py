@@ -14,11 +14,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     JSON,
     METADATA,
-    Connection,
     request_bytes,
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.stream import Stream
 
 #: How long (seconds) a server lets one watch live, and how much longer we wait for a sign of life.
 #: Bookmarks come about once a minute, so a watch that is silent for longer is dead.
@@ -55,14 +55,14 @@ class Watch:
         }
         path = kind.path(namespace)
         head = request_head(client.access, "GET", with_query(path, query), METADATA if metadata_only else JSON)
-        self._connection = Connection(client.access, client.timeout)
+        self.stream = Stream(client.access, client.timeout)
         shown = client.access.authorization
-        reply, self._lines = self._connection.stream(request_bytes(client.access, head), silence)
+        reply = self.stream.open(request_bytes(client.access, head), silence)
         if reply.status == 401 and client.access.refresh(shown):
-            self._connection.close()
-            reply, self._lines = self._connection.stream(request_bytes(client.access, head), silence)
+            self.stream.close()
+            reply = self.stream.open(request_bytes(client.access, head), silence)
         if reply.status != 200:
-            self._connection.close()
+            self.stream.close()
             raise api_error(reply, f"watch {path}", client.access)
         #: When the server said that it watches, time.monotonic().
         self.established = reply.answered
@@ -72,11 +72,11 @@ class Watch:
 
         Ends when the server ends the watch or close() is called; raises Broken when the connection fails.
         """
-        return self._lines
+        return self.stream.lines()
 
     def close(self) -> None:
         """End the watch; a thread that reads its lines sees Broken or the end at once."""
-        self._connection.interrupt()
+        self.stream.interrupt()
 
 
 def events(watch: Watch) -> Iterator[dict[str, Any]]:

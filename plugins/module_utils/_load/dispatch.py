@@ -35,21 +35,29 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender im
 LEAD = 0.05
 #: How long (seconds) a thread may keep the interpreter to itself while others wait for it.
 _SWITCH = 0.0005
+#: What hurry() asks for. Where Linux groups processes by session it weighs the sessions first, and a process's own
+#: niceness only within its session (sched(7), autogroup); a task of Ansible has a session of its own.
+_NICE = -10
+_AUTOGROUP = "/proc/self/autogroup"
 #: Keys of a closed loop that say when the next workload may go.
 LOOP = ("batch", "delay", "at_once")
 
 
-def hurry() -> None:
+def hurry(timed: bool) -> None:
     """Ask that this thread, and those that it starts, get a processor soon when they wake up; for a process's rest.
 
     For a generator that shares its machine with what it loads; it takes little, but what it takes has a time to keep.
     Without the right to ask for it the system changes nothing, and the lateness tells. Within the process a thread that
-    wakes up waits less for the interpreter (5 ms otherwise), and the plan is not searched for garbage again and again.
+    wakes up waits less for the interpreter (5 ms otherwise; only for ``timed`` loads, as it costs where no moment is to
+    be kept), and the plan is not searched for garbage again and again.
     """
-    sys.setswitchinterval(_SWITCH)
     gc.freeze()
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, min(os.getpriority(os.PRIO_PROCESS, 0), -10))
+        os.setpriority(os.PRIO_PROCESS, 0, min(os.getpriority(os.PRIO_PROCESS, 0), _NICE))
+    if timed:
+        sys.setswitchinterval(_SWITCH)
+        with contextlib.suppress(OSError), open(_AUTOGROUP, "w", encoding="ascii") as stream:
+            stream.write(str(_NICE))
 
 
 class Dispatch:
@@ -97,7 +105,7 @@ class Dispatch:
     @property
     def repeated(self) -> Counter[int]:
         """HTTP status (0: no answer came) -> how many attempts had to be repeated after it."""
-        return sum((one.repeated for one in self._senders), Counter())
+        return sum((one.rows.repeated for one in self._senders), Counter())
 
     def open(self) -> None:
         """Open all connections, several at a time. Raises AccessError when the first can't be opened."""
@@ -206,9 +214,10 @@ class Dispatch:
         with self._count:
             self.submitted += 1
         rendered = self._templates[planned.template]
+        past = self._past.outcomes
         first = True
         for document in rendered.documents:
-            outcome = self._past.outcomes.get((document.kind, document.name(planned.index)))
+            outcome = past.get((document.kind, document.name(planned.index))) if past else None
             if outcome is None:
                 outcome, sent = sender.create(document, planned.index, due)
                 if first and due is not None:

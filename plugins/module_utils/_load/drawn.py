@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from math import exp, log1p
-from statistics import NormalDist
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
@@ -53,6 +52,8 @@ def drawn(index: int, spec: Mapping[str, Any], seed: int = 1, stream: str = "") 
     else:
         sigma = values["sigma"]
         # The mean of a lognormal is exp(mu + sigma²/2), so mu follows from the mean that is asked for.
+        from statistics import NormalDist
+
         value = values["mean"] * exp(sigma * NormalDist().inv_cdf(u) - sigma**2 / 2)
     value = max(value, low)
     return round(value if high is None else min(value, high), _DIGITS)

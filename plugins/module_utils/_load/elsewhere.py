@@ -27,7 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import b
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import keeper, lock_file, turn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load, request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._proc import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 

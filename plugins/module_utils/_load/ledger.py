@@ -12,6 +12,7 @@ their names are planned, the second POST is answered 409 and the labels say that
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -93,16 +94,23 @@ class Appender:
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one record. Raises DataError when the disk does not take it whole."""
-        self.write_all((record,))
-
-    def write_all(self, records: Sequence[dict[str, Any]]) -> None:
-        """Append records, in one go."""
         if self._validate:
-            for record in records:
-                _files.check(self.schema, record)
-        if not records:
-            return
-        data = "".join([f"{_files.encode(record)}\n" for record in records]).encode()
+            _files.check(self.schema, record)
+        self._append(f"{_files.encode(record)}\n".encode())
+
+    def write_row(self, row: str) -> None:
+        """Append a record that is JSON already."""
+        self.write_rows((row,))
+
+    def write_rows(self, rows: Sequence[str]) -> None:
+        """Append records that are JSON already, in one go."""
+        if self._validate:
+            for row in rows:
+                _files.check(self.schema, json.loads(row))
+        if rows:
+            self._append("\n".join((*rows, "")).encode())
+
+    def _append(self, data: bytes) -> None:
         try:
             # One write with O_APPEND: lines of several threads never mix.
             written = os.write(self._handle, data)

@@ -14,8 +14,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import la
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
 
 if TYPE_CHECKING:
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child, Nobody
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Nobody
 
 #: How many names a message gives of those that something is still waited for.
 _NAMED = 5

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +96,8 @@ def seed_for(path: Path, given: int | None, drawn: bool) -> int | None:
     """Return the seed of a load: the given one, that of the plan which it takes up again, or a new one if it draws."""
     if given is not None or not drawn:
         return given
+    import secrets
+
     held = read(path).header["seed"] if path.exists() else None
     return held if held is not None else secrets.randbelow(2**32)
 

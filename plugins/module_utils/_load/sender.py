@@ -13,10 +13,8 @@ import json
 import random
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
@@ -31,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
     request_head,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.attempt import Rows, Task
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import (
     ALREADY_MINE,
     AMBIGUOUS,
@@ -76,7 +75,7 @@ class Settings:
 
     access: Access
     clock: Clock
-    write: Callable[[dict[str, Any]], None]
+    write: Callable[[str], None]  # gets rows of the ledger as JSON
     request_timeout: float
     retry_time: float
     run: str
@@ -89,11 +88,10 @@ class Sender:
 
     def __init__(self, settings: Settings, number: int, halt: threading.Event) -> None:
         self.settings = settings
-        self.number = number
         self.halt = halt
-        self.repeated: Counter[int] = Counter()  # HTTP status (0: none came) -> attempts that had to be repeated
+        self.rows = Rows(settings.write, settings.clock, number)
         self.connection = Connection(settings.access, settings.request_timeout)
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[str, tuple[str, bytes]] = {}  # by path: the authorization shown, everything up to the length
         self._jitter = random.Random(number)
 
     def warm(self) -> None:
@@ -109,20 +107,19 @@ class Sender:
         (time.monotonic()). Raises Halted, and AccessError when the server gave no answer for ``retry_time``.
         """
         body = document.body(index)
-        task = _Task(document, index, due, self)
+        task = Task(document, index, due, self.rows)
         began = time.monotonic()
         while True:
             outcome = self._attempt(task, body, time.monotonic() - began > self.settings.retry_time)
             if outcome in (CREATED, ALREADY_MINE, REFUSED):
                 return outcome, task.first_sent
 
-    def _attempt(self, task: _Task, body: bytes, last: bool) -> str:
+    def _attempt(self, task: Task, body: bytes, last: bool) -> str:
         """Send the object once; return how that ended, after the pause that another attempt needs."""
-        head = self._head(task.document.path)
-        task.shown = self.settings.access.authorization
+        head = self._head(task)
         before = time.monotonic()
         try:
-            reply = self.connection.exchange(request_bytes(self.settings.access, head, body))
+            reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         except Broken as error:
             task.row(AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
             if last:
@@ -131,13 +128,13 @@ class Sender:
             return self._resolve(task, last) if error.sent else RETRY
         if reply.status == 201:
             self.settings.standing.refused_since = None
-            task.row(CREATED, reply)
+            task.created(reply)
             return CREATED
         if reply.status == 409:
             return self._resolve(task, last, reply)
         return self._refusal(task, reply, last)
 
-    def _refusal(self, task: _Task, reply: Reply, last: bool) -> str:
+    def _refusal(self, task: Task, reply: Reply, last: bool) -> str:
         reason, message = status_of(reply)
         if reply.status == 401:
             # Once: credentials that were just read and are refused too will not get better.
@@ -157,9 +154,9 @@ class Sender:
         self._pause(task.attempts, reply.header("retry-after"))
         return RETRY
 
-    def _resolve(self, task: _Task, last: bool, conflict: Reply | None = None) -> str:
+    def _resolve(self, task: Task, last: bool, conflict: Reply | None = None) -> str:
         """Look whether the object is there and ours: after 409 (``conflict``), or when no answer had come."""
-        path = f"{task.document.path}/{task.document.name(task.index)}"
+        path = f"{task.document.path}/{task.name}"
         head = request_head(self.settings.access, "GET", path, METADATA)
         before = time.monotonic()
         try:
@@ -209,100 +206,13 @@ class Sender:
         if self.halt.wait(pause):
             raise Halted
 
-    def _head(self, path: str) -> bytes:
-        head = self._heads.get(path)
-        if head is None:
-            head = request_head(self.settings.access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
-            self._heads[path] = head
+    def _head(self, task: Task) -> bytes:
+        """Return a request as far as it is the same for all objects of a kind, as long as our credentials are."""
+        access, path = self.settings.access, task.document.path
+        task.shown = access.authorization
+        shown, head = self._heads.get(path, ("", b""))
+        if not head or shown != task.shown:
+            head = request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
+            head = request_bytes(access, head, b"-").removesuffix(b"1\r\n\r\n-")
+            self._heads[path] = (task.shown, head)
         return head
-
-
-class _Task:
-    """One object on its way, and the rows that the ledger gets about it."""
-
-    __slots__ = ("document", "index", "due", "attempts", "first_sent", "shown", "refreshed", "_sender")
-
-    def __init__(self, document: Document, index: int, due: float | None, sender: Sender) -> None:
-        self.document = document
-        self.index = index
-        self.due = due
-        self.attempts = 0
-        self.first_sent = 0.0
-        self.shown = ""  # the authorization of the last attempt
-        self.refreshed = 0
-        self._sender = sender
-
-    def row(
-        self,
-        outcome: str,
-        reply: Reply | None,
-        reason: str = "",
-        message: str = "",
-        uid: str | None = None,
-        sent: float = 0.0,
-    ) -> None:
-        """Write one attempt. ``sent``: when it was sent, for one that has no reply."""
-        settings = self._sender.settings
-        moves = settings.clock.wall - settings.clock.monotonic
-        if reply is not None:
-            sent = reply.sent
-        answered = reply.answered if reply is not None else time.monotonic()
-        self.attempts += 1
-        if self.attempts == 1:
-            self.first_sent = sent
-        record: dict[str, Any] = {
-            "type": "attempt",
-            "index": self.index,
-            "name": self.document.name(self.index),
-            "kind": self.document.kind,
-            "attempt": self.attempts,
-            "intended": round(moves + (sent if self.due is None else self.due), 6),
-            "sent": round(moves + sent, 6),
-            "answered": round(moves + answered, 6),
-            "status": 0 if reply is None else reply.status,
-            "outcome": outcome,
-            "connection": self._sender.number,
-        }
-        if outcome in (RETRY, AMBIGUOUS):
-            self._sender.repeated[record["status"]] += 1
-        if reply is not None:
-            if outcome == CREATED:
-                uid, record["resource_version"] = identity(reply.body)
-            flow_schema = exact_header(reply.head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
-            if flow_schema:
-                record["flow_schema"] = flow_schema
-                record["priority_level"] = exact_header(reply.head, b"X-Kubernetes-Pf-Prioritylevel-Uid: ")
-        if uid:
-            record["uid"] = uid
-        if reason or message:
-            record["reason"], record["message"] = reason, message[:1000]
-        settings.write(record)
-
-
-def identity(body: bytes) -> tuple[str | None, str | None]:
-    """Return uid and resourceVersion of a created object's metadata."""
-    if b'"PartialObjectMetadata"' in body[:60]:
-        # The server writes this kind's fields in a fixed order, owners after these two: no need to parse it all.
-        uid, version = exact_text(body, b'"uid":"'), exact_text(body, b'"resourceVersion":"')
-        if uid and version:
-            return uid, version
-    metadata = json.loads(body).get("metadata") or {}
-    return metadata.get("uid"), metadata.get("resourceVersion")
-
-
-def exact_text(body: bytes, before: bytes) -> str | None:
-    """Return the text between ``before`` and the next quotation mark."""
-    start = body.find(before)
-    if start < 0:
-        return None
-    start += len(before)
-    return body[start : body.index(b'"', start)].decode()
-
-
-def exact_header(head: bytes, before: bytes) -> str | None:
-    """Return a header's value, given its name as Go's servers write it."""
-    start = head.find(before)
-    if start < 0:
-        return None
-    end = head.find(b"\r\n", start)
-    return head[start + len(before) : end if end >= 0 else len(head)].decode("latin-1")

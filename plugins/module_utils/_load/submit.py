@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
     arrivals,
     interrupt,
     ledger,
-    options,
     outcome,
     plan,
     render,
@@ -26,11 +23,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.breaker import Breaker
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import LOOP, Dispatch, hurry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, Settings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child, Nobody
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Task, definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, compile_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Nobody, Task, definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+
+if TYPE_CHECKING:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
 
 #: Seconds between two looks at where the load stands.
 _LOOK = 0.2
@@ -38,60 +38,6 @@ _LOOK = 0.2
 _SEEN_WITHIN = 10.0
 #: Seconds that requests under way are given when the call is interrupted.
 _PATIENCE = 2.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """What workload_submit was asked for. Times in seconds."""
-
-    kubeconfig: str
-    context: str
-    run: str
-    point: str
-    point_dir: Path
-    namespace: str
-    count: int
-    arrival: dict[str, Any]
-    in_flight: int
-    seed: int | None
-    sample: bool
-    templates: tuple[render.Template, ...]
-    stages: tuple[dict[str, Any], ...]
-    simulated_writers: tuple[str, ...]
-    canary_rate: float
-    wait: bool
-    timeout: float
-    settle: float
-    request_timeout: float
-    retry_time: float
-    max_lateness: float
-    breaker_latency: float = 0.0
-    lock_dir: Path | None = None
-
-    def lock_lost(self) -> str:
-        """Return which lock of the run is lost and why, else an empty string."""
-        return lock_file.lost(self.lock_dir) if self.lock_dir else ""
-
-
-def request_of(given: dict[str, Any]) -> Request:
-    """Return what the module's parameters ask for."""
-    return Request(
-        **options.common(given),
-        count=given["count"],
-        arrival=given["arrival"],
-        in_flight=given["in_flight"],
-        seed=given["seed"],
-        sample=given["sample"],
-        templates=tuple(
-            render.Template(one["name"], one["content"] or "", one["weight"], one["parameters"])
-            for one in given["templates"]
-        ),
-        wait=given["wait"],
-        request_timeout=given["request_timeout"],
-        retry_time=given["retry_time"],
-        max_lateness=given["max_lateness"],
-        breaker_latency=given["breaker_latency"],
-    )
 
 
 class Load:
@@ -186,13 +132,13 @@ class Load:
     ) -> dict[str, Any]:
         request = self.request
         with interrupt.noticed(request.lock_lost) as stop:
-            child = Child(client.access, task, clock, book.close) if request.sample else Nobody()
-            hurry()
+            child = self._sampler(client, task, clock, book)
+            hurry(any(one.offset is not None for one in todo[:1]))
             try:
                 settings = Settings(
                     client.access,
                     clock,
-                    book.write,
+                    book.write_row,
                     request.request_timeout,
                     request.retry_time,
                     request.run,
@@ -226,6 +172,14 @@ class Load:
         if client.access.insecure:
             result["warnings"] = [client.access.insecure_warning()]
         return result
+
+    def _sampler(self, client: Client, task: Task, clock: Clock, book: ledger.Appender) -> Child | Nobody:
+        if not self.request.sample:
+            return Nobody()
+        # Not needed, and so not imported, by a load that another process samples.
+        from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
+
+        return Child(client.access, task, clock, book.close)
 
     def _watch_begins(self, child: Child | Nobody, stop: interrupt.Interrupt) -> None:
         """Wait until every watch is established: nothing is sent before."""

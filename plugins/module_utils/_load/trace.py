@@ -9,7 +9,6 @@ A line of JSON is a number or an object with ``offset`` and perhaps ``template``
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import dataclass
 from math import isfinite
@@ -53,6 +52,8 @@ def _json(lines: list[tuple[int, str]], where: str) -> list[Row]:
 
 
 def _csv(lines: list[tuple[int, str]], where: str) -> list[Row]:
+    import csv
+
     cells = list(csv.reader(line for _number, line in lines))
     head = [one.strip() for one in cells[0]]
     at, named = 0, None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,12 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
 
 #: Okabe and Ito's colours (2008) for all kinds of colour vision, without yellow, which is too light on white; then two
-#: of Tol's (2021) that stay apart from them.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#882255", "#999933")
+#: of Tol's (2021) that stay apart from them; then those of a grid that are 20 and more from all others in CIELAB, also
+#: as people without red or green cones see them (Machado et al., 2009).
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#882255", "#999933"),
+    *("#0000FC", "#6C2400", "#B4D890", "#000090", "#486CFC", "#90D8B4"),
+)
 #: Stages that most workloads have look the same in every run.
 USUAL = {
     "created": "#0072B2",
@@ -56,6 +60,17 @@ STYLE = {
     "legend.borderaxespad": 0.2,
     "hatch.linewidth": 0.6,
 }
+
+
+def shades() -> Iterator[str]:
+    """Yield colours, none twice: the palette, then the same but for black ever lighter. They end where all is white."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    yield from COLOURS
+    for turn in range(1, 5):
+        for one in COLOURS:
+            if one != "#000000":
+                yield to_hex([1 - (1 - part) * 0.55**turn for part in to_rgb(one)]).upper()
 
 
 @dataclass(frozen=True)

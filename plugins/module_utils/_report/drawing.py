@@ -42,12 +42,12 @@ def plot_stages(data: Data) -> list[str]:
 
 
 def colours(data: Data) -> dict[str, str]:
-    """Return a colour for each stage, the same in every plot of a point."""
+    """Return a colour for each stage, the same in every plot of a point, and no other stage's."""
     stages = plot_stages(data)
     found = {stage: canvas.USUAL[stage] for stage in stages if stage in canvas.USUAL}
-    free = [one for one in COLOURS if one not in found.values()] or list(COLOURS)
     others = [stage for stage in stages if stage not in found]
-    found.update({stage: free[number % len(free)] for number, stage in enumerate(others)})
+    free = (one for one in canvas.shades() if one not in found.values())
+    found.update(zip(others, free, strict=False))
     last = next((stage for stage in stages if stage in data.ends()), "")
     return {**found, SENT: GREY, ENDED: found.get(last, COLOURS[1])}
 

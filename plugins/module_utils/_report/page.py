@@ -76,6 +76,11 @@ def because(verdict: Mapping[str, Any]) -> str:
                 more = f" ({words.count(others, 'more check')} not passed, see below.)" if others else ""
                 point = f"Point {check['point']}: " if check.get("point") and _several(checks) else ""
                 return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more
+    unknown = [check["detail"] for check in checks if check["result"] == "not judged"]
+    if unknown:
+        return textwrap.shorten(
+            f"Nothing failed, but not all could be judged. {unknown[0]}", SENTENCE, placeholder=" …"
+        )
     if not checks:
         return "No verdict was made."
     return "Every workload succeeded, the generator was on time and no phase failed."

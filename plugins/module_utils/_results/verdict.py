@@ -5,13 +5,14 @@
 
 pass: every object reached its end well, the generator was on time, and no phase failed. invalid: the generator was
 late, so the load was not the one that was asked for, or the run lost its lock on the cluster. fail: anything else.
-KPIs have no baseline yet.
+inconclusive: nothing failed, but the files are another tool's and don't tell all that is judged. KPIs have no baseline
+yet.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
@@ -22,6 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 
 PASS, FAIL, INVALID, NO_BASELINE = "pass", "fail", "invalid", "no baseline"
+INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
+FOREIGN = "The files are those of the Run:ai scale-test tool, which don't say"
 #: What became of a workload, in the order in which a report names it.
 OUTCOMES = {
     "failed": "failed",
@@ -61,13 +64,15 @@ def _names(table: Table, outcome: str) -> list[str]:
     return [name for name, found in zip(table.name, table.outcome, strict=True) if found == outcome]
 
 
-def generator(point: str, table: Table | None, limit: float) -> dict[str, Any]:
+def generator(point: str, table: Table | None, limit: float, foreign: bool = False) -> dict[str, Any]:
     """Was the load sent when it was due? By the 99th percentile of lateness of what was sent, against ``limit`` in s.
 
     What was never sent is no lateness but a failure of its own, see objects().
     """
     if table is None:
         return _check("generator", FAIL, "There is no timeline, so nobody knows whether the load was on time.", point)
+    if foreign:
+        return _check("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = sorted(
         one - due
@@ -89,7 +94,7 @@ def generator(point: str, table: Table | None, limit: float) -> dict[str, Any]:
     return _check("generator", result, f"{said}; the limit is {words.seconds(limit)}.", point)
 
 
-def phases(run: Run) -> dict[str, Any]:
+def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     """Did a phase fail, or was the run cut short?"""
     known: Mapping[str, Any] = run.record.get("phases") or {}
     failed = {name: one.get("error") for name, one in known.items() if one.get("status") == "failed"}
@@ -105,6 +110,8 @@ def phases(run: Run) -> dict[str, Any]:
         return _check("phases", FAIL, f"The run was interrupted in phase {words.listed(cut)}.")
     if run.failures and not known:
         return _check("phases", FAIL, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
+    if not run.record and foreign:
+        return _check("phases", NOT_JUDGED, f"{FOREIGN} whether anything but a workload failed.")
     if not run.record:
         return _check("phases", FAIL, "There is no run.yml, so nobody knows whether a phase failed.")
     done = [name for name, one in known.items() if one.get("status") == "passed"]
@@ -156,18 +163,18 @@ def points(run: Run) -> list[dict[str, Any]]:
     return checks
 
 
-def judge(run: Run, tables: Mapping[str, Table | None], limit: float) -> dict[str, Any]:
+def judge(run: Run, tables: Mapping[str, Table | None], limit: float, foreign: Collection[str] = ()) -> dict[str, Any]:
     """Return the verdict as in schema verdict/1.
 
     tables: point number -> timeline, None where there is none. limit: of lateness, in seconds, for a point whose
-    settings don't say.
+    settings don't say. foreign: numbers of the points that another tool made.
     """
-    checks = [phases(run), *locks(run), *points(run)]
+    checks = [phases(run, bool(foreign)), *locks(run), *points(run)]
     recorded = 0
     for point in run.points:
         checks.append(objects(point.number, tables.get(point.number)))
         allowed = limit if point.max_lateness is None else point.max_lateness
-        checks.append(generator(point.number, tables.get(point.number), allowed))
+        checks.append(generator(point.number, tables.get(point.number), allowed, point.number in foreign))
         recorded += len(point.kpis or [])
     if recorded:
         checks.append(
@@ -196,7 +203,9 @@ def overall(results: Iterable[str]) -> str:
     found = set(results)
     if INVALID in found:
         return INVALID
-    return FAIL if FAIL in found else PASS
+    if FAIL in found:
+        return FAIL
+    return INCONCLUSIVE if NOT_JUDGED in found else PASS
 
 
 def headline(of: Sequence[Point]) -> list[dict[str, Any]]:

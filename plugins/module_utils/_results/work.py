@@ -46,7 +46,7 @@ def timeline(
     audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:
-        if runai.is_here(point.folder) and not (point.folder / "plan.jsonl").exists():
+        if _foreign(point):
             table = runai.build(point.folder, run.id, point.number)
         else:
             table = timelines.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
@@ -159,15 +159,22 @@ def _tables(run: Run, warnings: list[str]) -> dict[str, Table | None]:
     return found
 
 
+def _foreign(point: Point) -> bool:
+    """Tell whether another tool made the point, whose files say nothing of plans and phases."""
+    return runai.is_here(point.folder) and not (point.folder / "plan.jsonl").exists()
+
+
 def verdict(run_dir: str, max_lateness: float) -> Result:
     """Write verdict.json and return it, flat."""
     run = runs.read(Path(run_dir))
     warnings: list[str] = []
-    found = verdicts.judge(run, _tables(run, warnings), max_lateness)
+    foreign = [point.number for point in run.points if _foreign(point)]
+    found = verdicts.judge(run, _tables(run, warnings), max_lateness, foreign)
     path = run.top / "verdict.json"
     before = _digest(path)
     _files.write_json(path, found, "verdict/1")
     bad = [check for check in found["checks"] if check["result"] in ("fail", "invalid")]
+    bad = bad or [check for check in found["checks"] if check["result"] == verdicts.NOT_JUDGED]
     return {
         "changed": before != _digest(path),
         "verdict": found["verdict"],

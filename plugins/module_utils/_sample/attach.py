@@ -16,8 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import interrupt, ledger, plan, render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler, Task, definitions_for
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import compile_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task, definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 #: Seconds between two looks at where the load stands.

@@ -25,7 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import C
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler, Task
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
 
 #: Seconds between two reports to the parent, when something changed.
 _REPORT = 0.1
@@ -102,22 +103,6 @@ class Child:
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
-
-
-class Nobody:
-    """In the place of a Child where nothing is sampled."""
-
-    def __init__(self) -> None:
-        self.state: dict[str, Any] = {}
-        self.watching = True
-
-    def poll(self, timeout: float) -> bool:
-        """Wait."""
-        time.sleep(timeout)
-        return False
-
-    def finish(self) -> None:
-        """Do nothing."""
 
 
 def _live(access: Access, task: Task, clock: Clock, report: int, order: int) -> int:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
 import time
 from typing import Any
@@ -16,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, error_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.reader import Item, Reader
 
 #: First and longest pause (seconds) before a broken watch is opened again.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
@@ -24,19 +24,19 @@ _PAUSE_AFTER_ERROR = 0.5
 #: A break of a watch that was resumed without loss is told when it was longer than this, seconds.
 _WORTH_TELLING = 1.0
 
-#: What a follower puts into the queue: (its number, what, time.monotonic(), payload). By ``what``, the payload is
+#: What a follower tells its reader: (its number, what, time.monotonic(), payload). By ``what``, the payload is
 #: WATCH a line; LIST, RELIST a list of objects (one page); LISTED (how, resourceVersion); WATCHING the
 #: resourceVersion; GAP (from as time.monotonic(), reason); FAILED the exception that ended it.
 WATCH, LIST, RELIST, LISTED, WATCHING, GAP, FAILED = "watch", "list", "relist", "listed", "watching", "gap", "failed"
-Item = tuple[int, str, float, Any]
 
 
 class Follower(threading.Thread):
-    """Puts what happens to the objects of one kind into a queue, with receive times taken before any parsing."""
+    """Tells a reader what happens to the objects of one kind, with receive times taken before any parsing.
 
-    def __init__(
-        self, number: int, client: Client, kind: Kind, namespace: str, selector: str, out: queue.SimpleQueue[Item]
-    ) -> None:
+    This thread lists and opens watches; the reader's thread reads them, and calls hear() and over().
+    """
+
+    def __init__(self, number: int, client: Client, kind: Kind, namespace: str, selector: str, out: Reader) -> None:
         super().__init__(name=f"watch {kind.kind}", daemon=True)
         self.kind = kind
         self.cpu = 0.0  # processor time that following took, seconds; there when the thread has ended
@@ -46,6 +46,8 @@ class Follower(threading.Thread):
         self._selector = selector
         self._out = out
         self._over = threading.Event()
+        self._read = threading.Event()  # the watch that the reader holds is over
+        self._error: ApiError | None = None  # that the server sent inside it
         self._watch: Watch | None = None
         self._version = ""
         self._last_at = time.monotonic()  # of the last line that was no error
@@ -68,11 +70,9 @@ class Follower(threading.Thread):
             self.cpu = time.thread_time()
 
     def close(self) -> None:
-        """End soon; what was received before is in the queue by then."""
+        """End soon, when the reader has read what was received before."""
         self._over.set()
-        watch = self._watch
-        if watch is not None:
-            watch.close()
+        self.interrupt()
 
     def _put(self, what: str, at: float, payload: Any) -> None:
         self._out.put((self._number, what, at, payload))
@@ -116,33 +116,48 @@ class Follower(threading.Thread):
                 self._broken_since = self._last_at
             if self._over.is_set():
                 watch.close()
-            self._read(watch)
+            self._read.clear()
+            self._out.attach(self, watch.stream)
+            self._read.wait()
+            self._ended()
             return
 
-    def _read(self, watch: Watch) -> None:
-        try:
-            for at, line in watch.lines():
-                if line.startswith(b'{"type":"ERROR"'):
-                    self._told(error_of(json.loads(line)))
-                    return
-                if not line:
-                    continue
-                self._last_at = at
-                self._last_line = line
-                if self._broken_since is not None:
-                    # Only now is it sure that the server still had what came after our last event.
-                    self._put(
-                        GAP, at, (self._broken_since, "resumed: the watch broke and went on where it had stopped")
-                    )
-                    self._broken_since = None
-                if not line.startswith(b'{"type":"BOOKMARK"'):
-                    self._put(WATCH, at, line)
-        except Broken:
-            pass
-        finally:
-            if self._last_line:
-                self._version = json.loads(self._last_line)["object"]["metadata"]["resourceVersion"]
-                self._last_line = b""
+    def hear(self, at: float, line: bytes, items: list[Item]) -> None:
+        """Take a line of the watch; add what it tells to ``items``."""
+        if not line or self._error is not None:
+            return
+        kind = line[9:10]  # the first letter of the event's type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+        if kind == b"E":
+            self._error = error_of(json.loads(line))
+            self.interrupt()
+            return
+        self._last_at = at
+        self._last_line = line
+        if self._broken_since is not None:
+            # Only now is it sure that the server still had what came after our last event.
+            why = "resumed: the watch broke and went on where it had stopped"
+            items.append((self._number, GAP, at, (self._broken_since, why)))
+            self._broken_since = None
+        if kind != b"B":
+            items.append((self._number, WATCH, at, line))
+
+    def over(self, _error: Broken | None) -> None:
+        """The watch has ended or it broke: both times another one goes on from the last line."""
+        self._read.set()
+
+    def interrupt(self) -> None:
+        """Have the present watch end."""
+        watch = self._watch
+        if watch is not None:
+            watch.close()
+
+    def _ended(self) -> None:
+        if self._last_line:
+            self._version = json.loads(self._last_line)["object"]["metadata"]["resourceVersion"]
+            self._last_line = b""
+        error, self._error = self._error, None
+        if error is not None:
+            self._told(error)
 
     def _told(self, error: ApiError) -> None:
         """The server ended the watch with an error."""

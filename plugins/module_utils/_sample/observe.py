@@ -11,9 +11,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import cut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, Value, gpus, why
+
+#: How an event came that a watch showed.
+WATCH = "watch"
+#: Statuses whose values are remembered at most.
+_REMEMBERED = 1000
 
 
 @dataclass
@@ -50,11 +56,43 @@ class Tally:
         return sorted(self.seen - self.ended.keys())[:most]
 
 
+class _Held:
+    """What is known of an object: the values as last seen, whose it is, and what each of its rows says alike."""
+
+    __slots__ = ("values", "index", "said", "rest")
+
+    def __init__(
+        self,
+        kind: str,
+        uid: str,
+        values: tuple[Value, ...],
+        namespace: str,
+        name: str,
+        index: int | None,
+        owners: list[str],
+    ) -> None:
+        self.values = values
+        self.index = index
+        same = {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "owners": owners, "index": index}
+        self.said = _files.encode(same)[1:-1].encode()  # without its braces; as bytes, which take less memory
+        self.rest: int | None = None  # hash of its metadata, as of cut.parts()
+
+    def row(
+        self, received: float, how: str, event: str, version: str, values: dict[str, Value], more: dict[str, Any]
+    ) -> str:
+        """Return a row of observations.jsonl, without the line's end."""
+        told = f",{_files.encode(more)[1:-1]}" if more else ""
+        return (
+            f'{{"type":"event","received":{received:.6f},"how":"{how}","event":"{event}",{self.said.decode()},'
+            f'"resource_version":"{version}","values":{_files.encode(values)}{told}}}'
+        )
+
+
 class Observer:
     """Turns events of one kind into rows; a row is written only when it says something new.
 
     ``own``: objects of this kind are the workloads. ``family``: tells whose an object without our labels is; None
-    where nothing is found by its owners. Moments are seconds on the point's clock.
+    where nothing is found by its owners. ``write`` gets rows as JSON. Moments are seconds on the point's clock.
     """
 
     def __init__(
@@ -62,7 +100,7 @@ class Observer:
         kind: Kind,
         own: bool,
         tally: Tally,
-        write: Callable[[dict[str, Any]], None],
+        write: Callable[[str], None],
         family: Family | None = None,
     ) -> None:
         self.kind = kind
@@ -71,20 +109,17 @@ class Observer:
         self.tally = tally
         self.events = 0
         self._write = write
-        # uid -> values as last seen, namespace, name, index
-        self._held: dict[str, tuple[tuple[Value, ...], str, str, int | None]] = {}
+        self._held: dict[str, _Held] = {}  # by uid
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
-
-    def needs_spec(self, thing: dict[str, Any]) -> bool:
-        """Tell whether more of an object must be read than its metadata and status: once, of a pod, its GPUs."""
-        return self._pods and thing["metadata"]["uid"] not in self._held
+        #: Values by status as JSON: many objects have the same, since times are in whole seconds.
+        self._read: dict[bytes, list[Value]] = {}
 
     def recall(self, record: dict[str, Any]) -> None:
         """Take over an event row that an earlier session wrote, so that it is not written again."""
         uid, index = record["uid"], record["index"]
         known = self._held.get(uid)
-        before = known[0] if known else self._nothing
+        before = known.values if known else self._nothing
         values = tuple(record["values"].get(name, held) for name, held in zip(self.kind.names, before, strict=True))
         self._count(index, values)
         if self.family is not None and index is not None:
@@ -92,19 +127,43 @@ class Observer:
         if record["event"] == "DELETED":
             self._forget(uid, index)
             return
-        self._held[uid] = (values, sys.intern(record["namespace"]), record["name"], index)
+        self._held[uid] = self._hold(uid, values, record, index, record["owners"])
+
+    def watched(self, received: float, line: bytes) -> None:
+        """Take one event as a watch sent it, as JSON."""
+        spec = self.kind.reads_spec
+        parts = None if spec else cut.parts(line)
+        known = None
+        if parts is not None:
+            uid, version, rest, status = parts
+            known = self._held.get(uid)
+            if known is not None and known.rest == rest and line.startswith(b'{"type":"MODIFIED"'):
+                self.events += 1
+                values = self._values(status, known)
+                if values != known.values:
+                    self._tell(received, WATCH, "MODIFIED", uid, version, known, values, status)
+                return
+        event = cut.event(line, spec)
+        thing = event["object"]
+        if self._pods and not spec and thing["metadata"]["uid"] not in self._held:
+            thing = cut.event(line, True)["object"]  # once, of a pod: its GPUs
+        self.take(received, WATCH, event["type"], thing)
+        if parts is not None:
+            held = self._held.get(uid)
+            if held is not None and held is not known:
+                held.rest = rest  # what it says of the object was made from this metadata
 
     def take(self, received: float, how: str, event: str, thing: dict[str, Any]) -> None:
         """Take one event. ``how``: watch, list or relist."""
         self.events += 1
         metadata = thing["metadata"]
         uid = metadata["uid"]
-        known = self._held.get(uid)
+        held = self._held.get(uid)
         values = tuple(self.kind.values(thing))
-        if known is not None and values == known[0] and event != "DELETED":
+        if held is not None and values == held.values and event != "DELETED":
             return
         owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
-        index = known[3] if known is not None else _index(metadata)
+        index = held.index if held is not None else _index(metadata)
         if self.family is not None and index is None:
             index = self.family.index_of(owners)
             if index is None:
@@ -113,75 +172,88 @@ class Observer:
                 if owners:
                     self.family.wait(received, owners, lambda: self.take(received, how, event, thing))
                 return
-        before = known[0] if known is not None else self._nothing
-        changed = {
-            name: value for name, value, old in zip(self.kind.names, values, before, strict=True) if value != old
-        }
-        record: dict[str, Any] = {
-            "type": "event",
-            "received": round(received, 6),
-            "how": how,
-            "event": event,
-            "kind": self.kind.kind,
-            "namespace": metadata.get("namespace") or "",
-            "name": metadata["name"],
-            "uid": uid,
-            "owners": owners,
-            "index": index,
-            "resource_version": metadata["resourceVersion"],
-            "values": changed,
-        }
-        if known is None:
-            self._introduce(record, thing)
+        new = held is None
+        held = self._hold(uid, held.values if held is not None else self._nothing, metadata, index, owners)
+        self._tell(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new)
+        if event != "DELETED":
+            self._held[uid] = held
+        if new and self.family is not None and index is not None:
+            self.family.add(uid, index)
+
+    def _values(self, status: bytes, known: _Held) -> tuple[Value, ...]:
+        """Return the values of a known object whose metadata is as it was."""
+        read = self._read.get(status)
+        if read is None:
+            if len(self._read) >= _REMEMBERED:
+                self._read.clear()
+            read = self._read[status] = self.kind.values({"status": cut.status(status)})
+        values = read.copy()
+        for number in self.kind.of_metadata:
+            values[number] = known.values[number]
+        return tuple(values)
+
+    def _tell(
+        self,
+        received: float,
+        how: str,
+        event: str,
+        uid: str,
+        version: str,
+        held: _Held,
+        values: tuple[Value, ...],
+        thing: dict[str, Any] | bytes,
+        new: bool = False,
+    ) -> None:
+        """Write what is new of an object and take note of it. ``thing``: the object, or its status as JSON."""
+        changed = {}
+        kept = []
+        for name, value, old in zip(self.kind.names, values, held.values, strict=True):
+            if value == old:
+                kept.append(old)
+            else:
+                changed[name] = value
+                # Times are in whole seconds: few differ.
+                kept.append(sys.intern(value) if isinstance(value, str) else value)
+        more = self._introduction(thing) if new and isinstance(thing, dict) else {}
         reason = self._reason(thing, changed)
         if reason:
-            record["reason"] = reason
-        self._write(record)
-        self._count(index, values)
+            more["reason"] = reason
+        self._write(held.row(received, how, event, version, changed, more))
+        self._count(held.index, values)
         if event == "DELETED":
-            self._forget(uid, index)
+            self._forget(uid, held.index)
         else:
-            values = tuple(
-                sys.intern(one) if isinstance(one, str) else one for one in values
-            )  # whole seconds: few differ
-            self._held[uid] = (values, sys.intern(record["namespace"]), record["name"], index)
-        if known is None and self.family is not None and index is not None:
-            self.family.add(uid, index)
+            held.values = tuple(kept)
 
     def relisted(self, received: float, version: str, present: Iterable[str], how: str) -> None:
         """After a list: what we knew and the list does not hold is gone."""
         for uid in self._held.keys() - set(present):
-            _values, namespace, name, index = self._held[uid]
-            self._write(
-                {
-                    "type": "event",
-                    "received": round(received, 6),
-                    "how": how,
-                    "event": "DELETED",
-                    "kind": self.kind.kind,
-                    "namespace": namespace,
-                    "name": name,
-                    "uid": uid,
-                    "owners": [],
-                    "index": index,
-                    "resource_version": version,
-                    "values": {},
-                }
-            )
-            self._forget(uid, index)
+            held = self._held[uid]
+            self._write(held.row(received, how, "DELETED", version, {}, {}))
+            self._forget(uid, held.index)
 
-    def _introduce(self, record: dict[str, Any], thing: dict[str, Any]) -> None:
-        """Add what is told once an object."""
+    def _hold(
+        self, uid: str, values: tuple[Value, ...], named: dict[str, Any], index: int | None, owners: list[str]
+    ) -> _Held:
+        """``named``: holds namespace and name."""
+        return _Held(self.kind.kind, uid, values, named.get("namespace") or "", named["name"], index, owners)
+
+    def _introduction(self, thing: dict[str, Any]) -> dict[str, Any]:
+        """Return what is told once an object."""
+        found: dict[str, Any] = {}
         if self._pods:
             asked = gpus(thing)
             if asked:
-                record["gpus"] = asked
+                found["gpus"] = asked
         if (thing["metadata"].get("labels") or {}).get(_labels.SIMULATED) == "true":
-            record["simulated"] = True
+            found["simulated"] = True
+        return found
 
-    def _reason(self, thing: dict[str, Any], changed: dict[str, Value]) -> str | None:
+    def _reason(self, thing: dict[str, Any] | bytes, changed: dict[str, Value]) -> str | None:
         for number, outcome in self.kind.ends.items():
             if outcome == "failed" and changed.get(self.kind.names[number]):
+                if isinstance(thing, bytes):
+                    thing = {"status": cut.status(thing)}
                 source = self.kind.definition["stages"][number].get("condition") or ""
                 return (why(thing, source) or "")[:1000] or None
         return None

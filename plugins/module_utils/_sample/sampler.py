@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +17,25 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     OwnershipError,
     SeatrialError,
     WaitTimeout,
-    nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Appender, session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import cut, follow
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import LEASE, Canary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.reader import Item, Reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import OWNERS, Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
 
 SCHEMA = "observations/1"
 #: How long (seconds) a killed sampler of the same directory is given to end before we begin.
 _PREDECESSOR = 10.0
-#: Events that are taken, and their rows written, together at most; how long (seconds) they may gather.
-_TOGETHER = 200
-_GATHER = 0.01
+#: The canary's place among the followers.
+_BEAT = -1
 #: How long (seconds) all watches may take to be established.
 _ESTABLISH = 60.0
-
-
-@dataclass(frozen=True)
-class Task:
-    """What to sample. ``own``: kinds of the workloads themselves. ``canary_rate``: writes a second, 0 for none."""
-
-    run: str
-    point: str
-    path: Path  # observations.jsonl
-    namespace: str  # empty: all
-    canary_namespace: str
-    kinds: tuple[Kind, ...]
-    own: frozenset[str]
-    simulated_writers: tuple[str, ...]
-    canary_rate: float
 
 
 class Sampler:
@@ -66,7 +48,8 @@ class Sampler:
         self.gaps = 0
         self._client = client
         self._file = _open(task.path)
-        self._queue: queue.SimpleQueue[follow.Item] = queue.SimpleQueue()
+        self._reader = Reader()
+        self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
         self._followers: list[follow.Follower] = []
         self._beat: follow.Follower | None = None
@@ -75,10 +58,10 @@ class Sampler:
         self._listed: dict[int, set[str]] = {}
         self._stores: dict[int, tuple[float, str]] = {}  # of kinds whose store is not known yet: listed when, version
         self._end: dict[str, Any] = {}
-        self._rows: list[dict[str, Any]] = []  # to be written together
         self._finished = False
         self._began_cpu = time.process_time()
         self._began_thread = time.thread_time()
+        self._cpu_rows = 0.0  # seconds of processor time from received bytes to rows
 
     # Beginning
 
@@ -86,7 +69,7 @@ class Sampler:
         """Take over what earlier sessions wrote; return the last moment that they saw, None if there were none."""
         self.family = Family() if any(self._by_owners(one) for one in self.task.kinds) else None
         self.observers = [
-            Observer(one, one.kind in self.task.own, self.tally, self._write_soon, self.family)
+            Observer(one, one.kind in self.task.own, self.tally, self._rows.append, self.family)
             for one in self.task.kinds
         ]
         of_kind = {one.kind.kind: one for one in self.observers}
@@ -130,7 +113,7 @@ class Sampler:
         for number, kind in enumerate(kinds):
             self._waiting.add(number)
             found = "" if self._by_owners(task.kinds[number]) else selector
-            follower = follow.Follower(number, self._client, kind, task.namespace, found, self._queue)
+            follower = follow.Follower(number, self._client, kind, task.namespace, found, self._reader)
             self._followers.append(follower)
             follower.start()
         if self._canary is not None:
@@ -138,16 +121,8 @@ class Sampler:
 
     def _follow_canary(self, canary: Canary) -> None:
         """Watch the canary too: how long its writes take to come back is the sampler's own lag."""
-        beats: queue.SimpleQueue[follow.Item] = queue.SimpleQueue()
-        self._beat = follow.Follower(0, self._client, LEASE, canary.namespace, canary.selector, beats)
+        self._beat = follow.Follower(_BEAT, self._client, LEASE, canary.namespace, canary.selector, self._reader)
         self._beat.start()
-
-        def read() -> None:
-            while (item := beats.get())[1] != follow.FAILED:
-                if item[1] == follow.WATCH:
-                    canary.received(item[2], item[3])
-
-        threading.Thread(target=read, name="lag", daemon=True).start()
 
     def watching(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Wait until every watch is established: what happens from now on is seen. Raises WaitTimeout."""
@@ -171,33 +146,26 @@ class Sampler:
 
         Raises the error that ended a follower.
         """
+        items = self._reader.take(timeout)
+        began = time.thread_time()
         try:
-            item = self._queue.get(timeout=timeout)
-        except queue.Empty:
-            return False
-        try:
-            self._take(item)
-            for _more in range(_TOGETHER):
-                if self._queue.empty():
-                    break
-                self._take(self._queue.get())
+            for item in items:
+                self._take(item)
         finally:
             self._flush()
-        if timeout:
-            # Their receive times are taken already, so the next ones may gather: one wake-up for many.
-            time.sleep(_GATHER)
-        return True
+        self._cpu_rows += time.thread_time() - began
+        return bool(items)
 
-    def _take(self, item: follow.Item) -> None:
+    def _take(self, item: Item) -> None:
         number, what, at, payload = item
+        if number == _BEAT:
+            if what == follow.WATCH and self._canary is not None:
+                self._canary.received(at, payload)
+            return
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
         if what == follow.WATCH:
-            spec = observer.kind.reads_spec
-            event = cut.event(payload, spec)
-            if not spec and observer.needs_spec(event["object"]):
-                event = cut.event(payload, True)
-            observer.take(moment, follow.WATCH, event["type"], event["object"])
+            observer.watched(moment, payload)
         elif what in (follow.LIST, follow.RELIST):
             present = self._listed.setdefault(number, set())
             for thing in payload:
@@ -246,13 +214,11 @@ class Sampler:
         """Write now. From any thread; the one that calls step() flushes before it says what follows from events."""
         self._file.write(record)
 
-    def _write_soon(self, record: dict[str, Any]) -> None:
-        """Write with the next ones: as soon as nothing else has come, so that a burst of events costs few writes."""
-        self._rows.append(record)
-
     def _flush(self) -> None:
-        rows, self._rows = self._rows, []
-        self._file.write_all(rows)
+        """Write the rows of what was taken together."""
+        if self._rows:
+            self._file.write_rows(self._rows)
+            self._rows.clear()
 
     @property
     def events(self) -> int:
@@ -283,34 +249,34 @@ class Sampler:
             return
         self._finished = True
         try:
-            for one in self._followers:
+            following = [*self._followers, *([self._beat] if self._beat is not None else [])]
+            for one in following:
                 one.close()
             deadline = time.monotonic() + patience
-            for one in self._followers:
-                one.join(max(0.0, deadline - time.monotonic()))
-            while self._drain():
+            while any(one.is_alive() for one in following) and time.monotonic() < deadline:
+                self._drain(0.05)
+            while self._drain(0.0):
                 pass
-            self._flush()
             lag = {}
-            if self._beat is not None:
-                self._beat.close()
             if self._canary is not None:
                 self._canary.close(max(0.1, deadline - time.monotonic()))
                 lag = self._canary.lag()
             self._end = {"events": self.events, "cpu": round(time.process_time() - self._began_cpu, 6)}
-            reading = time.thread_time() - self._began_thread + sum(one.cpu for one in self._followers)
+            reading = time.thread_time() - self._began_thread + sum(one.cpu for one in following)
             self._end["cpu_events"] = round(reading, 6)
+            self._end["cpu_rows"] = round(self._cpu_rows + self._reader.cpu, 6)
             for name, value in (("lag", lag), ("canary", self._canary.cost() if self._canary is not None else {})):
                 if value:
                     self._end[name] = value
             self._write({"type": "end", "at": round(self.clock.now(), 6), "reason": reason, **self._end})
             self._file.sync()
         finally:
+            self._reader.close()
             self._file.close()
 
-    def _drain(self) -> bool:
+    def _drain(self, timeout: float) -> bool:
         try:
-            return self.step(0)
+            return self.step(timeout)
         except SeatrialError:
             return True  # an error at the very end; the first one has been told
 
@@ -333,16 +299,3 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 def _number(version: str) -> int:
     return int(version) if version.isdecimal() else -1
-
-
-def definitions_for(own: Sequence[str], kinds: Sequence[Kind]) -> None:
-    """Check that each kind of workload has a definition with a stage that ends it. Raises InputError."""
-    known = {one.kind: one for one in kinds}
-    for kind in own:
-        if kind not in known:
-            raise InputError(
-                f"stages have no definition of {kind}{nearest(kind, known)}, so it can't be told when a workload has "
-                f"ended: give one, or don't wait"
-            )
-        if not known[kind].ends:
-            raise InputError(f"stage definition of {kind}: none of its stages has 'ends', so waiting would never end")

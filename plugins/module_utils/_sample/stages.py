@@ -52,6 +52,7 @@ class Kind:
     values: Callable[[dict[str, Any]], list[Value]]
     ends: dict[int, str]  # number of a stage -> outcome
     reads_spec: bool  # a stage looks at more than metadata and status
+    of_metadata: tuple[int, ...]  # numbers of the stages that look at metadata, and so at nothing else
     running: frozenset[int]  # numbers of the stages in which something of the workload runs
     definition: dict[str, Any]
 
@@ -84,6 +85,7 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
         reads_spec=any(not str(one.get("field", "status.")).startswith(("metadata.", "status.")) for one in stages)
         or any("jmespath" in one for one in stages),
+        of_metadata=tuple(n for n, one in enumerate(stages) if str(one.get("field", "")).startswith("metadata.")),
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
         definition=definition,
     )

@@ -129,7 +129,7 @@ POINT: dict[str, dict[str, Any]] = {
             # lag: from the canary's answers to its events; canary: what it cost; cpu: of the sampler; seconds
             "end": record(
                 {"at": MOMENT, "reason": TEXT},
-                {"lag": FREE, "events": COUNT, "canary": FREE, "cpu": MOMENT, "cpu_events": MOMENT},
+                {"lag": FREE, "events": COUNT, "canary": FREE, "cpu": MOMENT, "cpu_events": MOMENT, "cpu_rows": MOMENT},
             ),
         }
     ),

@@ -191,7 +191,11 @@ RESULTS: dict[str, dict[str, Any]] = {
             "checks": {
                 "type": "array",
                 "items": record(
-                    {"check": TEXT, "result": {"enum": ["pass", "fail", "invalid", "no baseline"]}, "detail": TEXT},
+                    {
+                        "check": TEXT,
+                        "result": {"enum": ["pass", "fail", "invalid", "no baseline", "not judged"]},
+                        "detail": TEXT,
+                    },
                     {"point": TEXT_OR_NULL},
                 ),
             },

@@ -22,18 +22,22 @@ PROJECTS = [name.removesuffix("_presets") for name in VARIABLES if name.endswith
 OWN = [(project, name) for project in PROJECTS for name in VARIABLES[f"{project}_presets"] or {}]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def lookups() -> None:
-    """Let defaults look up the environment. Not while tests are collected: from then on Ansible's loader imports us."""
+@pytest.fixture(scope="module")
+def known() -> tuple[catalogue.Catalogue, dict[str, Any]]:
+    """The settings that there are, and their defaults, which may look up the environment.
+
+    Not while tests are collected: from then on Ansible's loader imports us.
+    """
     init_plugin_loader()
+    settings = catalogue.load(ROOT)
+    return settings, gather.defaults(LOADER, ROOT, settings)
 
 
 @pytest.mark.parametrize(("project", "name"), OWN, ids=lambda value: value)
-def test_the_preset_resolves(project: str, name: str) -> None:
-    known = catalogue.load(ROOT)
-    base = gather.defaults(LOADER, ROOT, known)
-    request, _presets = gather.request(project, {**VARIABLES, "preset": name}, {}, base, known)
-    found = effective.effective(request, known, base, gather.renderer(Templar(loader=LOADER), {}))
+def test_the_preset_resolves(project: str, name: str, known: tuple[catalogue.Catalogue, dict[str, Any]]) -> None:
+    settings, base = known
+    request, _presets = gather.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
+    found = effective.effective(request, settings, base, gather.renderer(Templar(loader=LOADER), {}))
     assert found.points
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
+import before
 import suites
+import yaml
+from common import ROOT
 
 JUNIT = """<?xml version="1.0"?>
 <testsuites><testsuite name="x">
@@ -61,3 +64,10 @@ def test_reasons_of_what_was_not_run_are_shown(monkeypatch, tmp_path, capsys):
     count.skip("no chromium here", 2)
     _, lines = run(monkeypatch, tmp_path, capsys, one=lambda: count)
     assert "not run in one: no chromium here" in lines
+
+
+def test_every_component_that_a_fast_test_starts_is_built_before_the_first_test():
+    folder = ROOT / "roles" / "rehearsal" / "files" / "components"
+    described = {path.parent.name: yaml.safe_load(path.read_text()) for path in folder.glob("*/component.yml")}
+    chosen = {name for name, one in described.items() if not one.get("always")}
+    assert chosen - {"coscheduling"} == set(before.COMPONENTS)

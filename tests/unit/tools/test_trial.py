@@ -42,13 +42,41 @@ def test_a_known_project_is_no_error(clone):
 
 def test_every_component_says_what_its_build_costs(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    missing = {name: (minutes, size) for name, minutes, size in trial.to_build()}
-    assert set(missing) == {path.parent.name for path in trial.COMPONENTS.glob("*/component.yml")}
+    every = {path.parent.name for path in trial.COMPONENTS.glob("*/component.yml")}
+    missing = {name: (minutes, size) for name, minutes, size in trial.to_build(every)}
+    assert set(missing) == every
     assert all(minutes > 0 and size > 0 for minutes, size in missing.values())
 
 
 def test_too_little_disk_ends_before_anything_is_set_up(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(trial, "to_build", lambda: [("control-plane", 6.0, 1e9)])
+    monkeypatch.setattr(trial, "to_build", lambda _wanted: [("control-plane", 6.0, 1e9)])
     with pytest.raises(SystemExit, match="not enough disk: .*GB of disk needed"):
-        trial.announce()
+        trial.announce(trial.DEFAULT)
+
+
+def test_only_what_is_always_there_or_wanted_is_announced(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    names = [name for name, _minutes, _size in trial.to_build({"gangs"})]
+    assert names == ["control-plane", "etcd", "gangs", "kwok"]
+
+
+@pytest.mark.parametrize(
+    ("project", "presets", "expected"),
+    [
+        ("fine_tuning", "light", {"training-operator"}),
+        ("fine_tuning", "rhoai_light", {"training-operator", "olm"}),
+        ("scheduler", "gang_large", {"training-operator", "kueue", "gangs"}),
+        ("workload_scale", "smoke,kueue", {"training-operator", "kueue"}),
+        ("workload_scale", "no_such_preset", {"training-operator"}),
+    ],
+)
+def test_the_parts_of_a_preset_are_known_before_there_is_a_parser(project, presets, expected):
+    assert trial.components(project, presets) == expected
+
+
+def test_the_default_parts_are_those_of_the_role():
+    import yaml
+
+    path = trial.COMPONENTS.parents[1] / "defaults" / "main.yml"
+    assert set(yaml.safe_load(path.read_text(encoding="utf-8"))["rehearsal_components"]) == trial.DEFAULT

@@ -112,29 +112,3 @@ def test_a_connection_that_the_server_closed_while_idle_is_replaced(
         assert connection.exchange(request).body == b"x"
         assert len(server._held) == 2
         connection.close()
-
-
-def test_a_stream_gives_whole_lines_with_growing_times_and_ends(tmp_path: Path) -> None:
-    wire = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked([b'{"a"', b":1}\n{", b'"b":2}\n'])
-    with ScriptedServer(lambda asked: wire) as server:
-        connection, request = connect(server, tmp_path)
-        head, lines = connection.stream(request, 5.0)
-        found = list(lines)
-        connection.close()
-    assert head.status == 200 and [line for _at, line in found] == [b'{"a":1}', b'{"b":2}']
-    assert [at for at, _line in found] == sorted(at for at, _line in found)
-
-
-def test_a_stream_that_is_cut_off_is_broken(tmp_path: Path) -> None:
-    wire = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n"
-
-    def cut(asked: Asked) -> bytes:
-        server._held[-1].sendall(wire)
-        return RESET  # type: ignore[return-value]
-
-    with ScriptedServer(cut) as server:
-        connection, request = connect(server, tmp_path)
-        _head, lines = connection.stream(request, 5.0)
-        assert next(lines)[1] == b"a"
-        with pytest.raises(Broken, match="the watch broke"):
-            next(lines)

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import attempt, sender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Past
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import Planned
@@ -54,7 +54,8 @@ class Trial:
         access = load(server.kubeconfig(folder / "kubeconfig", user))
         self.halt = threading.Event()
 
-        def write(row: dict[str, Any]) -> None:
+        def write(text: str) -> None:
+            row = json.loads(text)
             _files.check("ledger/1", row)
             self.rows.append(row)
 
@@ -305,7 +306,7 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
         json.dumps({"apiVersion": "x/v1", "kind": "X", "metadata": owner}).encode(),
         json.dumps(partial, separators=(",", ":")).encode(),
     ):
-        assert sender.identity(body) == ("own", "5")
+        assert attempt.identity(body) == ("own", "5")
 
 
 def dispatch(

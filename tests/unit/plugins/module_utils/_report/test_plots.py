@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import csv
+from types import SimpleNamespace
 
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report import canvas, figures, heatmap, raster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    canvas,
+    drawing,
+    figures,
+    heatmap,
+    raster,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.over_time import occupancy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
 from run_directory import RUN, World, write_point
@@ -46,6 +53,16 @@ def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_p
     rows = raster._rows(data, states, line_of, lines)
     assert [row[-1] for row in rows] == ["succeeded", "succeeded", "succeeded", "failed", "unfinished", "succeeded"]
     assert [(row[0], row[1], row[2]) for row in rows[:2]] == [(0, 9, 10), (10, 19, 10)]
+
+
+@pytest.mark.parametrize("count", [1, 9, 15, 40])
+def test_no_two_stages_have_the_same_colour(count):
+    names = [*list(canvas.USUAL)[: count // 2], *(f"stage_{number}" for number in range(count - count // 2))]
+    stages = [{"name": name, "ends": None} for name in names]
+    table = SimpleNamespace(stages=stages, seen=lambda _name: 1)
+    found = drawing.colours(SimpleNamespace(table=table, ends=list))
+    assert len({found[name] for name in names}) == len(names)
+    assert canvas.GREY not in [found[name] for name in names]
 
 
 def test_who_ended_is_no_longer_shown_as_being_in_a_state(mixed_data):

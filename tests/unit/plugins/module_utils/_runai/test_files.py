@@ -157,6 +157,21 @@ def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
     found = {one["name"]: one for one in _files.read_json(fetched.path / "points/001/kpis.json")["kpis"]}
     low, high = found["time_to_scheduled_p95"]["interval"]
     assert low <= 3.5 - 0.423963 <= high
+    judged = work.verdict(str(fetched.path), 0.1)
+    assert judged["verdict"] == "inconclusive" and "which don't say whether anything" in judged["summary"]
+    results = {one["check"]: one["result"] for one in judged["checks"]}
+    assert results == {
+        "phases": "not judged", "points": "pass", "objects": "pass", "generator": "not judged", "KPIs": "no baseline"
+    }  # fmt: skip
+
+
+def test_an_old_run_of_which_a_workload_was_not_sampled_fails(tmp_path: Path) -> None:
+    export.write(table_of(WHOLE, WHOLE), tmp_path)
+    both = [json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in ("submitted", "sampled")]
+    fetched = source.fetch(str(files(tmp_path / "old", both[0], both[1][:1])), tmp_path / "made")
+    work.timeline(str(fetched.path))
+    judged = work.verdict(str(fetched.path), 0.1)
+    assert judged["verdict"] == "fail" and "1 of 2 workloads succeeded" in judged["summary"]
 
 
 def test_a_timeline_of_ours_gives_a_row_for_each_workload(tmp_path: Path) -> None:

@@ -97,3 +97,31 @@ def test_no_text_in_an_object_is_taken_for_its_structure(
     assert found["object"]["metadata"] in (event["object"]["metadata"], expected(event, spec)["object"]["metadata"])
     assert found["object"]["status"] == event["object"]["status"]
     assert not spec or found["object"]["spec"] == event["object"]["spec"]
+
+
+def served(in_status: Any, in_label: str, finalizers: bool = True) -> dict[str, Any]:
+    """As an API server writes a pod: its identity first."""
+    metadata = {"name": "p", "generateName": "p-", "namespace": "n", "uid": "u-1", "resourceVersion": "17"}
+    more = {"labels": {"a": in_label}, **({"finalizers": ["f"]} if finalizers else {}), "managedFields": MANAGED}
+    thing = {"kind": "Pod", "apiVersion": "v1", "metadata": {**metadata, **more}, "spec": {"x": in_status}}
+    return {"type": "MODIFIED", "object": {**thing, "status": {"phase": "Running", "y": in_status}}}
+
+
+@settings(deadline=None, max_examples=300)
+@given(VALUE, TEXT)
+def test_parts_of_an_event_are_those_of_the_object(in_status: Any, in_label: str) -> None:
+    event = served(in_status, in_label)
+    found = cut.parts(line(event))
+    if found is None:
+        assert '"status":{' in json.dumps(in_status, separators=(",", ":")), "an ordinary event has no parts"
+        return
+    assert found[:2] == ("u-1", "17")
+    assert cut.status(found[3]) == event["object"]["status"]
+    assert found[2] != cut.parts(line(served("", f"{in_label}.")))[2]  # type: ignore[index]
+
+
+def test_an_event_that_is_not_written_as_for_built_in_kinds_has_no_parts() -> None:
+    assert cut.parts(line(served({}, ""))) is not None
+    deleted = {**served({}, ""), "type": "DELETED"}
+    for event in (custom(), built_in(), deleted, {"type": "BOOKMARK", "object": {"metadata": {}}}):
+        assert cut.parts(line(event)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
@@ -32,7 +33,8 @@ class World:
             compiled = stages.compile_kind(definition)
             self.observers[kind] = Observer(compiled, kind == KINDS[0], self.tally, self.write, self.family)
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write(self, text: str) -> None:
+        row = json.loads(text)
         _files.check("observations/1", row)
         self.rows.append(row)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import queue
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.reader import Item, Reader
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
 PODS = Kind("v1", "Pod", "pods", True)
@@ -57,17 +58,21 @@ class Play:
         return said
 
     def run(self, folder: Path, until: Any) -> list[follow.Item]:
-        """Follow until ``until(items)``; return what came into the queue."""
-        out: queue.SimpleQueue[follow.Item] = queue.SimpleQueue()
-        items: list[follow.Item] = []
+        """Follow until ``until(items)``; return what the reader was told."""
+        out = Reader()
+        items: list[Item] = []
+        deadline = time.monotonic() + 10
         with self.server, Client.from_kubeconfig(self.server.kubeconfig(folder / "k"), timeout=5) as client:
             follower = follow.Follower(7, client, PODS, "n", "a=b", out)
             follower.start()
             while not until(items):
-                items.append(out.get(timeout=10))
+                assert time.monotonic() < deadline, items
+                items += out.take(0.1)
             follower.close()
-            follower.join(10)
-            assert not follower.is_alive()
+            while follower.is_alive():
+                assert time.monotonic() < deadline, "it does not end"
+                out.take(0.1)
+            out.close()
         return items
 
 
@@ -77,7 +82,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "_PAUSE_AFTER_ERROR", 0.01)
 
 
-def whats(items: list[follow.Item]) -> list[str]:
+def whats(items: list[Item]) -> list[str]:
     return [item[1] for item in items]
 
 
@@ -136,7 +141,9 @@ def test_a_long_break_is_told_when_it_is_sure_that_nothing_was_lost(
     busy = (503, b"")
     lost = Play([listing(5), listing(30)], [stream(event("ADDED", 6), cut=True), busy, stream(GONE)])
     items = lost.run(tmp_path, lambda items: "gap" in whats(items))
-    assert items[-1][3][1].startswith("relisted"), "it said that nothing was lost before that was known"
+    gaps = [item for item in items if item[1] == "gap"]
+    assert gaps[0][3][1].startswith("relisted"), "it said that nothing was lost before that was known"
     kept = Play([listing(5)], [stream(event("ADDED", 6), cut=True), busy, stream(event("MODIFIED", 8))])
     items = kept.run(tmp_path, lambda items: "gap" in whats(items))
-    assert items[-1][3][1].startswith("resumed") and items[-1][3][0] == items[3][2]
+    gap = next(item for item in items if item[1] == "gap")
+    assert gap[3][1].startswith("resumed") and gap[3][0] == items[3][2]

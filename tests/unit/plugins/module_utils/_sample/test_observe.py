@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
@@ -37,7 +38,8 @@ class World:
         self.observer = Observer(KIND, own, self.tally, self.write)
         self.version = 0
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write(self, text: str) -> None:
+        row = json.loads(text)
         _files.check("observations/1", row)
         self.rows.append(row)
 
@@ -176,3 +178,35 @@ def test_the_rows_alone_tell_every_value(events: list[tuple[int, str, str]]) -> 
             del told[row["uid"]]
     shown = {uid: {name for name, value in values.items() if value} - {"created"} for uid, values in told.items()}
     assert shown == {uid: set() if phase == "Pending" else {phase.lower()} for uid, phase in truth.items()}
+
+
+def as_served(event: str, thing: dict[str, Any], spec: bool) -> bytes:
+    """An event as an API server writes it of a built-in kind."""
+    held = thing["metadata"]
+    first = ("name", "namespace", "uid", "resourceVersion")
+    metadata = {**{key: held[key] for key in first}, **held, "managedFields": [{"manager": "m"}]}
+    whole = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": thing["spec"], "status": thing["status"]}
+    if not spec:
+        del whole["spec"]
+    return json.dumps({"type": event, "object": whole}, separators=(",", ":")).encode()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), PHASES, st.sampled_from(["ADDED", "MODIFIED", "MODIFIED", "DELETED"]), st.booleans()
+        ),
+        max_size=40,
+    )
+)
+def test_rows_of_lines_are_those_of_the_whole_objects(events: list[tuple[int, str, str, bool]]) -> None:
+    lines, objects = World(), World()
+    for index, phase, event, owned in events:
+        thing = objects.pod(index, phase, message=f"it {phase}")
+        if not owned:
+            del thing["metadata"]["ownerReferences"]
+        objects.observer.take(5.0, "watch", event, thing)
+        lines.observer.watched(5.0, as_served(event, thing, True))
+    assert lines.rows == objects.rows
+    assert lines.tally == objects.tally and lines.observer.events == objects.observer.events

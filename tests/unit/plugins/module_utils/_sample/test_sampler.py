@@ -11,7 +11,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import stages
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler, Task
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
 from scripted_server import Asked, ScriptedServer, reply
 
 OPEN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -1,0 +1,54 @@
+"""What is got before the tests begin: programs of the rehearsal cluster, servers, packages. And where output goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import packages
+from common import ROOT, VENV, quiet_environment, run_logged, say, tail
+
+OUTPUT = ROOT / "tests" / "output"
+
+#: Lines of a failed command's output that are shown.
+SHOWN = 200
+
+#: Suites that start rehearsal clusters.
+CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench"})
+
+#: Suites that talk to an S3 server, OpenSearch and Prometheus.
+SERVED = frozenset({"integration", "long"})
+
+#: Components of the rehearsal cluster that the suites start, besides those that always are there. On a new machine they
+#: are built before the first test, so that no test's time is spent on it. What only long tests need is built by them.
+COMPONENTS = ("training-operator", "olm", "kueue", "gangs", "appwrapper")
+
+
+def show(log: Path, title: str, lines: int = SHOWN) -> None:
+    """Show the end of a failed command's output."""
+    say(f"---- {title}: the end of {log.relative_to(ROOT)}")
+    say(tail(log, lines))
+    say(f"---- end of {title}")
+
+
+def prepare(suites: Collection[str]) -> None:
+    """Get what the suites need beyond Python packages. What can't be had is said; their tests say what is missing."""
+    if CLUSTERED.intersection(suites):
+        packages.ensure_chromium(OUTPUT / "packages.log")
+        packages.ensure_sshd(OUTPUT / "packages.log")
+        log, wanted = OUTPUT / "binaries.log", json.dumps({"rehearsal_components": COMPONENTS})
+        command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
+        if run_logged(
+            [*command, "-e", wanted], log, "programs of the rehearsal cluster", 3600, env=quiet_environment()
+        ):
+            show(log, "programs of the rehearsal cluster", 40)
+    if SERVED.intersection(suites):
+        # In a process of its own: it needs the virtual environment.
+        command = [str(VENV / "bin" / "python"), "tools/services.py"]
+        log = OUTPUT / "services.log"
+        if run_logged(command, log, "servers for the tests", 3600, env=quiet_environment()) == 0:
+            said = log.read_text(encoding="utf-8", errors="replace").strip()
+            say(said) if said else None
+        else:
+            show(log, "servers for the tests", 40)
