@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import parcels, pod_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.elsewhere import ABSENT, DIED, ENDED, RUNNING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod_objects import Order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
 
 JOB = Kind("batch/v1", "Job", "jobs", True)
 POD = Kind("v1", "Pod", "pods", True)

@@ -14,9 +14,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options, submit, where
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options, where
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod import Pod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod_objects import Order
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
 
@@ -35,14 +36,14 @@ def order_of(given: Mapping[str, Any]) -> Order:
     )
 
 
-def request_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of workload_submit, checked as it checks them. Raises InputError."""
     asked = {**given["request"], "run_id": given["run_id"], "point": given["point"]}
-    checked = ArgumentSpecValidator(options.SUBMIT).validate({**asked, "kubeconfig": "-", "point_dir": "-"})
-    if checked.error_messages:
-        raise InputError("; ".join(checked.error_messages))
-    options.common(checked.validated_parameters)
-    return dict(checked.validated_parameters)
+    found = ArgumentSpecValidator(options.SUBMIT).validate({**asked, "kubeconfig": "-", "point_dir": "-"})
+    if found.error_messages:
+        raise InputError("; ".join(found.error_messages))
+    options.common(found.validated_parameters)
+    return dict(found.validated_parameters)
 
 
 def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
@@ -50,12 +51,12 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
 
     Raises ProcessError with the load's own error.
     """
-    order, request, point_dir = order_of(given), request_of(given), Path(given["point_dir"])
+    order, request, point_dir = order_of(given), checked(given), Path(given["point_dir"])
     note = where.read(point_dir)
     if note and note["state"] == where.FETCHED:
         return {**note["result"], "changed": False, "found": True}
     there = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
-    wanted = submit.request_of({**request, **there})
+    wanted = request_of({**request, **there})
     point_dir.mkdir(parents=True, exist_ok=True)
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
         pod = Pod(client, order, step.teller(given["progress_file"], "driver pod"), given["reconnect"])

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.rights 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_inside, render
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import compile_kinds
 
 #: What one object may hold, bytes: an API server allows 1 MiB.

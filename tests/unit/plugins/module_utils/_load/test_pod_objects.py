@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_inside, pod_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod import words
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Template
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
 
 STAGES = Path(pod_objects.__file__).resolve().parents[3] / "roles" / "workload" / "files" / "stages"
 ORDER = pod_objects.Order("run-abc", "001", "registry.example.com/x:1")
