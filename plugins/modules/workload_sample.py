@@ -112,8 +112,8 @@ sampling:
   description:
     - What the sampling cost and how far it lagged behind, in seconds. C(lag) is from the answer to a write of the
       canary to its event; C(canary) has its writes, how long the API server took for them (C(took)) and our processor
-      time (C(cpu)); C(cpu) is the processor time of the whole sampler, C(cpu_events) what all that has to
-      do with events took of it, C(cpu_rows) the part of that from the received bytes to the rows: TLS, parsing, stages.
+      time (C(cpu)); C(cpu) is the processor time of the whole sampler, C(cpu_events) what all to do with
+      events took of it, C(cpu_rows) the part of that from the received bytes to the rows (TLS, parsing, stages).
   returned: success
   type: dict
   sample:

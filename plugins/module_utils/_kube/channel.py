@@ -144,5 +144,6 @@ class Channel:
         return error if self._timeout == 0 else TimeoutError("timed out")
 
     def _flush(self) -> None:
-        if self._out.pending:
-            self._plain.sendall(self._out.read())
+        sealed = self._out.read()
+        if sealed:
+            self._plain.sendall(sealed)

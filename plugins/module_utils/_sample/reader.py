@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.stream import Stream
 
 #: What happened: (number of the follower, what, time.monotonic(), payload).
-Item: TypeAlias = "tuple[int, str, float, Any]"
+Item: TypeAlias = tuple[int, str, float, Any]
 #: Events that come so soon (seconds) after others are gathered, for so long, and then made into rows together.
 _SOON, _TOGETHER = 0.04, 0.1
 #: Seconds between two looks at what has come meanwhile: as long as few bytes come in a second, and when many do.
