@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from pathlib import Path
@@ -65,3 +66,23 @@ def test_a_preset_runs_at_a_smaller_count(tmp_path: Path, rehearsal_folder: Path
     assert done.code == 0, done.output
     for point in sorted(one.name for one in (top / "points").iterdir()):
         assert kpis(top, point)["workloads_succeeded"]["value"] == count
+
+
+@pytest.mark.long
+def test_gangs_that_need_most_of_the_room_go_one_by_one_with_coscheduling_and_not_without(
+    tmp_path: Path, rehearsal_folder: Path
+) -> None:
+    done, top = run(
+        tmp_path, rehearsal_folder, "coscheduling", scheduler_count=4, scheduler_gang_timeout=10, scheduler_timeout=90
+    )
+    assert done.code == 0, done.output
+    plain, together = kpis(top, "001"), kpis(top, "002")
+    # 48 pods on 16 GPUs: several gangs hold a part and give up.
+    assert plain["pods_lost"]["value"] > 0 and plain["utilisation_lost"]["value"] > 0
+    assert together["workloads_succeeded"]["value"] == 4
+    assert together["pods_lost"]["value"] == 0
+    rows = [one for one in _files.read_lines(top / "points/002/timeline.jsonl") if one["type"] == "workload"]
+    lives = sorted((one["stages"]["pods_scheduled_first"], one["stages"]["pods_running"]) for one in rows)
+    for (_first, whole), (following, _whole) in itertools.pairwise(lives):
+        assert following[1] >= whole[0]  # nobody gets a GPU before the gang that is there is whole
+    assert all(one["stages"]["podgroup_running"][1] >= one["stages"]["podgroup_scheduling"][0] for one in rows)
