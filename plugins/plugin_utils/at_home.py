@@ -25,10 +25,10 @@ import runpy
 import sys
 import types
 
-for name in ("ansible_collections", "ansible_collections.perfscale"):
+for name, roots in (("ansible_collections", {roots!r}), ("ansible_collections.perfscale", {roots!r}[:1])):
     # Made by hand: where Ansible's own collections are installed, a package of this name hides others.
     package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [{root!r} + "/" + name.replace(".", "/")]
+    package.__path__ = [root + "/" + name.replace(".", "/") for root in roots]
 from ansible.module_utils import basic
 
 basic._ANSIBLE_ARGS = {arguments!r}
@@ -63,8 +63,20 @@ def payload(module: str, arguments: dict[str, Any], folder: Path) -> Payload:
     namespace, collection, name = module.split(".")
     full = f"ansible_collections.{namespace}.{collection}.plugins.modules.{name}"
     shebang = f"#!{sys.executable}"
-    text = _PROGRAM.format(shebang=shebang, root=str(folder), arguments=given, profile=_PROFILE, module=full)
+    roots = [str(folder), *(path for path in _others() if path != str(folder))]
+    text = _PROGRAM.format(shebang=shebang, roots=roots, arguments=given, profile=_PROFILE, module=full)
     return Payload(text.encode(), shebang)
+
+
+def _others() -> list[str]:
+    """Return all folders in which Ansible looks for collections: a module of ours may use another one's."""
+    from ansible.utils.collection_loader import AnsibleCollectionConfig
+
+    try:
+        paths = AnsibleCollectionConfig.collection_paths
+    except NotImplementedError:  # no playbook runs here
+        return []
+    return [str(path).removesuffix("/ansible_collections") for path in paths]
 
 
 class AtHome(ActionBase):

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.at_home import AtHome
 
 #: How often (seconds) the file is looked at. A line is shown at most this much after it was written.
 INTERVAL = 0.2
 
 
-class FollowedAction(ActionBase):
+class FollowedAction(AtHome):
     """Base of ``ActionModule``; override ``prepare`` to change the module's arguments beforehand."""
 
     TRANSFERS_FILES = False
