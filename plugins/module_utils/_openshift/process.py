@@ -23,6 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 MARK = "SEATRIAL_INSTALL"
 PAUSE = 0.2
+#: Looks in a row that may find no process of a program before it counts as gone.
+UNSEEN = 2
 
 #: Keeps the exit code of a program that nobody waits for.
 _KEEPER = """
@@ -86,9 +88,12 @@ def await_end(folder: Path, timeout: float, what: str, follow: Callable[[], None
     Raises WaitTimeout, and ProcessError when it was killed.
     """
     deadline = time.monotonic() + timeout
+    unseen = 0
     while not (folder / "exit.json").exists():
         follow()
-        if not marked(folder) and not (folder / "exit.json").exists():
+        # In the middle of its start (execve(2)) a process has no environment to be known by.
+        unseen = 0 if marked(folder) else unseen + 1
+        if unseen > UNSEEN and not (folder / "exit.json").exists():
             raise ProcessError(f"{what} is not running any more and did not end by itself")
         if time.monotonic() > deadline:
             raise WaitTimeout(f"{what} has not ended after {timeout:g} s")
