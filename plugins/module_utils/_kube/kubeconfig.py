@@ -123,23 +123,42 @@ def standalone(path: str | Path, context: str = "") -> str:
         holder.pop(key, None)
         if data is not None:
             holder[f"{key}-data"] = base64.b64encode(data).decode()
-    name = {"name": "target"}
-    rest = {"cluster": "target", "user": "target", "namespace": str(entry.get("namespace") or "default")}
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "target",
-            "contexts": [{**name, "context": rest}],
-            "clusters": [{**name, "cluster": cluster}],
-            "users": [{**name, "user": user}],
-        }
-    )
+    return json.dumps(document("target", cluster, user, str(entry.get("namespace") or "default")))
+
+
+def document(
+    name: str, cluster: dict[str, Any], user: dict[str, Any], namespace: str = "default", user_name: str = ""
+) -> dict[str, Any]:
+    """Return a kubeconfig with one context, called as its cluster. ``user_name``: ``name`` when empty."""
+    who = user_name or name
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": who, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": who, "namespace": namespace}}],
+    }
+
+
+def service_address() -> tuple[str, str]:
+    """Return host and port of the API server as a pod is told them; the host is empty outside of a pod."""
+    return os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+
+
+def _https(host: str, port: str) -> str:
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
+    """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
+    cluster = {"server": _https(*service_address()), "certificate-authority": str(access / "ca.crt")}
+    return document(name, cluster, {"tokenFile": str(access / "token")}, namespace)
 
 
 def in_cluster() -> Access:
     """Return the access of the pod's service account, as the kubelet mounts it. Raises InputError outside of a pod."""
-    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    host, port = service_address()
     token = SERVICE_ACCOUNT / "token"
     if not host or not token.exists():
         raise InputError(
@@ -148,9 +167,8 @@ def in_cluster() -> Access:
         )
     source = f"the service account in {SERVICE_ACCOUNT}"
     named = SERVICE_ACCOUNT / "namespace"
-    address = f"[{host}]" if ":" in host else host
     access = Access(
-        server=f"https://{address}:{port}",
+        server=_https(host, port),
         host=host,
         port=int(port),
         prefix="",

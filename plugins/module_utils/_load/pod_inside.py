@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import signal
 import sys
 import threading
@@ -25,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import service_account
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import elsewhere, parcels
 
 SECRET = Kind("v1", "Secret", "secrets", True)
@@ -65,25 +65,6 @@ class Desk:
         self.told = time.monotonic()
 
 
-def in_cluster(access: Path, namespace: str) -> str:
-    """Return a kubeconfig of the pod's service account; ``access``: folder with token and ca.crt, both renewed."""
-    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    named = {"name": "driver"}
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "driver",
-            "contexts": [{**named, "context": {"cluster": "driver", "user": "driver", "namespace": namespace}}],
-            "clusters": [
-                {**named, "cluster": {"server": server, "certificate-authority": str(access / "ca.crt")}},
-            ],
-            "users": [{**named, "user": {"tokenFile": str(access / "token")}}],
-        }
-    )
-
-
 def lasting(do: Callable[[], Any], over: threading.Event) -> Any:
     """Do it again and again while the API server can't be reached or is in trouble.
 
@@ -108,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: over.set())
-    ours = in_cluster(Path(access), namespace)
+    ours = json.dumps(service_account(Path(access), "driver", namespace))
     kubeconfig = Path(work) / "driver-kubeconfig"
     _files.replace_text(kubeconfig, ours, mode=0o600)
     asked = json.loads(gzip.decompress((Path(given) / REQUEST).read_bytes()))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import pki, ports
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import (
@@ -130,17 +131,9 @@ def kubeconfig(instance: Instance, user: str, port: int) -> str:
     name = f"rehearsal-{instance.name}"
     cluster = {"server": f"https://{ports.LOOPBACK}:{port}", "certificate-authority-data": authority(instance)}
     identity = {"client-certificate-data": data(f"{user}.crt"), "client-key-data": data(f"{user}.key")}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": name,
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": user, "user": identity}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": "default"}}],
-    }
     import yaml
 
-    return yaml.safe_dump(document, sort_keys=False)
+    return yaml.safe_dump(kubeconfigs.document(name, cluster, identity, user_name=user), sort_keys=False)
 
 
 def write_files(instance: Instance, components: list[Component], values: Mapping[str, object]) -> None:
