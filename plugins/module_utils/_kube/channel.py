@@ -21,7 +21,7 @@ _RECORD = 1 << 14
 
 
 class Channel:
-    """A socket, under TLS or plain. send, recv, settimeout, shutdown and close are those of a socket."""
+    """A socket, under TLS or plain. sendall, recv, settimeout, shutdown and close are those of a socket."""
 
     def __init__(
         self, plain: socket.socket, context: ssl.SSLContext | None, server_name: str, timeout: float | None = None
@@ -44,7 +44,7 @@ class Channel:
         self._flush()
         self.settimeout(timeout)
 
-    def send(self, data: bytes) -> int:
+    def sendall(self, data: bytes) -> None:
         """Send all of ``data``."""
         if self._tls is not None:
             self._tls.write(data)
@@ -52,16 +52,11 @@ class Channel:
         else:
             sealed = data
         try:
-            done = self._plain.send(sealed)
+            done = self._plain.send(sealed)  # mostly all of it, for half the price of sendall
             if done < len(sealed):
                 self._plain.sendall(sealed[done:])
         except BlockingIOError as error:
             raise self._late(error) from error
-        return len(data)
-
-    def sendall(self, data: bytes) -> None:
-        """Send all of ``data``."""
-        self.send(data)
 
     def recv(self, size: int) -> bytes:
         """Return what has come, waiting for it; nothing at the end."""

@@ -68,14 +68,20 @@ def request_head(access: Access, method: str, path: str, accept: str = JSON) -> 
     ).encode("ascii")
 
 
+def with_body(access: Access, head: bytes, content_type: str = JSON) -> bytes:
+    """Return ``head`` (see request_head()) and our credentials, up to where the body's length follows."""
+    return b"%b%bContent-Type: %b\r\nContent-Length: " % (head, _credentials(access), content_type.encode("ascii"))
+
+
 def request_bytes(access: Access, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
     """Return the whole request: ``head`` as of request_head(), our credentials, ``body``."""
-    shown = access.authorization
-    authorization = f"Authorization: {shown}\r\n" if shown else ""
     if not body:
-        return b"%b%b\r\n" % (head, authorization.encode("latin-1"))
-    tail = f"{authorization}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode("latin-1")
-    return b"%b%b%b" % (head, tail, body)
+        return b"%b%b\r\n" % (head, _credentials(access))
+    return b"%b%d\r\n\r\n%b" % (with_body(access, head, content_type), len(body), body)
+
+
+def _credentials(access: Access) -> bytes:
+    return f"Authorization: {access.authorization}\r\n".encode("latin-1") if access.authorization else b""
 
 
 class Connection:
@@ -84,7 +90,7 @@ class Connection:
     def __init__(self, access: Access, timeout: float = 60.0) -> None:
         self.access = access
         self.timeout = timeout
-        self._socket: socket.socket | Channel | None = None
+        self._channel: Channel | None = None
         self._used = 0.0
 
     def exchange(self, request: bytes) -> Reply:
@@ -92,9 +98,7 @@ class Connection:
         held = self._ready()
         sent = time.monotonic()
         try:
-            done = held.send(request)  # mostly all of it, for half the price of sendall
-            if done < len(request):
-                held.sendall(request[done:])
+            held.sendall(request)
             reply = self._read(held, sent, request.startswith(b"HEAD "))
         except (OSError, ValueError) as error:
             self.close()
@@ -104,26 +108,26 @@ class Connection:
 
     def close(self) -> None:
         """Close the socket; harmless when there is none."""
-        held, self._socket = self._socket, None
+        held, self._channel = self._channel, None
         if held is not None:
             with contextlib.suppress(OSError):
                 held.close()
 
     def interrupt(self) -> None:
-        """Make a read that another thread is blocked in end at once."""
-        held = self._socket
+        """Make reads end at once, also one that another thread is blocked in; what came before can still be read."""
+        held = self._channel
         if held is not None:
             with contextlib.suppress(OSError):
                 held.shutdown(socket.SHUT_RDWR)
 
-    def _ready(self) -> socket.socket | Channel:
-        held = self._socket
+    def _ready(self) -> Channel:
+        held = self._channel
         if held is not None and time.monotonic() - self._used > _STALE and not self._alive(held):
             self.close()
             held = None
         return held if held is not None else self._open()
 
-    def _alive(self, held: socket.socket | Channel) -> bool:
+    def _alive(self, held: Channel) -> bool:
         """Tell whether an idle connection is still open: nothing to read is good, an end or data is not."""
         try:
             held.setblocking(False)
@@ -135,7 +139,7 @@ class Connection:
         except OSError:
             return False
 
-    def _open(self) -> socket.socket | Channel:
+    def _open(self) -> Channel:
         access = self.access
         plain: socket.socket | None = None
         access.renew()
@@ -145,7 +149,7 @@ class Connection:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if access.proxy:
                 _tunnel(plain, access)
-            held = self._secure(plain)
+            held = Channel(plain, access.context, access.server_name or access.host, self.timeout)
         except ssl.SSLCertVerificationError as error:
             _shut(plain)
             raise AccessError(
@@ -156,25 +160,18 @@ class Connection:
             _shut(plain)
             reason = why(error, self.timeout)
             raise Broken(f"{access.server} ({access.source}) can't be reached: {reason}", sent=False) from error
-        self._socket = held
+        self._channel = held
         self._used = time.monotonic()
         return held
 
-    def _secure(self, plain: socket.socket) -> socket.socket | Channel:
-        """Return what is written to and read from: TLS over ``plain`` where the server wants it."""
-        access = self.access
-        if access.context is None:
-            return plain
-        return Channel(plain, access.context, access.server_name or access.host, self.timeout)
-
-    def _read(self, held: socket.socket | Channel, sent: float, no_body: bool) -> Reply:
+    def _read(self, held: Channel, sent: float, no_body: bool) -> Reply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
         if b"onnection:" in head and (coding.header(head, b"connection") or "").lower() == "close":
             self.close()
         return Reply(coding.status(head), head, body, sent, answered)
 
-    def _read_head(self, held: socket.socket | Channel) -> tuple[bytes, bytes, float]:
+    def _read_head(self, held: Channel) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
         answered = time.monotonic()
         while (end := data.find(b"\r\n\r\n")) < 0:
@@ -184,7 +181,7 @@ class Connection:
             data += more
         return data[:end], data[end + 4 :], answered
 
-    def _read_body(self, held: socket.socket | Channel, head: bytes, rest: bytes, no_body: bool) -> bytes:
+    def _read_body(self, held: Channel, head: bytes, rest: bytes, no_body: bool) -> bytes:
         length = coding.length(head)
         if length and length <= len(rest):
             return rest
@@ -228,7 +225,7 @@ def _tunnel(plain: socket.socket, access: Access) -> None:
         raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
 
 
-def _shut(held: socket.socket | Channel | None) -> None:
+def _shut(held: socket.socket | None) -> None:
     if held is not None:
         held.close()
 

@@ -9,9 +9,7 @@ for all that has come; the second (TLS, the chunked coding, lines) can be done f
 
 from __future__ import annotations
 
-import contextlib
 import select
-import socket
 import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -35,7 +33,6 @@ class Stream(Connection):
         #: Seconds after which a stream that says nothing at all counts as broken.
         self.silence = timeout
         self.ended = False
-        self._channel: Channel | None = None
         self._answered = 0.0
         self._rest = b""  # what came with the head
         self._chunks = coding.Chunks(False)
@@ -118,23 +115,6 @@ class Stream(Connection):
     def silent(self) -> Broken:
         """Close the connection and return the error that nothing has come for too long."""
         return self._broken(f"nothing came for {self.silence:g} s")
-
-    def close(self) -> None:
-        """Close the socket; harmless when there is none."""
-        self._channel = None
-        super().close()
-
-    def interrupt(self) -> None:
-        """Make reads end at once; what has come before can still be read."""
-        held = self._channel
-        if held is not None:
-            with contextlib.suppress(OSError):
-                held.shutdown(socket.SHUT_RDWR)
-
-    def _secure(self, plain: socket.socket) -> Channel:
-        access = self.access
-        self._channel = Channel(plain, access.context, access.server_name or access.host, self.timeout)
-        return self._channel
 
     def _held(self) -> Channel:
         if self._channel is None:

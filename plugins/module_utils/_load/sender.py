@@ -28,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     Reply,
     request_bytes,
     request_head,
+    with_body,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.attempt import Rows, Task
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import (
@@ -212,7 +213,6 @@ class Sender:
         task.shown = access.authorization
         shown, head = self._heads.get(path, ("", b""))
         if not head or shown != task.shown:
-            head = request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
-            head = request_bytes(access, head, b"-").removesuffix(b"1\r\n\r\n-")
+            head = with_body(access, request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA))
             self._heads[path] = (task.shown, head)
         return head
