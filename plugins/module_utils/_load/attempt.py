@@ -26,19 +26,15 @@ class Rows:
         self.number = number
         self.moves = clock.wall - clock.monotonic  # from time.monotonic() to the point's clock
         self.repeated: Counter[int] = Counter()  # HTTP status (0: none came) -> attempts that had to be repeated
-        self._flows: dict[tuple[str, str | None], str] = {}
+        self._flows: dict[tuple[str | None, ...], str] = {}
 
     def flow(self, head: bytes) -> str:
         """Return what a ledger's row says of the flow schema that an answer names, as JSON after a comma."""
-        schema = exact_header(head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
-        if not schema:
-            return ""
-        key = (schema, exact_header(head, b"X-Kubernetes-Pf-Prioritylevel-Uid: "))
+        found = priority(head)
+        key = tuple(found.values())
         said = self._flows.get(key)
         if said is None:
-            said = self._flows[key] = (
-                f",{_files.encode(dict(zip(('flow_schema', 'priority_level'), key, strict=True)))[1:-1]}"
-            )
+            said = self._flows[key] = f",{_files.encode(found)[1:-1]}" if found else ""
         return said
 
 
@@ -107,10 +103,7 @@ class Task:
         if outcome in (RETRY, AMBIGUOUS):
             self._rows.repeated[record["status"]] += 1
         if reply is not None:
-            flow_schema = exact_header(reply.head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
-            if flow_schema:
-                record["flow_schema"] = flow_schema
-                record["priority_level"] = exact_header(reply.head, b"X-Kubernetes-Pf-Prioritylevel-Uid: ")
+            record.update(priority(reply.head))
         if uid:
             record["uid"] = uid
         if reason or message:
@@ -127,6 +120,14 @@ def identity(body: bytes) -> tuple[str | None, str | None]:
             return uid, version
     metadata = json.loads(body).get("metadata") or {}
     return metadata.get("uid"), metadata.get("resourceVersion")
+
+
+def priority(head: bytes) -> dict[str, str | None]:
+    """Return by which rules an answer says that its request was let through; nothing of a server that does not say."""
+    schema = exact_header(head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
+    if not schema:
+        return {}
+    return {"flow_schema": schema, "priority_level": exact_header(head, b"X-Kubernetes-Pf-Prioritylevel-Uid: ")}
 
 
 def exact_text(body: bytes, before: bytes) -> str | None:
