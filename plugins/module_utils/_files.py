@@ -12,6 +12,7 @@ checked against its JSON Schema.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import tempfile
@@ -80,6 +81,12 @@ def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> 
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 checksum of a file as hexadecimal text."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> None:

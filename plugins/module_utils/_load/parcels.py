@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
@@ -59,8 +60,8 @@ def send(
             name = f"{base}-{number:04d}"
             _put(client, namespace, name, piece, metadata)
             parts.append(name)
-        size, digest = _measured(path)
-        sent.append({"kind": kind, "name": path.name, "size": size, "sha256": digest, "parts": parts})
+        found = {"size": path.stat().st_size, "sha256": _files.sha256_of(path)}
+        sent.append({"kind": kind, "name": path.name, **found, "parts": parts})
     return sent
 
 
@@ -77,15 +78,6 @@ def _put(client: Client, namespace: str, name: str, piece: bytes, metadata: Mapp
     except ApiError as error:
         if error.reason != "AlreadyExists":  # sent before, the answer was lost; its checksum is looked at when fetched
             raise
-
-
-def _measured(path: Path) -> tuple[int, str]:
-    digest, size = hashlib.sha256(), 0
-    with open(path, "rb") as stream:
-        while data := stream.read(1 << 20):
-            digest.update(data)
-            size += len(data)
-    return size, digest.hexdigest()
 
 
 def fetch(client: Client, namespace: str, parcel: Mapping[str, Any], target: Path) -> None:

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import build, download, golang
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import sha256_of, verify
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import verify
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Component
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import locked
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
@@ -221,7 +221,7 @@ def _make(component: Component, sources: Sources, say: Say) -> None:
             source = _fill(component, sources, fresh, say)
             for file in fresh.glob("bin/*"):
                 file.chmod(0o755)
-            sums = {name: sha256_of(fresh / "bin" / name) for name in component.build.binaries}
+            sums = {name: _files.sha256_of(fresh / "bin" / name) for name in component.build.binaries}
             entry = {"component": component.name, "version": component.version, "source": source}
             entry.update({"made": stamp(), "seconds": round(time.monotonic() - began, 1), "sha256": sums})
             _files.write_json(fresh / ENTRY, entry)

@@ -6,19 +6,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, OwnershipError
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 checksum of a file as hexadecimal text."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def signature(path: Path) -> list[int]:
@@ -45,7 +38,7 @@ def _verify_one(path: Path, expected: str) -> None:
             return
     except DataError:
         pass
-    found = sha256_of(path)
+    found = _files.sha256_of(path)
     if found != expected:
         raise OwnershipError(
             f"{path} was changed since it was made (checksum {found[:12]}…, recorded {expected[:12]}…):"

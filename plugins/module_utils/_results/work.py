@@ -9,7 +9,6 @@ A point whose files are missing or damaged never stops the others: it is told in
 from __future__ import annotations
 
 import gc
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -141,10 +140,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _digest(path: Path) -> str | None:
-    if not path.exists():
-        return None
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return _files.sha256_of(path) if path.exists() else None
 
 
 def _tables(run: Run, warnings: list[str]) -> dict[str, Table | None]:
