@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds, label
 
 #: Extended resources that are GPUs or the like, and the label in which their operator names the product.
 GPU_RESOURCES = {
@@ -146,7 +146,7 @@ def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name in names:
         item = client.get(kind, name, metadata_only=True)
-        found[name] = None if item is None else (item["metadata"].get("labels") or {}).get(_labels.RUN, "")
+        found[name] = None if item is None else label(item, _labels.RUN)
     return found
 
 
@@ -160,10 +160,10 @@ def gpu_products(nodes: Iterable[dict[str, Any]]) -> dict[str, int]:
     for node in nodes:
         allocatable = (node.get("status") or {}).get("allocatable") or {}
         labels = node["metadata"].get("labels") or {}
-        for resource, label in GPU_RESOURCES.items():
+        for resource, product in GPU_RESOURCES.items():
             count = str(allocatable.get(resource, "0"))
             if count.isdigit() and int(count):
-                products[labels.get(label) or resource] += int(count)
+                products[labels.get(product) or resource] += int(count)
     return dict(products.most_common())
 
 

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_cluster
@@ -159,7 +159,7 @@ def compare(order: Order, found: list[dict[str, Any]]) -> Changes:
 
 def owner_of(found: dict[str, Any]) -> str:
     """Return the run that a node belongs to, "" for none."""
-    return str((found["metadata"].get("labels") or {}).get(_labels.RUN, ""))
+    return label(found, _labels.RUN)
 
 
 def list_pool(client: Client, name: str) -> list[dict[str, Any]]:

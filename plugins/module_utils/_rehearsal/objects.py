@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import conditions, holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Component
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.render import render
@@ -60,10 +61,12 @@ def _await_established(client: Client, definition: dict[str, Any], timeout: floa
     kind, name = client.kind_of(definition), definition["metadata"]["name"]
     deadline = time.monotonic() + timeout
     while True:
-        conditions = ((client.get(kind, name) or {}).get("status") or {}).get("conditions") or []
-        if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+        found = client.get(kind, name)
+        if holds(found, "Established"):
             return
         if time.monotonic() > deadline:
-            told = "; ".join(f"{one['type']}={one['status']}: {one.get('message', '')}" for one in conditions)
+            told = "; ".join(
+                f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()
+            )
             raise WaitTimeout(f"{name} is not served after {timeout:.0f} s: {told or 'no conditions yet'}")
         time.sleep(0.05)

@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import label
 
 #: Keeps every pod off a fake node that does not tolerate it.
 TAINT = {"key": _labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
@@ -55,7 +56,7 @@ def check(client: Client, leave: Leave, run_id: str) -> None:
     if not leave.allowed:
         namespace, name = SIGN
         sign = client.get(client.kind("v1", "ConfigMap"), name, namespace)
-        if sign is None or (sign["metadata"].get("labels") or {}).get(_labels.SIMULATED) != "true":
+        if sign is None or label(sign, _labels.SIMULATED) != "true":
             raise OwnershipError(
                 f"{client.access.server} is no rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake nodes"
                 " would stand there beside real ones. Nothing was changed. real_cluster (setting"
@@ -82,7 +83,7 @@ def gpu_pods(client: Client, run_id: str = "") -> list[str]:
         for one in pods
         if wants_gpu(one)
         and one["spec"].get("nodeName") not in fake
-        and not (run_id and (one["metadata"].get("labels") or {}).get(_labels.RUN) == run_id)
+        and not (run_id and label(one, _labels.RUN) == run_id)
     )
 
 
@@ -177,7 +178,7 @@ def bring_kwok(client: Client, leave: Leave, run_id: str) -> list[str]:
         if found is None:
             client.create(manifest)
             made.append(f"{manifest['kind']} {meta['name']}")
-        elif (found["metadata"].get("labels") or {}).get(_labels.RUN, "") != run_id:
+        elif label(found, _labels.RUN) != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} is there, and this run did not make it: KWOK of another run plays"
                 " nodes on this cluster. Leave fake_gpu_kwok_image empty to let it play these too"
@@ -191,7 +192,7 @@ def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
     for manifest in reversed(kwok(Leave(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         found = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if found is None or (found["metadata"].get("labels") or {}).get(_labels.RUN, "") != run_id:
+        if found is None or label(found, _labels.RUN) != run_id:
             continue
         gone.append(f"{manifest['kind']} {meta['name']}")
         if not check_only:
