@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load, standalone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import where
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.away import Line
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 
 MODULE = "perfscale.seatrial.workload_elsewhere"
@@ -38,6 +39,14 @@ class ActionModule(ActionBase):
         self.given = dict(self._task.args)
         self.parent = os.getppid()
         self.host = str(getattr(self._task, "delegate_to", None) or self.variables.get("inventory_hostname", "?"))
+        self.line = Line(
+            self.host,
+            str(self.given["run_id"]),
+            float(self.given.get("reconnect", 600)),
+            self._say,
+            lambda error: isinstance(error, AnsibleConnectionFailure),
+            self._reset,
+        )
         try:
             return self._absent() if self.given.get("state") == "absent" else self._present()
         except SeatrialError as error:
@@ -52,31 +61,25 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"{self.host}: {result.get('msg', 'the module failed')}")
         return dict(result)
 
-    def _check_run(self) -> None:
-        """Fail when ansible-playbook is gone: a later session of the run looks after the load then, not we."""
-        if os.getppid() != self.parent:
-            raise AnsibleActionFail(f"{self.host}: the run has ended, the load goes on")
-
     def _lasting(self, what: str, do: Callable[[], Any]) -> Any:
-        """Do it, again and again while the host can't be reached, as long as ``reconnect`` says."""
-        began: float | None = None
-        while True:
-            self._check_run()
-            try:
-                return do()
-            except AnsibleConnectionFailure as error:
-                now = time.monotonic()
-                if began is None:
-                    began = now
-                    self._say(f"no connection while {what}: the load goes on there, trying again ({error})")
-                if now - began > float(self.given.get("reconnect", 600)):
-                    raise AnsibleActionFail(
-                        f"{self.host} could not be reached again for {now - began:.0f} s while {what}. The load goes "
-                        f"on there; the same task finds it again by its run id ({self.given['run_id']}): {error}"
-                    ) from error
-                time.sleep(2)
-                with contextlib.suppress(AnsibleConnectionFailure):
-                    self._connection.reset()
+        return self.line.lasting(what, self._while_run(do))
+
+    def _while_run(self, do: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``do`` with a look before whether ansible-playbook is still there.
+
+        When it is gone a later session of the run looks after the load, not we.
+        """
+
+        def looked(*given: Any) -> Any:
+            if os.getppid() != self.parent:
+                raise AnsibleActionFail(f"{self.host}: the run has ended, the load goes on")
+            return do(*given)
+
+        return looked
+
+    def _reset(self) -> None:
+        with contextlib.suppress(AnsibleConnectionFailure):
+            self._connection.reset()
 
     def _say(self, text: str) -> None:
         Display().display(f"{self.host}: {text}", stderr=True)
@@ -148,22 +151,12 @@ class ActionModule(ActionBase):
 
     def _fetch(self, found: dict[str, Any], point_dir: Path) -> None:
         """Fetch the point's files, and what belongs into the directory of the role call."""
-        for path in found["files"]:
-            here = point_dir / Path(path).name
-            self._fetched(path, here).replace(here)
         step = self.given.get("step_dir")
-        for path in found["step_files"] if step else []:
-            here = Path(str(step)) / Path(path).name
-            aside = self._fetched(path, here)
-            with open(here, "ab") as stream:
-                stream.write(aside.read_bytes())
-            aside.unlink()
-
-    def _fetched(self, path: str, here: Path) -> Path:
-        """Fetch a file to beside where it belongs."""
-        aside = here.with_name(f".{here.name}.fetched")
-        self._lasting(f"fetching {here.name}", lambda: self._connection.fetch_file(path, str(aside)))
-        return aside
+        wanted = [(path, point_dir, False) for path in found["files"]]
+        wanted += [(path, Path(str(step)), True) for path in found["step_files"] if step]
+        for path, folder, append in wanted:
+            fetch = self._while_run(lambda aside, path=path: self._connection.fetch_file(path, str(aside)))
+            self.line.bring(fetch, folder / Path(path).name, append)
 
     def _absent(self) -> dict[str, Any]:
         """End the load and remove what is there of it."""

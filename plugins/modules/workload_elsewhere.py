@@ -110,9 +110,7 @@ state:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import elsewhere, options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 
@@ -146,12 +144,8 @@ def main() -> None:
             return {"changed": elsewhere.remove(place)}
         if given["state"] == "status":
             return {"changed": False, **elsewhere.status(place, given["offset"])}
-        asked = {**given["request"], "run_id": given["run_id"], "point": given["point"]}
-        checked = ArgumentSpecValidator(options.SUBMIT).validate({**asked, "kubeconfig": "-", "point_dir": "-"})
-        if checked.error_messages:
-            raise InputError("; ".join(checked.error_messages))
-        options.common(checked.validated_parameters)
-        new = elsewhere.start(place, checked.validated_parameters, given["kubeconfig_content"], given["lock"])
+        asked = options.elsewhere(given["request"], given["run_id"], given["point"])
+        new = elsewhere.start(place, asked, given["kubeconfig_content"], given["lock"])
         return {"changed": new, "found": not new}
 
     _module.run(module, work)

@@ -17,7 +17,7 @@ import stand_in_kubelet
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_job, where
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options, pod_job, where
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod import Pod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -159,7 +159,7 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
         one["cluster"]["server"] = one["cluster"]["server"].replace("127.0.0.1", "localhost")
     other.write_text(yaml.safe_dump(config), encoding="utf-8")
     given = site.given(target_kubeconfig=str(other))
-    order, request = pod_job.order_of(given), pod_job.checked(given)
+    order, request = pod_job.order_of(given), options.elsewhere(given["request"], given["run_id"], given["point"])
     wanted = request_of({**request, "kubeconfig": str(other)})
     site.point.mkdir(parents=True)
     where.write(site.point, where.DRIVER_POD, "", where.STARTED)

@@ -120,10 +120,15 @@ def start(
 
 def _code(place: Place) -> str:
     """Return where the child finds our code. Ansible's archive is removed with the module, so a copy stays."""
-    archive = next((one for one in sys.path if one.endswith(".zip") and Path(one).is_file()), None)
+    archive = ansible_archive()
     if archive is None:
         return str(Path(__file__).parents[6])
     return str(shutil.copy(archive, place.path / "code.zip"))
+
+
+def ansible_archive() -> Path | None:
+    """Return the archive that Ansible runs this module from, None when it runs from files."""
+    return next((Path(one) for one in sys.path if one.endswith(".zip") and Path(one).is_file()), None)
 
 
 def status(place: Place, offset: int) -> dict[str, Any]:

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.arrivals import CONSTANT, TAKES
@@ -125,3 +127,16 @@ def common(given: dict[str, Any]) -> dict[str, Any]:
         "settle": given["settle"],
         "lock_dir": Path(given["lock_dir"]) if given.get("lock_dir") else None,
     }
+
+
+def elsewhere(request: Mapping[str, Any], run: str, point: str) -> dict[str, Any]:
+    """Return the parameters of workload_submit for a load that runs elsewhere, checked as the module checks them.
+
+    Raises InputError.
+    """
+    asked = {**request, "run_id": run, "point": point, "kubeconfig": "-", "point_dir": "-"}
+    found = ArgumentSpecValidator(SUBMIT).validate(asked)
+    if found.error_messages:
+        raise InputError("; ".join(found.error_messages))
+    common(found.validated_parameters)
+    return dict(found.validated_parameters)

@@ -26,7 +26,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import conditions, holds, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import parcels, pod_objects
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.away import Line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.elsewhere import ABSENT, DIED, ENDED, RUNNING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.pod_objects import Order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
@@ -65,26 +67,7 @@ class Pod:
         self.order = order
         self.say = say
         self.reconnect = reconnect
-
-    def lasting(self, what: str, do: Callable[[], Any]) -> Any:
-        """Do it, again and again while the driver cluster can't be reached. Raises what came last."""
-        began: float | None = None
-        while True:
-            try:
-                return do()
-            except (AccessError, ApiError) as error:
-                if isinstance(error, ApiError) and error.status < 500 and error.status != 429:
-                    raise
-                now = time.monotonic()
-                if began is None:
-                    began = now
-                    self.say(f"no connection while {what}: the load goes on there, trying again ({error})")
-                if now - began > self.reconnect:
-                    raise AccessError(
-                        f"the driver cluster could not be reached again for {now - began:.0f} s while {what}. The load "
-                        f"goes on there; the same task finds it again by its run id ({self.order.run}): {error}"
-                    ) from error
-                time.sleep(2.0)
+        self.line = Line("the driver cluster", order.run, reconnect, say, _lost)
 
     # Beginning
 
@@ -148,8 +131,8 @@ class Pod:
         )
         if state in (ENDED, DIED):
             return known
-        over = [one for one in (job.get("status") or {}).get("conditions") or [] if one.get("status") == "True"]
-        if any(one["type"] in ("Failed", "Complete") for one in over):
+        if holds(job, "Failed") or holds(job, "Complete"):
+            over = [one for kind, one in conditions(job).items() if holds(job, kind)]
             words = self._words() or "; ".join(str(one.get("message") or one["type"]) for one in over)
             return Standing(DIED, waiting=words, lines=known.lines, count=known.count)
         return known if state else Standing(RUNNING, waiting=self._words() or "its pod is not there yet")
@@ -167,7 +150,7 @@ class Pod:
         began = heard = time.monotonic()
         shown, waiting, beat = 0, "", ""
         while True:
-            found = self.lasting("following it", self.standing)
+            found = self.line.lasting("following it", self.standing)
             new = found.count - shown
             for line in found.lines[-new:] if new > 0 else ():
                 self.say(line)
@@ -199,17 +182,11 @@ class Pod:
             if folder is None:
                 continue
             here = folder / Path(one["name"]).name
-            aside = here.with_name(f".{here.name}.fetched")
-            self.lasting(
-                f"fetching {here.name}",
-                lambda one=one, aside=aside: parcels.fetch(self.client, self.order.place, one, aside),
+            self.line.bring(
+                lambda aside, one=one: parcels.fetch(self.client, self.order.place, one, aside),
+                here,
+                append=one["kind"] != "point",
             )
-            if one["kind"] == "point":
-                aside.replace(here)
-                continue
-            with open(here, "ab") as stream:
-                stream.write(aside.read_bytes())
-            aside.unlink()
         size, parts = sum(one["size"] for one in sent), sum(len(one["parts"]) for one in sent)
         self.say(f"fetched {len(sent)} files, {size / 2**20:.1f} MiB in {parts} parcels")
 
@@ -231,10 +208,17 @@ class Pod:
                 raise WaitTimeout(f"Job {order.place}/{order.name} is still there after {GOING:g} s: {self._words()}")
             time.sleep(0.3)
         own = None if order.namespace else client.get(NAMESPACE, order.place)
-        ours = own is not None and (own["metadata"].get("labels") or {}).get(_labels.RUN) == order.run
+        ours = own is not None and label(own, _labels.RUN) == order.run
         if own is not None and ours and not client.list(JOB, order.place)[0]:  # another point may use it
             client.delete_seen(NAMESPACE, order.place, "", own["metadata"]["uid"])
         return there
+
+
+def _lost(error: Exception) -> bool:
+    """Tell whether the API server could not be reached, or is in trouble."""
+    if isinstance(error, ApiError):
+        return error.status >= 500 or error.status == 429
+    return isinstance(error, AccessError)
 
 
 def words(pod: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -36,22 +35,13 @@ def order_of(given: Mapping[str, Any]) -> Order:
     )
 
 
-def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of workload_submit, checked as it checks them. Raises InputError."""
-    asked = {**given["request"], "run_id": given["run_id"], "point": given["point"]}
-    found = ArgumentSpecValidator(options.SUBMIT).validate({**asked, "kubeconfig": "-", "point_dir": "-"})
-    if found.error_messages:
-        raise InputError("; ".join(found.error_messages))
-    options.common(found.validated_parameters)
-    return dict(found.validated_parameters)
-
-
 def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Start the load or find it again, see it through; return what workload_submit would have returned.
 
     Raises ProcessError with the load's own error.
     """
-    order, request, point_dir = order_of(given), checked(given), Path(given["point_dir"])
+    order, point_dir = order_of(given), Path(given["point_dir"])
+    request = options.elsewhere(given["request"], order.run, order.point)
     note = where.read(point_dir)
     if note and note["state"] == where.FETCHED:
         return {**note["result"], "changed": False, "found": True}
@@ -70,13 +60,13 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
             where.forget(point_dir)  # nothing was touched
             raise
         if not new:
-            pod.say(f"found the load again by its run id, {pod.lasting('looking for it', pod.standing).state}")
+            pod.say(f"found the load again by its run id, {pod.line.lasting('looking for it', pod.standing).state}")
         found = pod.follow(given["start_timeout"])
         pod.fetch(found["parcels"], point_dir, Path(given["step_dir"]) if given["step_dir"] else None)
         outcome = found["outcome"]
         if outcome["ok"]:
             where.write(point_dir, where.DRIVER_POD, order.namespace, where.FETCHED, outcome["result"])
-        pod.lasting("removing it", pod.remove)
+        pod.line.lasting("removing it", pod.remove)
     if not outcome["ok"]:
         where.forget(point_dir)
         raise ProcessError(f"the load in the driver cluster: {outcome['msg']}")

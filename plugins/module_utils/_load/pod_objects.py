@@ -12,7 +12,6 @@ import base64
 import gzip
 import io
 import json
-import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.rights 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_inside, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.elsewhere import ansible_archive
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import compile_kinds
 
@@ -177,9 +177,9 @@ def owned(order: Order, uid: str, asked: Mapping[str, Any], kubeconfig: str | No
 
 def archive() -> bytes:
     """Return our code as a zip: the archive that Ansible runs this module from, or one made from the folder."""
-    found = next((one for one in sys.path if one.endswith(".zip") and Path(one).is_file()), None)
+    found = ansible_archive()
     if found is not None:
-        return Path(found).read_bytes()
+        return found.read_bytes()
     folder = Path(__file__).parents[1]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:
