@@ -4,6 +4,7 @@
 """Leaving out of an event what nobody reads before it is parsed: managedFields, and the spec where stages need none.
 
 parts() leaves out still more for an object that is known: only what differs from one event to the next is looked at.
+slimmer() leaves out of a status what differs from object to object: what is left many have alike, and is read once.
 
 These are most of an event, and parsing is most of what an event costs. Only patterns that hold unescaped quotation
 marks are looked for, and inside a JSON string every quotation mark is escaped, so a match is never part of a text.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection
 from typing import Any
 
 #: json.loads without what it does besides decoding.
@@ -22,6 +24,20 @@ _MANAGED = b',"managedFields":['
 #: What follows managedFields: built-in kinds have it last in their metadata, custom resources have sorted keys.
 _AFTER = (b']},"spec":', b']},"status":', b'],"name":"')
 _SPEC, _STATUS = b'},"spec":{', b'},"status":{'
+#: Built-in kinds have it before managedFields. That it goes says nothing of an object, and it goes from every pod.
+_FINALIZERS = b',"finalizers":['
+#: What of a status is an object's own, as built-in kinds write it: its keys, and how it stands there.
+_OWN = (
+    (
+        ("hostIP", "hostIPs", "podIP", "podIPs"),
+        rb',"hostIP":"[^"]*"(?:,"hostIPs":\[[^\]]*\])?(?:,"podIP":"[^"]*")?(?:,"podIPs":\[[^\]]*\])?',
+    ),
+    (
+        ("initContainerStatuses", "containerStatuses"),
+        rb',"(?:initC|c)ontainerStatuses":\[.*?\](?=,"qosClass":")',
+    ),
+    (("uncountedTerminatedPods",), rb',"uncountedTerminatedPods":\{[^{}]*\}'),
+)
 #: How an event of a built-in kind begins. No name can hold a quotation mark.
 _HEAD = re.compile(
     rb'\{"type":"(?:ADDED|MODIFIED)","object":\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":\{"name":"[^"]*",'
@@ -60,8 +76,8 @@ def cut(line: bytes, spec: bool) -> bytes:
 def parts(line: bytes) -> tuple[str, str, int, bytes] | None:
     """Return uid, resourceVersion, a hash of the other metadata, and the status as JSON; None when they don't stand so.
 
-    The hash leaves managedFields out, and what stands before the uid, which never changes. For built-in kinds only:
-    in custom resources a status can stand anywhere.
+    The hash leaves finalizers and managedFields out, and what stands before the uid, which never changes. For built-in
+    kinds only: in custom resources a status can stand anywhere.
     """
     head = _HEAD.match(line)
     if head is None:
@@ -72,10 +88,25 @@ def parts(line: bytes) -> tuple[str, str, int, bytes] | None:
     if end < 0 or status < end or line.find(_STATUS, end) != status or not line.endswith(b"}}}"):
         return None
     uid, version = head.groups()
-    return uid.decode(), version.decode(), hash(line[begin:end]), line[status + len(_STATUS) - 1 : -2]
+    stop = line.find(_FINALIZERS, begin, end)
+    rest = line[begin : end if stop < 0 else stop]
+    return uid.decode(), version.decode(), hash(rest), line[status + len(_STATUS) - 1 : -2]
 
 
 def status(text: bytes) -> dict[str, Any]:
     """Return a status of parts() as a dictionary."""
     found: dict[str, Any] = _decode(text.decode())[0]
     return found
+
+
+def slimmer(keys: Collection[str]) -> Callable[[bytes], bytes]:
+    """Return a function that leaves out of a status of parts() what is an object's own, but nothing under ``keys``."""
+    patterns = [pattern for names, pattern in _OWN if not set(names) & set(keys)]
+    if not patterns:
+        return bytes
+    leave_out = re.compile(b"|".join(patterns), re.DOTALL).sub
+
+    def slim(status: bytes) -> bytes:
+        return leave_out(b"", status)
+
+    return slim

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import cut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, Value, gpus, why
@@ -112,7 +113,8 @@ class Observer:
         self._held: dict[str, _Held] = {}  # by uid
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
-        #: Values by status as JSON: many objects have the same, since times are in whole seconds.
+        self._slim = cut.slimmer(kind.of_status)
+        #: Values by slim status as JSON: many objects have the same, since times are in whole seconds.
         self._read: dict[bytes, list[Value]] = {}
 
     def recall(self, record: dict[str, Any]) -> None:
@@ -131,8 +133,8 @@ class Observer:
 
     def watched(self, received: float, line: bytes) -> None:
         """Take one event as a watch sent it, as JSON."""
-        spec = self.kind.reads_spec
-        parts = None if spec else cut.parts(line)
+        whole = self.kind.reads_whole
+        parts = None if whole else cut.parts(line)
         known = None
         if parts is not None:
             uid, version, rest, status = parts
@@ -143,11 +145,9 @@ class Observer:
                 if values != known.values:
                     self._tell(received, WATCH, "MODIFIED", uid, version, known, values, status)
                 return
-        event = cut.event(line, spec)
-        thing = event["object"]
-        if self._pods and not spec and thing["metadata"]["uid"] not in self._held:
-            thing = cut.event(line, True)["object"]  # once, of a pod: its GPUs
-        self.take(received, WATCH, event["type"], thing)
+        # Of a pod that is not known: its GPUs.
+        event = cut.event(line, whole or (self._pods and known is None and b'/gpu"' in line))
+        self.take(received, WATCH, event["type"], event["object"])
         if parts is not None:
             held = self._held.get(uid)
             if held is not None and held is not known:
@@ -182,6 +182,7 @@ class Observer:
 
     def _values(self, status: bytes, known: _Held) -> tuple[Value, ...]:
         """Return the values of a known object whose metadata is as it was."""
+        status = self._slim(status)
         read = self._read.get(status)
         if read is None:
             if len(self._read) >= _REMEMBERED:
@@ -245,7 +246,7 @@ class Observer:
             asked = gpus(thing)
             if asked:
                 found["gpus"] = asked
-        if (thing["metadata"].get("labels") or {}).get(_labels.SIMULATED) == "true":
+        if label(thing, _labels.SIMULATED) == "true":
             found["simulated"] = True
         return found
 

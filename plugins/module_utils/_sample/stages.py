@@ -33,6 +33,9 @@ _SOURCES = ("condition", "field", "jmespath")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
 _TOP = frozenset(("api_version", "kind", "select", "stages", "description"))
 LABELS, OWNERS = "labels", "owners"
+#: Fields of an object that cut.parts() looks at, and those in there that it does not.
+_LOOKED_AT = ("metadata.", "status.")
+_NOT_LOOKED_AT = ("metadata.finalizers", "metadata.managedFields")
 GANG = ("first", "last", "all")
 
 #: A time that the object states (text), True, or None when the stage is not there.
@@ -51,7 +54,8 @@ class Kind:
     names: tuple[str, ...]
     values: Callable[[dict[str, Any]], list[Value]]
     ends: dict[int, str]  # number of a stage -> outcome
-    reads_spec: bool  # a stage looks at more than metadata and status
+    reads_whole: bool  # a stage looks at more than status and the metadata that cut.parts() looks at
+    of_status: frozenset[str]  # the keys of status that stages look at
     of_metadata: tuple[int, ...]  # numbers of the stages that look at metadata, and so at nothing else
     running: frozenset[int]  # numbers of the stages in which something of the workload runs
     definition: dict[str, Any]
@@ -83,8 +87,15 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
         names=tuple(names),
         values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
-        reads_spec=any(not str(one.get("field", "status.")).startswith(("metadata.", "status.")) for one in stages)
+        reads_whole=any(not str(one.get("field", "status.")).startswith(_LOOKED_AT) for one in stages)
+        or any(str(one.get("field", "")).startswith(_NOT_LOOKED_AT) for one in stages)
         or any("jmespath" in one for one in stages),
+        of_status=frozenset(
+            "conditions" if "condition" in one else path[1]
+            for one in stages
+            for path in [str(one.get("field", "")).split(".")]
+            if "condition" in one or (path[0] == "status" and len(path) > 1)
+        ),
         of_metadata=tuple(n for n, one in enumerate(stages) if str(one.get("field", "")).startswith("metadata.")),
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
         definition=definition,

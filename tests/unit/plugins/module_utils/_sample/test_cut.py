@@ -125,3 +125,38 @@ def test_an_event_that_is_not_written_as_for_built_in_kinds_has_no_parts() -> No
     deleted = {**served({}, ""), "type": "DELETED"}
     for event in (custom(), built_in(), deleted, {"type": "BOOKMARK", "object": {"metadata": {}}}):
         assert cut.parts(line(event)) is None
+
+
+def test_that_finalizers_go_changes_nothing_else_of_an_object() -> None:
+    with_them, without = (cut.parts(line(served({}, "a", finalizers=one))) for one in (True, False))
+    assert with_them is not None and without is not None
+    assert with_them[2] == without[2]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.one_of(TEXT, st.sampled_from([',"hostIP":"', '],"qosClass":"', ',"uncountedTerminatedPods":{'])),
+    st.sets(st.sampled_from(["conditions", "phase", "podIP", "containerStatuses", "uncountedTerminatedPods"])),
+    st.booleans(),
+)
+def test_a_slim_status_says_the_same_of_what_is_looked_at(text: str, keys: set[str], several: bool) -> None:
+    whole = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True", "message": text}],
+        "message": text,
+        "hostIP": "10.0.0.1",
+        "hostIPs": [{"ip": "10.0.0.1"}] * (1 + several),
+        "podIP": "10.0.0.2",
+        "podIPs": [{"ip": "10.0.0.2"}] * (1 + several),
+        "startTime": "2026-11-21T05:00:00Z",
+        "containerStatuses": [{"name": text, "volumeMounts": [{"name": text}], "state": {}}] * (1 + several),
+        "qosClass": "Burstable",
+        "uncountedTerminatedPods": {"succeeded": ["u-1", "u-2"]},
+        "ready": 0,
+    }
+    found = cut.status(cut.slimmer(keys)(json.dumps(whole, separators=(",", ":")).encode()))
+    assert found.items() <= whole.items()
+    assert keys <= found.keys()
+    gone = whole.keys() - found.keys()
+    assert gone <= {"hostIP", "hostIPs", "podIP", "podIPs", "containerStatuses", "uncountedTerminatedPods"}
+    assert ("containerStatuses" in gone) == ("containerStatuses" not in keys)

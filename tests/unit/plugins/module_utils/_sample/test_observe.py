@@ -204,9 +204,35 @@ def test_rows_of_lines_are_those_of_the_whole_objects(events: list[tuple[int, st
     lines, objects = World(), World()
     for index, phase, event, owned in events:
         thing = objects.pod(index, phase, message=f"it {phase}")
+        thing["status"] |= {"hostIP": f"10.0.0.{index}", "podIP": f"10.1.0.{index}", "qosClass": "Guaranteed"}
+        thing["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"][: len(phase) % 2]
         if not owned:
             del thing["metadata"]["ownerReferences"]
         objects.observer.take(5.0, "watch", event, thing)
         lines.observer.watched(5.0, as_served(event, thing, True))
     assert lines.rows == objects.rows
     assert lines.tally == objects.tally and lines.observer.events == objects.observer.events
+
+
+def test_what_a_stage_looks_at_is_never_left_out() -> None:
+    one = {"name": "addressed", "writer": "node"}
+    for field, whole in (("status.podIP", False), ("metadata.finalizers", True), ("spec.nodeName", True)):
+        kind = stages.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [{**one, "field": field}]})
+        assert kind.reads_whole == whole
+        rows: list[str] = []
+        observer = Observer(kind, False, Tally(), rows.append)
+        world = World()
+        for number in range(3):
+            thing = world.pod(1, "Running", hostIP="h", podIP=f"10.0.0.{number}")
+            thing["spec"]["nodeName"] = f"n-{number}"
+            thing["metadata"]["finalizers"] = [f"f-{number}"][:number]
+            observer.watched(5.0, as_served("ADDED" if number == 0 else "MODIFIED", thing, True))
+        told = [json.loads(row)["values"].get("addressed") for row in rows]
+        assert (
+            told
+            == {
+                "status.podIP": ["10.0.0.0", "10.0.0.1", "10.0.0.2"],
+                "metadata.finalizers": [None, True],
+                "spec.nodeName": ["n-0", "n-1", "n-2"],
+            }[field]
+        )
