@@ -308,6 +308,11 @@ max_lateness:
   description: What O(max_lateness) was.
   returned: success
   type: float
+held_back:
+  description: How many were due while as many requests as O(in_flight) allows were on their way. They left late.
+  returned: success
+  type: int
+  sample: 0
 on_time:
   description: Whether the generator was on time. Figures of a load that was not are not to be trusted.
   returned: success

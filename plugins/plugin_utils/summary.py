@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+
 #: Categories of time that a run would spend with any tool; the rest is Ansible's own.
 CATEGORIES = {
     "cluster": "cluster",
@@ -139,12 +141,15 @@ def _baseline(verdict: Mapping[str, Any]) -> str:
 def figure_line(figure: Mapping[str, Any]) -> str:
     """Return one headline figure: value, unit, n of N, and that it is simulated where it is."""
     value = figure.get("value")
-    shown = "not known" if value is None else f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
-    unit = f" {figure['unit']}" if figure.get("unit") else ""
+    unit = str(figure.get("unit") or "")
+    if isinstance(value, (int, float)):
+        shown = words.value(value, unit)
+    else:
+        shown = f"{'not known' if value is None else value}{f' {unit}' if unit else ''}"
     played = ", simulated" if figure.get("simulated") else ""
     point = f"point {figure['point']} " if figure.get("point") else ""
     rest = f" ({figure['n']} of {figure['of']}{played})" if "n" in figure else played
-    return f"{'figure':<9} {point}{figure.get('name', '')} {shown}{unit}{rest}"
+    return f"{'figure':<9} {point}{figure.get('name', '')} {shown}{rest}"
 
 
 def last_words(failures: list[str], directory: Path) -> str:

@@ -116,11 +116,14 @@ def test_lateness_of_suspended_jobs(bench: Bench, table: Table) -> None:
 
 def test_lateness_and_sampling_of_real_jobs(bench: Bench, table: Table) -> None:
     template = {"name": "job", "content": REAL_TEMPLATE, "parameters": {"run_seconds": 1}}
-    done = bench.submit(scaled(6000), arrival={"rate": 100}, templates=[template], wait=True, timeout=300)
+    # The control plane has the two cores for itself and its writes stall for up to half a second: at 100/s more than
+    # 32 have to be on their way to keep every moment.
+    more = {"wait": True, "timeout": 300, "in_flight": 128}
+    done = bench.submit(scaled(6000), arrival={"rate": 100}, templates=[template], **more)
     result = done.result
     late99 = result["lateness"]["p99"]
     table.add(
-        "lateness P99, 100/s for 60 s, real Jobs on KWOK, sampler on",
+        "lateness P99, 100/s for 60 s, real Jobs on KWOK, 128 in flight, sampler on",
         "≤ 10 ms",
         f"{late99 * 1e3:.1f} ms",
         late99 <= 0.010,
@@ -253,13 +256,16 @@ def test_what_ansible_adds(bench: Bench, table: Table, tmp_path: Path) -> None:
     path.write_text(json.dumps(variables), encoding="utf-8")
     began = time.monotonic()
     words = [str(PROGRAM), "-i", "localhost,", str(ROOT / "tests/bench/playbooks/ten_thousand.yml"), "-e", f"@{path}"]
-    done = subprocess.run(words, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=900)
+    # What the modules say is read off the output: a task of the bench's own would count as Ansible's.
+    env = environment(tmp_path, {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"})
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
     seconds = time.monotonic() - began
     assert done.returncode == 0, done.stdout + done.stderr
-    said = json.loads((top / "said.json").read_text())
-    assert said["submit"]["counts"]["created"] == count, said["submit"]
+    (play,) = json.loads(done.stdout[done.stdout.index("{\n") :])["plays"]
+    submitted, sampled, _timeline = (one["hosts"]["localhost"] for one in play["tasks"])
+    assert submitted["counts"]["created"] == count, submitted
     timeline = sum(row["seconds"] for row in _files.read_lines(top / "timing.json") if row["category"] == "results")
-    modules = said["submit"]["seconds"] + said["sample"]["seconds"] + timeline
+    modules = submitted["seconds"] + sampled["seconds"] + timeline
     table.add(
         f"{count:,} workloads: Ansible's part of submit, sample and timeline",
         "≤ 6 tasks, ≤ 5 s",

@@ -78,6 +78,7 @@ class Dispatch:
         self.submitted = 0  # workloads that a connection has taken on
         self.outcomes: dict[str, int] = {}  # of workloads: final outcome -> how many
         self.blocked = 0  # workloads that were not sent since a related object was refused
+        self.held_back = 0  # workloads that were due while all connections were busy
         self.lateness: list[float] = []
         self.first_answered = 0.0
         self.last_answered = 0.0
@@ -184,6 +185,8 @@ class Dispatch:
                     break
             if self.halt.is_set():
                 break
+            if due is not None and number - self._finished >= len(self._senders):
+                self.held_back += 1
             self._queue.put((planned, due))
         for _sender in self._senders:
             self._queue.put(None)
@@ -192,9 +195,9 @@ class Dispatch:
         try:
             while (job := self._queue.get()) is not None and not self.halt.is_set():
                 self._send(sender, *job)
-                if self._loop:
-                    with self._count:
-                        self._finished += 1
+                with self._count:
+                    self._finished += 1
+                    if self._loop:
                         self._count.notify_all()
         except Halted:
             pass

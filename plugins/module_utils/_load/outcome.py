@@ -137,6 +137,7 @@ class Story:
             "refusals": self._refusals() if refused or blocked else [],
             "lateness": late,
             "max_lateness": self.request.max_lateness,
+            "held_back": self._dispatch.held_back,
             "on_time": lateness.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatch.last_answered - self.opened), 3) if self.opened else 0.0,
@@ -186,6 +187,11 @@ class Story:
                 parts.append(
                     f"which is more than the {found['max_lateness'] * 1000:g} ms allowed: the generator was not on time"
                 )
+                if found["held_back"]:
+                    parts.append(
+                        f"{found['held_back']} were due while all {self.request.in_flight} requests that in_flight "
+                        f"allows were on their way"
+                    )
         told = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
         if found["stopped"]:
             told = f"{told}. The circuit breaker ended the load: {found['stopped']}"

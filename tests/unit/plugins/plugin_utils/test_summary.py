@@ -81,7 +81,7 @@ def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: 
     figure = {"name": "makespan", "value": 12.3456, "unit": "s", "n": 9, "of": 12, "simulated": True}
     verdict = {"verdict": "pass", "headline": [figure], "checks": [], "baseline": None}
     text = "\n".join(summary.lines(record(), tmp_path, verdict))
-    assert "makespan 12.35 s (9 of 12, simulated)" in text
+    assert "makespan 12.3 s (9 of 12, simulated)" in text
     assert "PASS (no baseline for the KPIs)" in text
 
 
@@ -117,3 +117,23 @@ def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_
 def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
     ran = {"test": {"status": "failed", "error": "first"}, "cleanup": {"status": "failed", "error": "second"}}
     assert summary.standing(record(phases=ran), ["second", "third"]) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "line"),
+    [
+        (
+            {"name": "done", "value": 10000.0, "unit": "workloads", "n": 10000, "of": 10000},
+            "done 10,000 workloads (10000",
+        ),
+        (
+            {"name": "p95", "value": 144.309, "unit": "s", "n": 3, "of": 4, "simulated": True},
+            "p95 2 min 24 s (3 of 4, s",
+        ),
+        ({"name": "rate", "value": 17.34, "unit": "1/s", "point": "001"}, "point 001 rate 17.3/s"),
+        ({"name": "knee", "value": None, "unit": "1/s"}, "knee not known 1/s"),
+        ({"name": "passed", "value": "12 of 12"}, "passed 12 of 12"),
+    ],
+)
+def test_a_figure_is_written_as_people_read_it(figure: dict[str, Any], line: str) -> None:
+    assert line in summary.figure_line(figure)

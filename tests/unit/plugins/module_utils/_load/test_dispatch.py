@@ -1,13 +1,22 @@
-"""What a process of a load asks the system for."""
+"""What a process of a load asks the system for, and what is due while it can send nothing more."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import cast
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import dispatch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Past
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import Planned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import Sender, Settings
 
 ROOT = Path(__file__).resolve().parents[5]
 AUTOGROUP = Path("/proc/self/autogroup")
@@ -28,3 +37,23 @@ def test_a_load_with_times_to_keep_asks_for_priority_for_its_own_session_only(ki
     done = subprocess.run(words, capture_output=True, text=True, check=True, start_new_session=True)
     assert done.stdout.split() == ["-10", session]
     assert AUTOGROUP.read_text(encoding="ascii") == before
+
+
+@pytest.mark.parametrize(("in_flight", "held_back"), [(2, 3), (5, 0)])
+def test_what_is_due_while_all_connections_are_busy_is_counted(in_flight: int, held_back: int) -> None:
+    class Slow(dispatch.Dispatch):
+        gate = threading.Event()
+
+        def _send(self, sender: Sender, planned: Planned, due: float | None) -> None:
+            assert self.gate.wait(20)
+
+    todo = [Planned(index, f"w-{index}", 0.0, "one", {}) for index in range(5)]
+    settings = Settings(cast(Access, None), Clock.start(), lambda row: None, 1.0, 1.0, "run", "001")
+    slow = Slow(settings, {}, todo, Past(), in_flight)
+    slow.start()
+    deadline = time.monotonic() + 20
+    while slow.held_back < held_back and time.monotonic() < deadline:
+        time.sleep(0.01)
+    slow.gate.set()
+    assert slow.done.wait(20)
+    assert slow.held_back == held_back
