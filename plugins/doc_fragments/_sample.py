@@ -45,7 +45,8 @@ options:
   canary_rate:
     description:
       - How many times a second an object of our own (a Lease) is written while watching. Its writes are known exactly
-        and date what others write. V(0) for none.
+        and date what others write. Halfway between two writes etcd is asked for its revision, by listing an Event that
+        is not there, which dates as well. V(0) for neither.
     type: float
     default: 20
   timeout:

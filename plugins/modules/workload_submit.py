@@ -346,8 +346,9 @@ sampling:
   description:
     - What the sampling cost and how far it lagged behind, in seconds. C(lag) is from the answer to a write of the
       canary to its event; C(canary) has its writes, how long the API server took for them (C(took)) and our processor
-      time (C(cpu)); C(cpu) is the processor time of the whole sampler, C(cpu_events) what all to do with
-      events took of it, C(cpu_rows) the part of that from the received bytes to the rows (TLS, parsing, stages).
+      time (C(cpu)), C(soundings) the same of the reads between them; C(cpu) is the processor time of the whole sampler,
+      C(cpu_events) what all to do with events took of it, C(cpu_rows) the part of that from the received bytes to the
+      rows (TLS, parsing, stages).
   returned: success
   type: dict
   sample:
@@ -356,6 +357,7 @@ sampling:
     cpu_rows: 0.22
     lag: {p50: 0.0021, p95: 0.006, p99: 0.012, max: 0.03, n: 1200}
     canary: {writes: 1200, took: {p50: 0.003, p95: 0.009, p99: 0.02, max: 0.05}, cpu: 0.19}
+    soundings: {reads: 1200, took: {p50: 0.002, p95: 0.006, p99: 0.01, max: 0.03}, cpu: 0.16}
 notes:
   description: What should be known of the sampling, such as a canary that was not allowed.
   returned: success

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ssh_server
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
@@ -109,3 +113,30 @@ def test_a_watch_shows_what_was_written_after_its_list_and_ends_when_closed(rehe
             client.delete(kind, "test-kube-0", "default") is False
             and client.get(kind, "test-kube-0", "default") is None
         )
+
+
+@pytest.mark.skipif(bool(ssh_server.usable()), reason=ssh_server.usable() or "there is an sshd")
+def test_the_way_leads_through_a_bastion_that_ssh_makes_a_socks_proxy(rehearsal: Any, tmp_path: Path) -> None:
+    server, port = ssh_server.Server(tmp_path / "sshd"), ssh_server.free_port()
+    said = server.variables()
+    words = ["ssh", "-N", "-D", f"127.0.0.1:{port}", "-p", str(server.port), "-i", said["ansible_ssh_private_key_file"]]
+    ssh = subprocess.Popen([*words, *shlex.split(said["ansible_ssh_common_args"]), "127.0.0.1"])
+    try:
+        deadline = time.monotonic() + 20
+        path = changed(rehearsal, tmp_path, {"proxy-url": f"socks5://127.0.0.1:{port}"})
+        while True:
+            try:
+                assert Client.from_kubeconfig(path).text("/readyz") == "ok"
+                break
+            except AccessError:
+                assert time.monotonic() < deadline and ssh.poll() is None
+                time.sleep(0.1)
+        closed = changed(
+            rehearsal, tmp_path, {"proxy-url": f"socks5://127.0.0.1:{port}", "server": "https://127.0.0.1:1"}
+        )
+        with pytest.raises(AccessError, match="the proxy closed the connection and did not lead to 127.0.0.1:1"):
+            Client.from_kubeconfig(closed).text("/readyz")
+    finally:
+        ssh.terminate()
+        ssh.wait(10)
+        server.cut()

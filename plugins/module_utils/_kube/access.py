@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import Proxy
+
 #: Seconds before its end at which a credential is renewed.
 _EARLY = 10.0
 
@@ -35,8 +37,7 @@ class Access:
     prefix: str  # path below which the API lies, without a trailing slash; mostly empty
     source: str  # which kubeconfig and context, for errors
     namespace: str = "default"
-    proxy: tuple[str, int] | None = None
-    proxy_authorization: str = field(default="", repr=False)
+    proxy: Proxy | None = None
     server_name: str = ""
     context: ssl.SSLContext | None = field(default=None, repr=False)  # None: plain HTTP
     insecure: bool = False

@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.channel import Channel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import tunnel
 
 JSON = "application/json"
 #: Ask for the metadata of objects only.
@@ -144,11 +145,12 @@ class Connection:
         plain: socket.socket | None = None
         access.renew()
         try:
-            plain = socket.create_connection(access.proxy or (access.host, access.port), self.timeout)
+            nearest = access.proxy or access
+            plain = socket.create_connection((nearest.host, nearest.port), self.timeout)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if access.proxy:
-                _tunnel(plain, access)
+                tunnel(plain, access.proxy, access.host, access.port)
             held = Channel(plain, access.context, access.server_name or access.host, self.timeout)
         except ssl.SSLCertVerificationError as error:
             _shut(plain)
@@ -208,21 +210,6 @@ class Connection:
                 break
             parts.append(chunks.feed(more))
         return b"".join(parts)
-
-
-def _tunnel(plain: socket.socket, access: Access) -> None:
-    """Ask the proxy for a way to the API server (RFC 9110, CONNECT)."""
-    target = f"[{access.host}]:{access.port}" if ":" in access.host else f"{access.host}:{access.port}"
-    shown = f"Proxy-Authorization: {access.proxy_authorization}\r\n" if access.proxy_authorization else ""
-    plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{shown}\r\n".encode("ascii"))
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        more = plain.recv(1)  # not a byte more than the answer: what follows is TLS
-        if not more:
-            raise ConnectionResetError("the proxy closed the connection")
-        answer += more
-    if answer.split(b" ", 2)[1:2] != [b"200"]:
-        raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
 
 
 def _shut(held: socket.socket | None) -> None:

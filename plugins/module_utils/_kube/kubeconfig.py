@@ -17,7 +17,7 @@ import os
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
@@ -28,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, oauth
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access, Credentials
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import proxy_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import make_context
 
 #: In the place of a kubeconfig: the service account of the pod that this process runs in.
@@ -73,7 +74,6 @@ def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, 
     parts = urlsplit(str(cluster.get("server") or ""))
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InputError(f"{source}: server '{cluster.get('server')}' is no http(s) address")
-    proxy, proxy_authorization = _proxy(cluster.get("proxy-url"), source)
     access = Access(
         server=f"{parts.scheme}://{parts.netloc}",
         host=parts.hostname,
@@ -81,8 +81,7 @@ def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, 
         prefix=parts.path.rstrip("/"),
         source=source,
         namespace=str(entry.get("namespace") or "default"),
-        proxy=proxy,
-        proxy_authorization=proxy_authorization,
+        proxy=proxy_of(str(cluster.get("proxy-url") or ""), source),
         server_name=str(cluster.get("tls-server-name") or ""),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
     )
@@ -236,20 +235,6 @@ def _from_package(where: Path, chosen: str, source: str) -> Credentials:
     if not token and not pair[0]:
         raise AccessError(f"{source}: 'auth-provider' gave neither a token nor a certificate")
     return Credentials(str(token or ""), pair[0], pair[1])
-
-
-def _proxy(url: Any, source: str) -> tuple[tuple[str, int] | None, str]:
-    """Return address and Proxy-Authorization of a proxy."""
-    if not url:
-        return None, ""
-    parts = urlsplit(str(url))
-    if parts.scheme != "http" or not parts.hostname:
-        raise InputError(f"{source}: proxy-url has scheme '{parts.scheme}', only http (a CONNECT proxy) is known")
-    authorization = ""
-    if parts.username:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
-    return (parts.hostname, parts.port or 80), authorization
 
 
 def _bytes_of(holder: dict[str, Any], key: str, where: Path, source: str) -> bytes | None:

@@ -92,7 +92,6 @@ def _server_of(address: str, access: Access) -> Access:
         prefix=parts.path,
         source=access.source,
         proxy=access.proxy,
-        proxy_authorization=access.proxy_authorization,
         context=access.context if parts.scheme == "https" else None,
         insecure=access.insecure,
     )

@@ -218,6 +218,7 @@ def rights(client: Client, request: Request, lock: Mapping[str, Any] | None) -> 
     found |= _on("v1", "pods", usual, ("list",))
     canary = ("create", "get", "list", "watch", "patch", "delete")
     found |= _on("coordination.k8s.io/v1", "leases", usual, canary)
+    found |= _on("v1", "events", usual, ("list",))
     if lock:
         found |= _on("coordination.k8s.io/v1", "leases", lock["namespace"], (*canary, "update"))
     return sorted(found)

@@ -48,6 +48,7 @@ class Inputs:
     kinds: dict[str, Any] = field(default_factory=dict)
     simulated_writers: list[str] | None = None
     writes: list[tuple[str, float, float]] = field(default_factory=list)  # own ones: resourceVersion, sent, answered
+    soundings: list[tuple[str, float, float]] = field(default_factory=list)  # revisions of etcd, sent, answered
     gaps: list[dict[str, Any]] = field(default_factory=list)
     apart: set[str] = field(default_factory=set)  # kinds kept in another etcd: their resourceVersions don't compare
     watched_from: float | None = None
@@ -146,8 +147,9 @@ def _read_observations(inputs: Inputs) -> None:
         if kind == "session":
             inputs.anchor = inputs.anchor or record["anchor"]
             moves = shift(record["anchor"], inputs.anchor)
-        elif kind == "canary":
-            inputs.writes.append((record["resource_version"], record["sent"] + moves, record["answered"] + moves))
+        elif kind in ("canary", "sounding"):
+            marks = inputs.writes if kind == "canary" else inputs.soundings
+            marks.append((record["resource_version"], record["sent"] + moves, record["answered"] + moves))
         elif kind == "gap":
             gap = {key: value for key, value in record.items() if key != "type"}
             inputs.gaps.append({**gap, "from": record["from"] + moves, "to": record["to"] + moves})

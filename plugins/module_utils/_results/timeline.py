@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.apart import Apart
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.replaced import Replaced
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.ruler import Ruler, version
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.ruler import Ruler, marks, version
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import (
     ALL,
     OWN,
@@ -44,7 +44,7 @@ class Builder:
         self.stages = from_definitions(inputs.kinds, self.own, played) or [CREATED]
         self.root = next((stage.name for stage in self.stages if stage.which == OWN), "")
         self.table = self._empty(run, point)
-        self.ruler = Ruler(self._writes())
+        self.ruler = Ruler(marks(self.inputs.writes), marks(self.inputs.soundings))
         self.start = self.table.header["start"]
         # The lives that were seen: a pod by its name, so that one made again under it doesn't count twice.
         self.lives: dict[tuple[tuple[str, str], str], list[int]] = {}  # ((kind, namespace), name) -> [stages, version]
@@ -101,13 +101,6 @@ class Builder:
         table.earliest = {stage.name: column(size) for stage in self.stages}
         table.latest = {stage.name: column(size) for stage in self.stages}
         return table
-
-    def _writes(self) -> Iterable[tuple[int, float, float]]:
-        """Own writes whose resourceVersion is the commit's own: creates answered as such, and the canary's patches."""
-        for text, sent, answered in self.inputs.writes:
-            at = version(text)
-            if at is not None:
-                yield at, sent, answered
 
     def build(self) -> Table:
         """Return the table."""
@@ -269,7 +262,7 @@ class Builder:
             floor = self.inputs.watched_from if self.inputs.watched_from is not None else self.start
         if at is None:
             return floor, received
-        after, before = self.ruler.bounds(at)
+        after, before = self.ruler.after(at), self.ruler.before(at)
         if event["how"] != "watch" or event["event"] == "DELETED":
             after = self.ruler.after(max(held, self.last_watched.get((event["kind"], event["namespace"]), 0)))
         return after if after > floor else floor, before if before < received else received

@@ -30,25 +30,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import beats
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 #: Seconds to wait for the answer to one write.
 _TIMEOUT = 10.0
-
-
-#: Beats from one end to the other through all phases of the period.
-_SWEEP = 40
-
-
-def sway(beat: int) -> float:
-    """Return by how much of a period a beat comes later than an even clock would have it, 0 to 1.
-
-    A load at the canary's own rate, or a multiple of it, would meet an even clock at the same phase for the whole run:
-    in the worst case both write at once and nothing is dated in between. So the phase goes evenly to and fro; the rate
-    stays what it is.
-    """
-    return 1.0 - abs(beat % (2 * _SWEEP) / _SWEEP - 1.0)
 
 
 class Canary(threading.Thread):
@@ -72,6 +59,7 @@ class Canary(threading.Thread):
         self.namespace = namespace or client.access.namespace
         self.failure = ""
         self.version = ""  # that the object had when it was made or found
+        self._begin = 0.0
         self._cpu = 0.0  # seconds of processor time that writing took
         self._took: deque[float] = deque(maxlen=100_000)
         self._client = client
@@ -105,21 +93,22 @@ class Canary(threading.Thread):
             made = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
         self.version = made["metadata"]["resourceVersion"]
 
+    def begin(self, at: float) -> None:
+        """Start to write, from ``at`` (time.monotonic()) on."""
+        self._begin = at
+        self.start()
+
     def run(self) -> None:
-        """Write at the times of an absolute schedule; what is late by more than a period is not made up for."""
+        """Write at each beat."""
         access = self._client.access
         path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
         head = request_head(access, "PATCH", path, METADATA)
         connection = Connection(access, _TIMEOUT)
-        period = 1.0 / self._rate
-        even = due = time.monotonic()
-        beats = 0
         began = time.thread_time()
         # Not from 0: a patch that changes nothing is answered with the resourceVersion of an earlier session's write.
-        beat = int(time.time() * 1000) % 2_000_000_000
-        while not self._over.wait(max(0.0, due - time.monotonic())):
-            beat = beat % 2_000_000_000 + 1
-            body = b'{"spec":{"leaseTransitions":%d}}' % beat
+        first = int(time.time() * 1000)
+        for beat in beats(self._over, self._rate, self._begin):
+            body = b'{"spec":{"leaseTransitions":%d}}' % ((first + beat) % 2_000_000_000 + 1)
             shown = access.authorization
             try:
                 reply = connection.exchange(request_bytes(access, head, body, MERGE_PATCH))
@@ -140,9 +129,6 @@ class Canary(threading.Thread):
                     continue
                 self.failure = f"{reply.status} {' '.join(status_of(reply))}"
                 self._mend(reply.status)
-            now = time.monotonic()
-            beats, even = beats + 1, max(even + period, now - period)
-            due = max(even + period * sway(beats), now)
         self._cpu = time.thread_time() - began
         connection.close()
 

@@ -22,8 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import di
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Appender, session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import LEASE, Canary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.marks import BEAT, Marks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.reader import Item, Reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import OWNERS, Kind
@@ -32,8 +32,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task im
 SCHEMA = "observations/1"
 #: How long (seconds) a killed sampler of the same directory is given to end before we begin.
 _PREDECESSOR = 10.0
-#: The canary's place among the followers.
-_BEAT = -1
 #: How long (seconds) all watches may take to be established.
 _ESTABLISH = 60.0
 
@@ -52,11 +50,9 @@ class Sampler:
         self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
         self._followers: list[follow.Follower] = []
-        self._beat: follow.Follower | None = None
-        self._canary: Canary | None = None
+        self._marks: Marks | None = None
         self._waiting: set[int] = set()
         self._listed: dict[int, set[str]] = {}
-        self._stores: dict[int, tuple[float, str]] = {}  # of kinds whose store is not known yet: listed when, version
         self._end: dict[str, Any] = {}
         self._finished = False
         self._began_cpu = time.process_time()
@@ -104,11 +100,7 @@ class Sampler:
         definitions = {one.kind: one.definition for one in task.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(task.simulated_writers)})
         if task.canary_rate > 0:
-            self._canary = Canary(
-                self._client, task.run, task.point, task.canary_namespace, task.canary_rate, self._tell_canary
-            )
-            self._canary.make()
-            self._follow_canary(self._canary)
+            self._marks = Marks(self._client, task, self.clock, self._reader, self._write)
         selector = _labels.selector(task.run, task.point)
         for number, kind in enumerate(kinds):
             self._waiting.add(number)
@@ -116,13 +108,8 @@ class Sampler:
             follower = follow.Follower(number, self._client, kind, task.namespace, found, self._reader)
             self._followers.append(follower)
             follower.start()
-        if self._canary is not None:
-            self._canary.start()
-
-    def _follow_canary(self, canary: Canary) -> None:
-        """Watch the canary too: how long its writes take to come back is the sampler's own lag."""
-        self._beat = follow.Follower(_BEAT, self._client, LEASE, canary.namespace, canary.selector, self._reader)
-        self._beat.start()
+        if self._marks is not None:
+            self._marks.start()
 
     def watching(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Wait until every watch is established: what happens from now on is seen. Raises WaitTimeout."""
@@ -158,9 +145,9 @@ class Sampler:
 
     def _take(self, item: Item) -> None:
         number, what, at, payload = item
-        if number == _BEAT:
-            if what == follow.WATCH and self._canary is not None:
-                self._canary.received(at, payload)
+        if number == BEAT:
+            if what == follow.WATCH and self._marks is not None:
+                self._marks.received(at, payload)
             return
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
@@ -173,8 +160,8 @@ class Sampler:
                 observer.take(moment, what, "ADDED", thing)
         elif what == follow.LISTED:
             observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
-            if payload[0] == follow.LIST and self._canary is not None:
-                self._stores[number] = (at, payload[1])
+            if payload[0] == follow.LIST and self._marks is not None:
+                self._marks.listed(observer.kind.kind, at, payload[1])
         elif what == follow.WATCHING:
             self._flush()
             self._waiting.discard(number)
@@ -187,28 +174,6 @@ class Sampler:
             self.gaps += 1
         elif what == follow.FAILED:
             raise payload
-
-    def _tell_canary(self, sent: float, answered: float, version: str) -> None:
-        if self._stores:
-            self._compare_stores(sent, version)
-        row = {"sent": self.clock.from_monotonic(sent), "answered": self.clock.from_monotonic(answered)}
-        self._write({"type": "canary", **_rounded(row), "resource_version": version})
-
-    def _compare_stores(self, sent: float, version: str) -> None:
-        """See whether kinds that were listed before ``sent`` are kept in the canary's etcd.
-
-        There a list's resourceVersion lies between those of the canary before and after it. In another etcd it would
-        do so by chance only; an operator may keep kinds apart (--etcd-servers-overrides), and their resourceVersions
-        tell nothing about ours.
-        """
-        if self._canary is None:
-            raise AssertionError("without a canary there is nothing to compare with")
-        for number, (listed, held) in list(self._stores.items()):
-            if listed < sent:
-                del self._stores[number]
-                same = _number(self._canary.version) <= _number(held) <= _number(version)
-                row = {"at": round(self.clock.from_monotonic(sent), 6), "kind": self.observers[number].kind.kind}
-                self._write({"type": "store", **row, "ruler": same})
 
     def _write(self, record: dict[str, Any]) -> None:
         """Write now. From any thread; the one that calls step() flushes before it says what follows from events."""
@@ -231,9 +196,7 @@ class Sampler:
 
     def notes(self) -> list[str]:
         """Return what a user should know of the sampling itself."""
-        found = []
-        if self._canary is not None and self._canary.failure:
-            found.append(f"the canary could not always write: {self._canary.failure}")
+        found = self._marks.notes() if self._marks is not None else []
         if self.family is not None and self.family.dropped:
             found.append(
                 f"{self.family.dropped} events of objects whose owner was not seen in time were left out: too much "
@@ -249,7 +212,7 @@ class Sampler:
             return
         self._finished = True
         try:
-            following = [*self._followers, *([self._beat] if self._beat is not None else [])]
+            following = [*self._followers, *([self._marks.beat] if self._marks is not None else [])]
             for one in following:
                 one.close()
             deadline = time.monotonic() + patience
@@ -257,17 +220,12 @@ class Sampler:
                 self._drain(0.05)
             while self._drain(0.0):
                 pass
-            lag = {}
-            if self._canary is not None:
-                self._canary.close(max(0.1, deadline - time.monotonic()))
-                lag = self._canary.lag()
+            cost = self._marks.close(deadline) if self._marks is not None else {}
             self._end = {"events": self.events, "cpu": round(time.process_time() - self._began_cpu, 6)}
             reading = time.thread_time() - self._began_thread + sum(one.cpu for one in following)
             self._end["cpu_events"] = round(reading, 6)
             self._end["cpu_rows"] = round(self._cpu_rows + self._reader.cpu, 6)
-            for name, value in (("lag", lag), ("canary", self._canary.cost() if self._canary is not None else {})):
-                if value:
-                    self._end[name] = value
+            self._end.update(cost)
             self._write({"type": "end", "at": round(self.clock.now(), 6), "reason": reason, **self._end})
             self._file.sync()
         finally:
@@ -295,7 +253,3 @@ def _open(path: Path) -> Appender:
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:
     return {key: round(value, 6) if isinstance(value, float) else value for key, value in row.items()}
-
-
-def _number(version: str) -> int:
-    return int(version) if version.isdecimal() else -1

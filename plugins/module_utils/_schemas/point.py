@@ -107,6 +107,8 @@ POINT: dict[str, dict[str, Any]] = {
             "gap": record({"from": MOMENT, "to": MOMENT, "kind": TEXT, "reason": TEXT}),
             # our own steady writes, for the resourceVersion ruler
             "canary": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
+            # etcd's revision between two moments, for the same
+            "sounding": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
             # values: stage name -> time that the object states (text), true, or null when it was true and is no more
             "event": record(
                 {
@@ -129,7 +131,15 @@ POINT: dict[str, dict[str, Any]] = {
             # lag: from the canary's answers to its events; canary: what it cost; cpu: of the sampler; seconds
             "end": record(
                 {"at": MOMENT, "reason": TEXT},
-                {"lag": FREE, "events": COUNT, "canary": FREE, "cpu": MOMENT, "cpu_events": MOMENT, "cpu_rows": MOMENT},
+                {
+                    "lag": FREE,
+                    "events": COUNT,
+                    "canary": FREE,
+                    "soundings": FREE,
+                    "cpu": MOMENT,
+                    "cpu_events": MOMENT,
+                    "cpu_rows": MOMENT,
+                },
             ),
         }
     ),

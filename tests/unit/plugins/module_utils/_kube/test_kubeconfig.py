@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, oauth
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import Proxy
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -99,7 +100,7 @@ def test_a_client_certificate_is_taken_from_data_and_from_files_beside_the_kubec
         ({"certificate-authority-data": "aGVsbG8="}, {}, "certificate-authority is no PEM certificate"),
         ({"certificate-authority-data": "%"}, {}, "certificate-authority-data is not base64"),
         ({"server": "api.lab.example.com"}, {}, "'api.lab.example.com' is no http(s) address"),
-        ({"proxy-url": "socks5://p:1"}, {}, "proxy-url has scheme 'socks5'"),
+        ({"proxy-url": "https://p:1"}, {}, "proxy-url has scheme 'https'"),
     ],
 )
 def test_what_is_wrong_in_a_kubeconfig_is_named(
@@ -308,7 +309,7 @@ def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(
 
 def test_a_proxy_gets_its_own_user_name_and_password(tmp_path: Path) -> None:
     access = load(write(tmp_path, {"proxy-url": "http://me:p%40ss@proxy.lab.example.com:3128"}))
-    assert (access.proxy, access.proxy_authorization) == (("proxy.lab.example.com", 3128), "Basic " + data(b"me:p@ss"))
+    assert access.proxy == Proxy("http", "proxy.lab.example.com", 3128, "me", "p@ss")
 
 
 def test_insecure_asks_for_no_certificate_and_a_server_name_is_kept(tmp_path: Path) -> None:
@@ -325,7 +326,7 @@ def test_no_credential_shows_in_repr_or_errors(tmp_path: Path, pem: dict[str, by
         load(write(tmp_path, {}, user))
     assert CANARY not in str(caught.value) and data(CANARY.encode()) not in str(caught.value)
     with pytest.raises(InputError) as caught:
-        load(write(tmp_path, {"proxy-url": f"socks5://me:{CANARY}@proxy:1"}))
+        load(write(tmp_path, {"proxy-url": f"ftp://me:{CANARY}@proxy:1"}))
     assert CANARY not in str(caught.value)
     assert CANARY not in repr(load(write(tmp_path, {"proxy-url": f"http://me:{CANARY}@proxy:1"})))
 

@@ -64,8 +64,27 @@ def test_a_version_that_is_no_number_of_etcd_is_left_out(text, number):
     assert version(text) == number
 
 
-@given(COMMITS, st.integers(90, 160))
-def test_both_bounds_at_once_are_the_same_as_one_by_one(commits, at):
-    numbered = enumerate(sorted(commits, key=lambda one: one[0]), start=100)
-    ruler = Ruler((number // 2, moment - lags[0], moment + lags[1]) for number, (moment, lags) in numbered if lags)
-    assert ruler.bounds(at // 2) == (ruler.after(at // 2), ruler.before(at // 2))
+READINGS = st.lists(st.tuples(MOMENTS, LAGS, LAGS), max_size=20)
+
+
+@given(COMMITS, READINGS)
+def test_readings_of_the_revision_leave_no_true_moment_out_and_narrow(commits, readings):
+    numbered = list(enumerate(sorted(commits, key=lambda one: one[0]), start=100))
+    writes = [(at, moment - lags[0], moment + lags[1]) for at, (moment, lags) in numbered if lags]
+    soundings = []
+    for read, before, after in readings:
+        revision = max((at for at, (moment, _lags) in numbered if moment <= read), default=99)
+        soundings.append((revision, read - before, read + after))
+    with_them, without = Ruler(writes, soundings), Ruler(writes)
+    assert len(with_them) == len(without) == len(writes)
+    for at, (moment, _lags) in numbered:
+        assert without.after(at) <= with_them.after(at) <= moment <= with_them.before(at) <= without.before(at)
+    for revision, sent, answered in soundings:
+        assert with_them.after(revision + 1) >= sent
+        assert with_them.before(revision) <= answered
+
+
+def test_what_has_the_revision_that_was_read_may_be_older_than_the_question():
+    ruler = Ruler([(10, 0.0, 0.1), (30, 2.0, 2.1)], [(20, 1.0, 1.1)])
+    assert (ruler.after(20), ruler.before(20)) == (0.0, 1.1)
+    assert (ruler.after(21), ruler.before(21)) == (1.0, 2.1)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -78,3 +79,48 @@ def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
     assert stores() == {"Job": True, "Event": False}
     end = [row for row in _files.read_lines(task.path) if row["type"] == "end"][0]
     assert end["canary"]["writes"] > 0 and end["canary"]["took"]["p50"] > 0 and end["cpu"] > 0
+
+
+@pytest.mark.parametrize(
+    ("status", "away", "told", "notes"),
+    [
+        (200, 0, True, []),
+        (200, 9_000_000, False, []),
+        (403, 0, False, ["stages are dated less narrowly: we may not list events in n"]),
+    ],
+)
+def test_etcd_is_sounded_where_it_is_ours_and_we_may(
+    tmp_path: Path, status: int, away: int, told: bool, notes: list[str]
+) -> None:
+    kinds = (definition("Job", "batch/v1"),)
+    task = Task("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
+    cluster = Cluster()
+    original, asked_for = cluster._answer, set()
+
+    def answer(asked: Asked) -> Any:
+        if "/events?" not in asked.path:
+            return original(asked)
+        asked_for.add(asked.path)
+        at = cluster.version + away
+        head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"%d"}'
+        return reply(status, head % at + b',"items":null}')
+
+    def rows(what: str) -> list[dict[str, Any]]:
+        return [row for row in _files.read_lines(task.path) if row["type"] == what]
+
+    cluster._answer = answer  # type: ignore[method-assign]
+    with cluster.server as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k"), timeout=5) as client:
+        sampler = Sampler(client, task, Clock.start())
+        sampler.start()
+        sampler.watching()
+        deadline = time.monotonic() + 10
+        while (len(rows("canary")) < 40 or (told and len(rows("sounding")) < 15)) and time.monotonic() < deadline:
+            sampler.step(0.01)
+        sampler.close("done", patience=1.0)
+        assert sampler.notes() == notes
+    assert asked_for == {"/api/v1/namespaces/n/events?fieldSelector=metadata.name%3Dtest-run-001-canary&limit=1"}
+    assert bool(rows("sounding")) == told
+    assert ("soundings" in rows("end")[0]) == (status == 200)
+    writes = [int(row["resource_version"]) for row in rows("canary")]
+    for row in rows("sounding"):
+        assert row["sent"] < row["answered"] and min(writes) <= int(row["resource_version"]) <= max(writes)

@@ -1,8 +1,11 @@
-"""The times of the canary's writes."""
+"""The times of the canary's writes and of soundings."""
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import sway
+import threading
+import time
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import beats, sway
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,3 +28,20 @@ def test_a_load_of_the_same_rate_has_no_phase_that_goes_undated(phase: float) ->
     marks = sorted([beat + sway(beat) for beat in range(WHOLE)] + [beat + phase for beat in range(WHOLE)])
     gaps = [later - earlier for earlier, later in zip(marks, marks[1:], strict=False)]
     assert sum(gap * gap for gap in gaps) / (2 * sum(gaps)) < 0.36
+
+
+def test_beats_begin_when_they_should_and_end_when_they_are_told() -> None:
+    over, begin = threading.Event(), time.monotonic() + 0.05
+    seen = []
+    for beat in beats(over, 100.0, begin):
+        seen.append((beat, time.monotonic()))
+        if beat == 5:
+            over.set()
+    assert [beat for beat, _at in seen] == list(range(6))
+    assert seen[0][1] >= begin and seen[5][1] >= begin + 0.05
+
+
+def test_what_is_late_by_more_than_a_period_is_not_made_up_for() -> None:
+    over = threading.Event()
+    threading.Timer(0.5, over.set).start()
+    assert list(beats(over, 1.0, time.monotonic() - 100.0)) == [0, 1, 2], "of a hundred, the one before and the present"
