@@ -5,9 +5,10 @@
 
 The method is Kneedle (V. Satopaa, J. Albrecht, D. Irwin, B. Raghavan: "Finding a 'Kneedle' in a Haystack: Detecting
 Knee Points in System Behavior", ICDCS Workshops 2011), for a curve that rises and is convex: rate and latency are
-scaled to 0..1, and the knee is where the curve lies furthest below the diagonal. Here it is applied to the logarithm of
-the latency: beyond its capacity a queue grows from step to step, so that on a linear scale the largest latencies
-alone would decide, and the knee would lie beyond the first step that was too fast. Latencies are first made to rise
+scaled to 0..1, and the knee is where the curve lies furthest below the diagonal. Here it is applied to the logarithms
+of both. Beyond its capacity a queue grows from step to step, so that on a linear scale the largest latencies alone would
+decide, and the knee would lie beyond the first step that was too fast. And rates are tried in multiples, so that on a
+linear scale the many steps beyond the knee would crowd those before it together. Latencies are first made to rise
 (the running maximum), since one lucky step among few is no property of the system; and a curve that does not at least
 double has not bent: then the knee lies beyond the last step.
 """
@@ -41,13 +42,13 @@ SENSITIVITY = 1.0
 def kneedle(rates: Sequence[float], latencies: Sequence[float], sensitivity: float = SENSITIVITY) -> int | None:
     """Return the index of the knee of a rising, convex curve, or None when there is none.
 
-    rates: rising. latencies: seconds, as many. A maximum of the distance to the diagonal is the knee once the distance
-    has fallen behind it by ``sensitivity`` times the mean step of the rates, or at the end of the curve.
+    rates: rising, above 0. latencies: seconds, as many. A maximum of the distance to the diagonal is the knee once the
+    distance has fallen behind it by ``sensitivity`` times the mean step of the rates, or at the end of the curve.
     """
     rising = list(accumulate(latencies, max))
     if len(rates) < 3 or rising[-1] < BENT * max(rising[0], 1e-9):
         return None
-    x = [(one - rates[0]) / (rates[-1] - rates[0]) for one in rates]
+    x = [log(one / rates[0]) / log(rates[-1] / rates[0]) for one in rates]
     least = max(rising[0], 1e-9)
     y = [log(max(one, least) / least) / log(rising[-1] / least) for one in rising]
     distance = [a - b for a, b in zip(x, y, strict=True)]
@@ -107,7 +108,7 @@ def knee(data: Data, stage: str | Sequence[str], quantile: Any = "p95", since: s
         "stage": name,
         "since": begin,
         "quantile": str(quantile),
-        "method": "Kneedle (Satopaa et al., 2011) over log latency, sensitivity 1",
+        "method": "Kneedle (Satopaa et al., 2011) over log rate and log latency, sensitivity 1",
         "curve": [{"rate": rate, "latency": round(latency, 6), "n": count} for rate, latency, count in curve],
     }
     rests = data.rests(name, begin)
@@ -122,4 +123,6 @@ def knee(data: Data, stage: str | Sequence[str], quantile: Any = "p95", since: s
     rate, latency, _count = curve[place]
     most = words.seconds(max(one[1] for one in curve))
     note = f"{words.seconds(latency)} at this rate, up to {most} beyond it"
+    if place == 0:
+        note += "; it is the first step, so the knee may lie below it"
     return Figure(rate, len(curve), of, note=note, labels=labels, **rests)

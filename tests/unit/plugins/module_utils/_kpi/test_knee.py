@@ -51,6 +51,20 @@ def test_one_lucky_step_beyond_it_does_not_move_it() -> None:
     assert kneedle(RATES, latencies) == 3
 
 
+@pytest.mark.parametrize(
+    ("rates", "latencies", "knee"),
+    [
+        (RATES, [0.026, 0.025, 0.019, 0.739, 7.79, 7.75, 11.4, 15.5], 10.0),
+        ([5, 10, 20, 30, 40, 50, 60, 80], [0.038, 0.087, 1.25, 20.6, 48.1, 90.2, 139.0, 178.0], 10.0),
+    ],
+)
+def test_curves_that_were_measured_bend_where_one_sees_it(
+    rates: list[float], latencies: list[float], knee: float
+) -> None:
+    place = kneedle(rates, latencies)
+    assert place is not None and rates[place] == knee
+
+
 def test_two_steps_are_no_curve() -> None:
     assert kneedle([1, 2], [1, 9]) is None
 
