@@ -115,7 +115,8 @@ class Reader:
                 except Broken as error:
                     data = error
                 if data is not None:
-                    taken.append((number, now, data))
+                    # Not the time of before: what came in between is in it, and nothing may be dated before it came.
+                    taken.append((number, time.monotonic(), data))
                 if isinstance(data, bytes) and data:
                     size += len(data)
                     full = full or len(data) == BLOCK  # there is more

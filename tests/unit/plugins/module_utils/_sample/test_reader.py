@@ -118,6 +118,31 @@ def test_lines_of_several_streams_come_each_in_order_with_the_time_they_were_tak
     assert all(began <= item[2] <= time.monotonic() for item in items)
 
 
+def test_what_comes_while_the_reader_is_kept_waiting_is_not_dated_before_it_came(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk(tmp_path)
+    reader.attach(Heard(1), talk.stream)
+    reader.take(0.0)
+    said: list[float] = []
+    receive = talk.stream.receive
+
+    def kept_waiting() -> bytes | None:
+        """Between the poll and the reading the system may give the processor to somebody else."""
+        if not said:
+            time.sleep(0.05)
+            said.append(time.monotonic())
+            talk.say("b")
+            time.sleep(0.05)
+        return receive()
+
+    monkeypatch.setattr(talk.stream, "receive", kept_waiting)
+    talk.say("a")
+    items = until(reader, 2)
+    assert [item[3] for item in items] == [b"a", b"b"]
+    assert items[1][2] >= said[0]
+
+
 def test_a_stream_that_ends_gives_what_it_said_and_its_end(reader: Reader, tmp_path: Path) -> None:
     for number, (last, broken) in enumerate(((b"0\r\n\r\n", False), (b"", True))):
         talk, heard = Talk(tmp_path), Heard(number)
