@@ -313,6 +313,13 @@ held_back:
   returned: success
   type: int
   sample: 0
+stolen:
+  description:
+    - Which part of the processor time of the machine that sends a hypervisor gave to others meanwhile, V(0) to V(1).
+      It makes a generator late, and figures differ from run to run. Null where the system does not say.
+  returned: success
+  type: float
+  sample: 0.002
 on_time:
   description: Whether the generator was on time. Figures of a load that was not are not to be trusted.
   returned: success

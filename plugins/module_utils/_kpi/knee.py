@@ -6,9 +6,9 @@
 The method is Kneedle (V. Satopaa, J. Albrecht, D. Irwin, B. Raghavan: "Finding a 'Kneedle' in a Haystack: Detecting
 Knee Points in System Behavior", ICDCS Workshops 2011), for a curve that rises and is convex: rate and latency are
 scaled to 0..1, and the knee is where the curve lies furthest below the diagonal. Here it is applied to the logarithms
-of both. Beyond its capacity a queue grows from step to step, so that on a linear scale the largest latencies alone would
-decide, and the knee would lie beyond the first step that was too fast. And rates are tried in multiples, so that on a
-linear scale the many steps beyond the knee would crowd those before it together. Latencies are first made to rise
+of both. Beyond its capacity a queue grows from step to step, so that on a linear scale the largest latencies would
+decide alone, and the knee would lie beyond the first step that was too fast. And rates are tried in multiples, so that
+on a linear scale the many steps beyond the knee would crowd those before it together. Latencies are first made to rise
 (the running maximum), since one lucky step among few is no property of the system; and a curve that does not at least
 double has not bent: then the knee lies beyond the last step.
 """

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lateness, ledger, plan, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lateness, ledger, plan, render, stolen
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.child import Child
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Nobody
 
+#: Which part of the processor time has to be stolen before a message about lateness says so.
+_MUCH_STOLEN = 0.01
 #: How many names a message gives of those that something is still waited for.
 _NAMED = 5
 
@@ -37,6 +39,7 @@ class Story:
         self._dispatch = dispatch
         self._child = child
         self._sessions = past.sessions + 1
+        self._stolen = stolen.reading()
         kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
         found = [past.outcomes.get((kinds[one.template], one.name)) for one in planned.workloads]
         self.todo = found.count(None)
@@ -138,6 +141,7 @@ class Story:
             "lateness": late,
             "max_lateness": self.request.max_lateness,
             "held_back": self._dispatch.held_back,
+            "stolen": stolen.share(self._stolen, stolen.reading()),
             "on_time": lateness.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatch.last_answered - self.opened), 3) if self.opened else 0.0,
@@ -192,6 +196,8 @@ class Story:
                         f"{found['held_back']} were due while all {self.request.in_flight} requests that in_flight "
                         f"allows were on their way"
                     )
+                if (found["stolen"] or 0) >= _MUCH_STOLEN:
+                    parts.append(f"the hypervisor took {found['stolen'] * 100:.0f} % of this machine's processor time")
         told = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
         if found["stopped"]:
             told = f"{told}. The circuit breaker ended the load: {found['stopped']}"

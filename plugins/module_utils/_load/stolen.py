@@ -1,0 +1,34 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processor time that a hypervisor gave to other machines while this one had work to do.
+
+A generator in a virtual machine can be late without its own or anybody's fault there. Linux counts this as "steal"
+(proc_stat(5), the eighth figure of the first line).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+STAT = Path("/proc/stat")
+#: Ticks of all processors since the machine was started: stolen, and all. None where the system does not say.
+#: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
+Reading: TypeAlias = "tuple[int, int] | None"
+
+
+def reading(stat: Path = STAT) -> Reading:
+    """Return how much was stolen so far."""
+    try:
+        ticks = [int(one) for one in stat.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    return (ticks[7], sum(ticks)) if len(ticks) == 8 else None
+
+
+def share(before: Reading, after: Reading) -> float | None:
+    """Return which part of the processor time between two readings was stolen, 0 to 1; None when nobody knows."""
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return round((after[0] - before[0]) / (after[1] - before[1]), 4)
