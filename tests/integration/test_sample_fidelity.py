@@ -100,6 +100,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool
             in_flight=32,
         )
         assert found["counts"]["succeeded"] == count, found
+        assert world.rows("observations", "sounding"), "a real API server lets etcd be sounded"
         table = timeline.build(world.point_dir, world.run_id, "001")
         truth = audit_truth.stages_of_jobs(audit, world.run_id)
         met = of = 0
