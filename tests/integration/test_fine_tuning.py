@@ -74,7 +74,7 @@ def run_id(client: Client) -> Iterator[str]:
 
 def jobs(run_id: str, count: int, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     template = render.Template("pytorchjob", TEMPLATE.read_text(encoding="utf-8"), parameters=parameters)
-    made = render.render(template, run_id, "001", run_id, count)
+    made = render.render(template, run_id, "001", run_id, range(count))
     return [
         {**(job := made.workload.manifest(n)), "metadata": {**job["metadata"], "namespace": run_id}}
         for n in range(count)

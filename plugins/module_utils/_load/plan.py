@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,12 +49,28 @@ def shares(weights: Sequence[int], count: int) -> list[int]:
     of weight / (2 taken + 1), of equals the first), so that any stretch of the load has the proportions.
     """
     taken = [0] * len(weights)
+    behind = [(-weight / 1, number) for number, weight in enumerate(weights)]  # who is furthest behind, first
+    heapq.heapify(behind)
     chosen = []
     for _index in range(count):
-        best = max(range(len(weights)), key=lambda i: (weights[i] / (2 * taken[i] + 1), -i))
+        best = behind[0][1]
         taken[best] += 1
+        heapq.heapreplace(behind, (-weights[best] / (2 * taken[best] + 1), best))
         chosen.append(best)
     return chosen
+
+
+def assigned(arrivals: Arrivals, names: Sequence[str], weights: Sequence[int]) -> list[str]:
+    """Return for each workload the name of its template: the one that a trace names, else by weight.
+
+    Raises InputError for a template that a trace names and that is not there.
+    """
+    wrong = next((one for one in arrivals.templates if one and one not in names), None)
+    if wrong is not None:
+        raise InputError(f"the trace names template '{wrong}', which is not given{nearest(wrong, names)}")
+    told = arrivals.templates or [""] * arrivals.count
+    chosen = iter(shares(weights, told.count("")))
+    return [name or names[next(chosen)] for name in told]
 
 
 def make(
@@ -79,15 +96,10 @@ def make(
         "in_flight": in_flight,
         "templates": templates,
     }
-    names = [one["name"] for one in templates]
-    wrong = next((one for one in arrivals.templates if one and one not in names), None)
-    if wrong is not None:
-        raise InputError(f"the trace names template '{wrong}', which is not given{nearest(wrong, names)}")
-    told = arrivals.templates or [""] * arrivals.count
-    chosen = iter(shares([one["weight"] for one in templates], told.count("")))
+    chosen = assigned(arrivals, [one["name"] for one in templates], [one["weight"] for one in templates])
     workloads = [
-        Planned(index, workload_name(run, point, index), offset, told[index] or names[next(chosen)])
-        for index, offset in enumerate(arrivals.offsets)
+        Planned(index, workload_name(run, point, index), offset, template)
+        for index, (offset, template) in enumerate(zip(arrivals.offsets, chosen, strict=True))
     ]
     return Plan(header, workloads)
 

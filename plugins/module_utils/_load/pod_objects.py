@@ -197,7 +197,7 @@ def rights(client: Client, request: Request, lock: Mapping[str, Any] | None) -> 
     Raises InputError for a template that can't be rendered or a kind that the server does not have.
     """
     usual = request.namespace or client.access.namespace
-    rendered = [render.render(one, request.run, request.point, usual, 1) for one in request.templates]
+    rendered = [render.render(one, request.run, request.point, usual, (0,)) for one in request.templates]
     found: set[Right] = set()
     places = set()
     for document in render.documents(rendered):

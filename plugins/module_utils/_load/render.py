@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.drawn import drawn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.spool import Spool
 
 #: Variables of a template besides its parameters.
 GIVEN = ("run_id", "point", "index", "name", "namespace", "labels")
@@ -45,26 +43,6 @@ class Template:
         """Identify what the template makes: its text and its parameters."""
         text = json.dumps([self.content, self.parameters], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
-
-
-class Spool:
-    """Byte strings by number, in a file without a name: they take disk, not memory. Read by any thread."""
-
-    def __init__(self) -> None:
-        self._stream = tempfile.TemporaryFile(prefix="seatrial-bodies-")  # noqa: SIM115  open for as long as we are
-        self._ends = array("Q", [0])
-
-    def append(self, body: bytes) -> None:
-        """Add one. For a single thread, before the first is read."""
-        self._stream.write(body)
-        self._ends.append(self._ends[-1] + len(body))
-
-    def seal(self) -> None:
-        """Make everything that was added readable."""
-        self._stream.flush()
-
-    def __getitem__(self, number: int) -> bytes:
-        return os.pread(self._stream.fileno(), self._ends[number + 1] - self._ends[number], self._ends[number])
 
 
 @dataclass
@@ -101,6 +79,7 @@ class Rendered:
     template: Template
     documents: list[Document]
     namespace: str  # of documents that name none
+    first: int = 0  # index of the first workload that is made from it
 
     @property
     def workload(self) -> Document:
@@ -121,13 +100,13 @@ class Rendered:
         }
 
 
-def render(template: Template, run: str, point: str, namespace: str, count: int) -> Rendered:
-    """Make ``template`` ready for indices 0 to count - 1.
+def render(template: Template, run: str, point: str, namespace: str, indices: Sequence[int]) -> Rendered:
+    """Make ``template`` ready for the workloads with these indices, rising; for none it is tried with 0.
 
     Raises InputError naming the template for bad syntax, an unknown variable, a document that is no object, a name
     that is not the workload's.
     """
-    return _Renderer(template, run, point, namespace).rendered(max(count, 1))
+    return _Renderer(template, run, point, namespace).rendered(indices or (0,))
 
 
 def resolve(client: Client, rendered: list[Rendered], namespace: str) -> None:
@@ -169,25 +148,25 @@ class _Renderer:
         except jinja2.TemplateSyntaxError as error:
             raise InputError(f"template '{template.name}', line {error.lineno}: {error.message}") from error
 
-    def rendered(self, count: int) -> Rendered:
-        mark = self._mark()
-        samples = sorted({0, 1, count // 2, count - 1} & set(range(count)))
+    def rendered(self, indices: Sequence[int]) -> Rendered:
+        mark, count = self._mark(), len(indices)
+        samples = sorted({indices[place] for place in (0, min(1, count - 1), count // 2, count - 1)})
         exact = {index: self._objects(index) for index in samples}
         if self._prints_only():
             objects = self._objects(mark)
             made = [_document(one, str(mark)) for one in objects]
             if all([one.body(index) for one in made] == [_json(one) for one in exact[index]] for index in samples):
-                return Rendered(self.template, made, self.namespace)
-        return Rendered(self.template, self._each(count), self.namespace)
+                return Rendered(self.template, made, self.namespace, indices[0])
+        return Rendered(self.template, self._each(indices), self.namespace, indices[0])
 
-    def _each(self, count: int) -> list[Document]:
-        """Render every workload on its own; bodies go to a file, since there may be a hundred thousand."""
-        first = self._objects(0)
+    def _each(self, indices: Sequence[int]) -> list[Document]:
+        """Render every workload on its own; bodies go to a file."""
+        first = self._objects(indices[0])
         made = [_document(one, None) for one in first]
         for document, one in zip(made, first, strict=True):
-            document.names = self._names(one)
-            document.bodies = Spool()
-        for index in range(count):
+            document.names = self._names(one, indices[0])
+            document.bodies = Spool(indices)
+        for index in indices:
             row = self._objects(index)
             if len(row) != len(made):
                 raise InputError(
@@ -217,10 +196,10 @@ class _Renderer:
                 f"{{{{ name }}}}"
             )
 
-    def _names(self, one: dict[str, Any]) -> list[str]:
-        """Return the pieces of a name around the index, from the object with index 0."""
+    def _names(self, one: dict[str, Any], index: int) -> list[str]:
+        """Return the pieces of a name around the index, from the object with this one."""
         name = str(one["metadata"]["name"])
-        before, _found, after = name.partition(workload_name(self.run, self.point, 0))
+        before, _found, after = name.partition(workload_name(self.run, self.point, index))
         return [f"{before}{workload_name(self.run, self.point, '')}", after]
 
     def _mark(self) -> int:

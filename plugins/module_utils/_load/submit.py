@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,8 @@ class Load:
         book, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
         try:
             plan.settle(request.point_dir / "plan.jsonl", planned)
-            self.step.manifest("workload", [one.manifest(0) for one in render.documents(rendered)])
+            firsts = [document.manifest(one.first) for one in rendered for document in one.documents]
+            self.step.manifest("workload", firsts)
             clock = Clock.resume(past.anchor or {})
             last = {one.template.name: one.workload.kind for one in rendered}
             todo = [one for one in planned.workloads if (last[one.template], one.name) not in past.outcomes]
@@ -111,7 +113,7 @@ class Load:
         kinds = compile_kinds(request.stages)
         client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
         namespace = request.namespace or client.access.namespace
-        rendered = _rendered(request, namespace)
+        rendered = _rendered(request, namespace, found)
         if request.wait or found.header.get("at_once"):
             definitions_for(sorted({one.workload.kind for one in rendered}), kinds)
         render.resolve(client, rendered, namespace)
@@ -248,7 +250,8 @@ class Load:
         self.progress.update(story.state(), story.line())
 
 
-def _rendered(request: Request, namespace: str) -> list[render.Rendered]:
+def _rendered(request: Request, namespace: str, found: arrivals.Arrivals) -> list[render.Rendered]:
+    """Render what each template will be used for, and no more: there may be many templates."""
     if not request.templates:
         raise InputError("there are no templates: nothing could be submitted")
     names = [one.name for one in request.templates]
@@ -257,7 +260,10 @@ def _rendered(request: Request, namespace: str) -> list[render.Rendered]:
         raise InputError(f"two templates are called '{twice}'")
     if any(one.weight < 1 for one in request.templates):
         raise InputError("a template's weight must be 1 or more")
-    return [render.render(one, request.run, request.point, namespace, request.count) for one in request.templates]
+    used: dict[str, array[int]] = {name: array("Q") for name in names}
+    for index, name in enumerate(plan.assigned(found, names, [one.weight for one in request.templates])):
+        used[name].append(index)
+    return [render.render(one, request.run, request.point, namespace, used[one.name]) for one in request.templates]
 
 
 def dry_run(client: Client, rendered: list[render.Rendered]) -> None:
@@ -269,7 +275,7 @@ def dry_run(client: Client, rendered: list[render.Rendered]) -> None:
     for one in rendered:
         for document in one.documents:
             try:
-                client.request("POST", document.path, document.body(0), query)
+                client.request("POST", document.path, document.body(one.first), query)
             except ApiError as error:
                 if error.status == 409 and error.reason == "AlreadyExists":
                     continue

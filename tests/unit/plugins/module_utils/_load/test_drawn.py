@@ -70,7 +70,7 @@ def test_what_is_no_distribution_is_refused(spec: object, told: str) -> None:
 def test_a_template_draws_for_each_workload_the_same_in_every_template() -> None:
     text = "apiVersion: v1\nkind: {kind}\nspec: {{seconds: {{{{ index | drawn(times, 7) }}}}}}\n"
     made = [
-        render(Template("x", text.format(kind=kind), parameters={"times": LOGNORMAL}), "run-01", "001", "n", 3)
+        render(Template("x", text.format(kind=kind), parameters={"times": LOGNORMAL}), "run-01", "001", "n", range(3))
         for kind in ("Job", "Other")
     ]
     first, second = ([one.workload.manifest(index)["spec"]["seconds"] for index in range(3)] for one in made)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from array import array
 from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered, Spool, Template, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered, Template, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.spool import Spool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ name }}'}\n"
 
 
 def made(content: str, count: int = 12, **parameters: Any) -> Rendered:
-    return render(Template("t", content, 1, parameters), "test-run", "001", "ns", count)
+    return render(Template("t", content, 1, parameters), "test-run", "001", "ns", range(count))
 
 
 def test_an_object_is_named_and_labelled_and_keeps_its_own_labels() -> None:
@@ -67,7 +69,11 @@ def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) 
 @given(st.integers(0, 10**6), st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=30))
 def test_a_parameter_of_any_text_comes_through_whole(index: int, text: str) -> None:
     rendered = render(
-        Template("t", HEAD + "data: {x: {{ x | to_json }}}\n", 1, {"x": text}), "test-run", "001", "ns", index + 1
+        Template("t", HEAD + "data: {x: {{ x | to_json }}}\n", 1, {"x": text}),
+        "test-run",
+        "001",
+        "ns",
+        range(index + 1),
     )
     assert rendered.workload.manifest(index)["data"]["x"] == text
 
@@ -82,6 +88,26 @@ def test_what_is_rendered_one_by_one_takes_no_memory_for_its_bodies() -> None:
     rendered = made(content, count=200)
     assert [rendered.workload.manifest(i)["data"]["x"] for i in (0, 1, 99, 199)] == ["0", "2", "198", "398"]
     assert isinstance(rendered.workload.bodies, Spool)
+
+
+@pytest.mark.parametrize("text", ["{{ index }}", "{{ index * 2 }}"])
+def test_only_what_a_template_is_used_for_is_rendered(text: str) -> None:
+    rendered = render(Template("t", f"{HEAD}data: {{x: '{text}'}}\n"), "test-run", "001", "ns", array("Q", [3, 7, 40]))
+    factor = 2 if "*" in text else 1
+    assert rendered.first == 3
+    for index in (3, 7, 40):
+        assert rendered.workload.manifest(index)["data"]["x"] == str(index * factor)
+        assert rendered.workload.manifest(index)["metadata"]["name"] == rendered.workload.name(index)
+    if rendered.workload.bodies is not None:
+        for index in (0, 4, 41):
+            with pytest.raises(KeyError):
+                rendered.workload.body(index)
+
+
+def test_a_template_that_nothing_is_made_from_is_still_tried() -> None:
+    assert render(Template("t", HEAD), "test-run", "001", "ns", array("Q")).first == 0
+    with pytest.raises(InputError, match="'nobody' is undefined"):
+        render(Template("t", HEAD + "data: {x: '{{ nobody }}'}\n"), "test-run", "001", "ns", array("Q"))
 
 
 def test_related_objects_come_before_the_workload() -> None:
