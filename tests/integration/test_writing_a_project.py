@@ -26,6 +26,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
+    # Molecule finds what its scenarios share by the root of the repository.
+    subprocess.run(["git", "init", "-q", str(copy)], check=True, timeout=60)
     if not (copy / ".venv").exists():
         os.symlink((ROOT / ".venv").resolve(), copy / ".venv")
     return copy
