@@ -227,3 +227,40 @@ def test_workloads_go_through_queues_of_kueue_that_the_run_makes(tmp_path: Path,
             stages = one["stages"]
             assert stages["created"][0] <= stages["workload_quota_reserved"][1] <= stages["workload_admitted"][1]
             assert stages["workload_admitted"][0] <= stages["pods_scheduled"][1]
+
+
+STEPS = {"type": "steps", "steps": [{"rate": rate, "duration": 3} for rate in (5, 10, 20)]}
+#: The large presets with little of everything, but for what makes them what they are.
+SMALLER: dict[str, dict[str, Any]] = {
+    "training_2000": {"workload_scale_count": 40},
+    "distributed_1000_pvc": {"workload_scale_count": 4, "workload_scale_arrival": {"type": "constant", "rate": 1}},
+    "burst": {"workload_scale_count": 200},
+    "soak": {"workload_scale_count": 8, "workload_scale_arrival": {"type": "poisson", "rate": 2}},
+    "saturation": {"workload_scale_arrival": STEPS},
+    "saturation_10000": {"workload_scale_arrival": STEPS},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("preset", SMALLER)
+def test_a_large_preset_runs_at_a_smaller_count(tmp_path: Path, rehearsal_folder: Path, preset: str) -> None:
+    own = {
+        "rehearsal_name": f"scale-{secrets.token_hex(3)}",
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "fake_gpu_nodes": 10,
+        "workload_scale_run_seconds": 3,
+        "workload_max_lateness": 60,  # how busy this machine is says nothing of a preset
+        **SMALLER[preset],
+    }
+    done = play("-e", f"preset={preset}", "-e", json.dumps(own), artifacts=tmp_path, project="workload_scale")
+    assert done.code == 0, done.output[-6000:]
+    run = run_dirs(tmp_path)[0]
+    rows = [one for one in _files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
+    assert len(rows) == own.get("workload_scale_count", 105)
+    assert {one["outcome"] for one in rows} == {"succeeded"}
+    assert {one["pods"] for one in rows} == {8 if preset == "distributed_1000_pvc" else 1}
+    kpis = {one["name"]: one for one in _files.read_json(run / "points/001/kpis.json")["kpis"]}
+    assert (kpis["time_to_bound_p95"]["value"] is not None) == (preset == "distributed_1000_pvc")
+    # Few steps on a machine that is busy with other tests: whether it bends is open, but all of them are looked at.
+    assert ("knee" in kpis) == preset.startswith("saturation")
+    assert not preset.startswith("saturation") or kpis["knee"]["of"] == 3

@@ -163,7 +163,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages(table, kpis),
         # Quantiles of stages stand in the table of stages.
-        "kpis": [_kpi(one) for one in kpis if not {"stage", "quantile"} <= one.get("labels", {}).keys()],
+        "kpis": [_kpi(one) for one in kpis if not _is_quantile(one)],
         "headline": {one["name"]: figure.shown(one) for one in kpis if one.get("headline")},
         "contradictions": _contradictions(table),
         "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
@@ -198,12 +198,18 @@ def _contradictions(table: Table) -> list[str]:
     return [*rows, f"and {left:,} more rows, see timeline.csv"] if left else rows
 
 
+def _is_quantile(kpi: Mapping[str, Any]) -> bool:
+    """Tell whether a figure is a quantile of the time that a stage took; a knee is a rate, found by such quantiles."""
+    labels = kpi.get("labels", {})
+    return {"stage", "since", "quantile"} <= labels.keys() and "curve" not in labels
+
+
 def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row a stage: writer, how many reached it, quantiles of its duration and of the time since sending."""
     found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for kpi in kpis:
         labels = kpi.get("labels", {})
-        if {"stage", "since", "quantile"} <= labels.keys():
+        if _is_quantile(kpi):
             found[labels["stage"], labels["since"], labels["quantile"]] = kpi
     rows = []
     for stage in table.stages:

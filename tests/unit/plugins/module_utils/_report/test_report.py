@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page, report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run, work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run, words, work
 from run_directory import World, write_run
 
 TEMPLATE = Path(__file__).parents[5] / "roles" / "results" / "templates" / "report.html.j2"
@@ -94,6 +94,26 @@ def again(top, tmp_path, definitions, change):
     work.kpis(str(copy), [definitions])
     work.verdict(str(copy), 0.5)
     return rendered(copy)
+
+
+def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=30, rate=2.0), {})])
+    plan = top / "points" / "000" / "plan.jsonl"
+    header, *rest = _files.read_lines(plan)
+    header["arrival"] = {"type": "steps", "steps": [{"rate": 2.0, "duration": 5.0}] * 3}
+    _files.write_lines(plan, iter([header, *rest]), "plan/1")
+    work.timeline(str(top))
+    of_project = TEMPLATE.parents[2] / "workload_scale" / "files" / "kpis.yml"
+    work.kpis(str(top), [definitions, str(of_project)])
+    warnings: list[str] = []
+    found = run.read(top)
+    point = page.page(found, {}, work._tables(found, warnings), warnings)["points"][0]
+    titles = [one["title"] for one in point["kpis"]]
+    assert "Knee of created" in titles and "created, p95" not in titles
+    kpis = {one["name"]: one for one in found.points[0].kpis}
+    created = next(one for one in point["stages"] if one["name"] == "created")
+    place = page.QUANTILES.index("p95")
+    assert created["took"][place]["text"] == words.value(kpis["duration_created_p95"]["value"], "s")
 
 
 def test_nothing_is_fetched_from_anywhere(made):
