@@ -30,7 +30,7 @@ def read(run: Run, point: Point, warnings: list[str]) -> Data:
     errors, attempts = _errors(point, warnings, chosen)
     seen = functools.cache(functools.partial(lives.read, point.folder, run.id, point.number, chosen))
     training = _training(point, warnings, chosen)
-    extras = Extras(training, errors, attempts, metrics(run, point, warnings), seen, _steps(point))
+    extras = Extras(training, errors, attempts, metrics(run, point, warnings), seen, steps(point))
     return Data(table, extras)
 
 
@@ -59,7 +59,7 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
     return [row for row in rows if chosen is None or row.get("index") in chosen]
 
 
-def _steps(point: Point) -> list[tuple[float, float]]:
+def steps(point: Point) -> list[tuple[float, float]]:
     """Return (workloads a second, seconds) of each step that the plan says; nothing of other loads."""
     header = next(point_files.lines(point.folder / "plan.jsonl", []), {})
     arrival = header.get("arrival") or {}

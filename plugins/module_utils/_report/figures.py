@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.duratio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.metrics import metrics
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.over_time import counts, occupancy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.raster import raster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.saturation import saturation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.waterfall import waterfall
 
 #: In the order of the page.
@@ -26,10 +27,11 @@ FUNCTIONS: dict[str, Callable[[Data, str, float], Drawing | None]] = {
     "occupancy": occupancy,
     "distributions": lambda data, label, gpus: distributions(data, label),
     "durations": lambda data, label, gpus: durations(data, label),
+    "saturation": lambda data, label, gpus: saturation(data, label),
     "metrics": lambda data, label, gpus: metrics(data, label),
 }
 #: Those that take longest, first: so that two processors end at about the same time.
-LONGEST_FIRST = ("durations", "distributions", "raster", "waterfall", "counts", "occupancy", "metrics")
+LONGEST_FIRST = ("durations", "distributions", "raster", "waterfall", "counts", "occupancy", "saturation", "metrics")
 
 
 def draw(data: Data, name: str, path: Path, label: str = "", gpus: float = 0) -> Plot | None:

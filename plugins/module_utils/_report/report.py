@@ -94,7 +94,8 @@ def _draw_all(
     for number, table in tables.items():
         if table is None or not len(table):
             continue
-        extras = Extras(metrics=kpi_job.metrics(run, points[number], notes))
+        point = points[number]
+        extras = Extras(metrics=kpi_job.metrics(run, point, notes), steps=kpi_job.steps(point))
         _DRAWN_FROM[number] = Data(table, extras, resample=BANDS)
         label = labels.get(number, "")
         jobs += [(number, name, folder / f"{number}_{name}", label, gpus) for name in figures.LONGEST_FIRST]

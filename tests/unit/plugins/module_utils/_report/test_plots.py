@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import by_step, kneedle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
     canvas,
     drawing,
@@ -16,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     raster,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.over_time import occupancy
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline, words
 from run_directory import RUN, World, write_point
 
 
@@ -25,7 +26,7 @@ def mixed_data(mixed):
     return Data(mixed[2])
 
 
-@pytest.mark.parametrize("name", [name for name in figures.FUNCTIONS if name != "metrics"])
+@pytest.mark.parametrize("name", [name for name in figures.FUNCTIONS if name not in ("metrics", "saturation")])
 def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
     plot = figures.draw(mixed_data, name, tmp_path / name, "point 7, first 3 of 12 workloads", 160)
     assert "point 7, first 3 of 12 workloads" in plot.title
@@ -36,6 +37,29 @@ def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
 
 def test_a_point_without_metrics_has_no_plot_of_them(mixed_data, tmp_path):
     assert figures.draw(mixed_data, "metrics", tmp_path / "x") is None
+
+
+def test_a_load_that_did_not_come_in_steps_has_no_saturation_curve(mixed_data, tmp_path):
+    assert figures.draw(mixed_data, "saturation", tmp_path / "x") is None
+
+
+def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path):
+    table = timeline.build(write_point(tmp_path / "000", World(count=60, rate=4.0)), RUN, "000")
+    data = Data(table, Extras(steps=((4.0, 5.0), (8.0, 5.0), (16.0, 5.0))))
+    plot = figures.draw(data, "saturation", tmp_path / "x", "point 3")
+    assert plot.title == "Saturation – point 3"
+    head, *rows = csv.reader(plot.data.open())
+    assert head == ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"]
+    assert {row[0] for row in rows} == set(drawing.plot_stages(data))
+    for stage in drawing.plot_stages(data):
+        curve = by_step(data, stage, "needed", 0.95)
+        mine = [row for row in rows if row[0] == stage]
+        assert [(float(row[1]), float(row[2]), int(row[3])) for row in mine] == [
+            (rate, pytest.approx(latency, abs=1e-6), count) for rate, latency, count in curve
+        ]
+        place = kneedle([one[0] for one in curve], [one[1] for one in curve])
+        assert [row[4] == "True" for row in mine] == [at == place for at in range(len(mine))]
+        assert (f"{words.stage(stage)}" in plot.alt) and ("bend" in plot.alt)
 
 
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):
