@@ -89,6 +89,26 @@ def test_two_operators_side_by_side_and_back(client: Client, before: set[snapsho
     assert not take_away(client)["changed"]
 
 
+def test_a_version_that_olm_makes_anew_while_its_plan_goes_is_removed_too(
+    client: Client, before: set[snapshot.Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(client, NFD)
+    delete_all, anew = remove.delete_all, []
+
+    def deleted_too_early(client: Client, objects: Any, *more: Any) -> None:
+        """As OLM does that had begun to execute a plan before it went."""
+        delete_all(client, objects, *more)
+        for one in objects:
+            if one["kind"] == "ClusterServiceVersion" and not anew:
+                kept = {name: one["metadata"][name] for name in ("name", "namespace")}
+                anew.append({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
+                client.create(anew[0])
+
+    monkeypatch.setattr(remove, "delete_all", deleted_too_early)
+    gone = take_away(client)
+    assert anew and gone["kept"] == []
+
+
 def test_bad_input_is_refused_before_anything_is_made(client: Client, before: set[snapshot.Entry]) -> None:
     for change, message in (
         ({"package": "nfdd"}, r"has a package 'nfdd' \(did you mean 'nfd'\?\)"),

@@ -68,11 +68,15 @@ class Removal(Search):
             )
         ]
         self._delete([part.subscription for part in parts])
-        self._delete([csv for part in parts for csv in part.csvs])
+        # Before the versions: OLM makes anew what a plan that it still executes says.
         self._await([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
+        versions = [csv for part in parts for csv in part.csvs]
+        self._delete(versions)
         self._groups_and_catalogs()
+        versions = self._again(versions)
         if self.order.crds:
             self._definitions(parts)
+        self._again(versions)
         self._namespaces([*spaces, *self._own_spaces(parts)])
         return self._result(bool(self.done.deleted), self.done.deleted)
 
@@ -87,6 +91,22 @@ class Removal(Search):
     def _await(self, objects: Sequence[dict[str, Any]]) -> None:
         """Wait for what the garbage collector deletes; deleting it too does no harm."""
         self._delete(objects)
+
+    def _again(self, versions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Delete versions that were deleted and are there again: OLM was about to make them when their plan went.
+
+        Return what now was deleted last of each.
+        """
+        kind = self.client.kind("operators.coreos.com/v1alpha1", "ClusterServiceVersion")
+        left, _version = self.client.list(self.client.kind("operators.coreos.com/v1alpha1", "Subscription"))
+        used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in left}
+        found = {one["metadata"]["uid"]: one for one in versions}
+        for uid, one in list(found.items()):
+            meta = one["metadata"]
+            if (meta["namespace"], meta["name"]) not in used:
+                found[uid] = self.client.get(kind, meta["name"], meta["namespace"]) or one
+        self._delete([one for uid, one in found.items() if one["metadata"]["uid"] != uid])
+        return list(found.values())
 
     def _mark(self, parts: Sequence[Part]) -> list[dict[str, Any]]:
         """Label everything that came with our Subscriptions; return the namespaces that operators made."""
