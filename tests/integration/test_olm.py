@@ -96,9 +96,14 @@ def test_a_version_that_olm_makes_anew_while_its_plan_goes_is_removed_too(
     delete_all, anew = remove.delete_all, []
 
     def deleted_too_early(client: Client, objects: Any, *more: Any) -> None:
-        """As OLM does that had begun to execute a plan before it went."""
+        """As OLM does that had begun to execute a plan, or to make a role, before what asks for it went."""
         delete_all(client, objects, *more)
         for one in objects:
+            if one["kind"] == "OperatorGroup":
+                owner = {"": one["metadata"]["name"], ".namespace": one["metadata"]["namespace"], ".kind": one["kind"]}
+                labels = {f"olm.owner{key}": value for key, value in owner.items()}
+                named = {"name": "olm.og.left-over.view-x", "labels": labels}
+                client.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": named})
             if one["kind"] == "ClusterServiceVersion" and not anew:
                 kept = {name: one["metadata"][name] for name in ("name", "namespace")}
                 anew.append({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})

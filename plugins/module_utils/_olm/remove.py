@@ -72,11 +72,12 @@ class Removal(Search):
         self._await([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
-        self._groups_and_catalogs()
+        groups = self._groups_and_catalogs()
         versions = self._again(versions)
         if self.order.crds:
             self._definitions(parts)
         self._again(versions)
+        self._roles_of(groups)
         self._namespaces([*spaces, *self._own_spaces(parts)])
         return self._result(bool(self.done.deleted), self.done.deleted)
 
@@ -141,8 +142,8 @@ class Removal(Search):
             if error.status != 404:
                 raise
 
-    def _groups_and_catalogs(self) -> None:
-        """Delete our OperatorGroups and CatalogSources that no Subscription needs any more."""
+    def _groups_and_catalogs(self) -> list[dict[str, Any]]:
+        """Delete our OperatorGroups and CatalogSources that no Subscription needs any more; return the groups."""
         left, _version = self.client.list(self.client.kind("operators.coreos.com/v1alpha1", "Subscription"))
         used = {each["metadata"]["namespace"] for each in left}
         sources = {(at(each, "spec.sourceNamespace"), at(each, "spec.source")) for each in left}
@@ -161,6 +162,16 @@ class Removal(Search):
             for name in at(each, "spec.secrets", [])
         ]
         self._delete([each for each in secrets if each is not None and ours(each, self.order.run_id)])
+        return [each for each in going if each["kind"] == "OperatorGroup"]
+
+    def _roles_of(self, groups: Sequence[dict[str, Any]]) -> None:
+        """Delete roles that OLM made for groups which are gone; it forgets one that it was about to make meanwhile."""
+        kind = self.client.kind("rbac.authorization.k8s.io/v1", "ClusterRole")
+        for one in groups:
+            meta = one["metadata"]
+            owner = {"": meta["name"], ".namespace": meta["namespace"], ".kind": "OperatorGroup"}
+            selector = ",".join(f"olm.owner{key}={value}" for key, value in owner.items())
+            self._delete(self.client.list(kind, label_selector=selector)[0])
 
     def _definitions(self, parts: Sequence[Part]) -> None:
         """Delete definitions that came with our operators and that nobody uses; then OLM's record of the operator."""
