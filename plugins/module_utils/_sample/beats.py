@@ -1,14 +1,22 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The times at which marks for the ruler are made: steady, and never in step with a load for long."""
+"""The times at which marks for the ruler are made: steady, and never in step with a load for long; what makes them."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Connection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
+
+#: Seconds to wait for the answer to one request.
+_TIMEOUT = 10.0
 #: Beats from one end to the other through all phases of the period.
 _SWEEP = 40
 
@@ -36,3 +44,46 @@ def beats(over: threading.Event, rate: float, begin: float) -> Iterator[int]:
         now = time.monotonic()
         beat, even = beat + 1, max(even + period, now - period)
         due = max(even + period * sway(beat), now)
+
+
+class Beating(threading.Thread):
+    """Sends a request at each beat, over a connection of its own, from begin() until stop()."""
+
+    def __init__(self, name: str, access: Access, rate: float) -> None:
+        super().__init__(name=name, daemon=True)
+        self.failure = ""  # what a user should know
+        self._access = access
+        self._rate = rate
+        self._begin = 0.0
+        self._over = threading.Event()
+        self._took: deque[float] = deque(maxlen=100_000)  # seconds from sending to the answer
+        self._cpu = 0.0  # seconds of processor time
+
+    def begin(self, at: float) -> None:
+        """Start to send, from ``at`` (time.monotonic()) on."""
+        self._begin = at
+        self.start()
+
+    def run(self) -> None:
+        """Send at each beat."""
+        began = time.thread_time()
+        connection = Connection(self._access, _TIMEOUT)
+        for beat in beats(self._over, self._rate, self._begin):
+            self._send(connection, beat)
+        self._cpu = time.thread_time() - began
+        connection.close()
+
+    def _send(self, connection: Connection, beat: int) -> None:
+        """Send the request of one beat and take its answer."""
+        raise NotImplementedError
+
+    def stop(self, patience: float) -> None:
+        """Send nothing more, whether it has begun or not."""
+        self._over.set()
+        if self.ident is not None:
+            self.join(patience)
+
+    def cost_of(self, what: str) -> dict[str, Any]:
+        """Return how many answers came (under ``what``), how long they took, our processor time; seconds."""
+        found = summary(list(self._took))
+        return {what: len(self._took), "took": found, "cpu": round(self._cpu, 6)} if found else {}

@@ -30,16 +30,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import beats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import Beating
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
-#: Seconds to wait for the answer to one write.
-_TIMEOUT = 10.0
 
 
-class Canary(threading.Thread):
-    """Writes its object ``rate`` times a second until close(); each answered write goes to ``tell``.
+class Canary(Beating):
+    """Writes its object ``rate`` times a second from begin() until close(); each answered write goes to ``tell``.
 
     ``tell(sent, answered, resource_version)``: both times are readings of time.monotonic().
     """
@@ -53,19 +51,17 @@ class Canary(threading.Thread):
         rate: float,
         tell: Callable[[float, float, str], None],
     ) -> None:
-        super().__init__(name="canary", daemon=True)
+        super().__init__("canary", client.access, rate)
         self.object_name = f"{run}-{point}-canary"
         self.labels = {_labels.RUN: run, _labels.POINT: point, _labels.ROLE: "canary"}
         self.namespace = namespace or client.access.namespace
-        self.failure = ""
         self.version = ""  # that the object had when it was made or found
-        self._begin = 0.0
-        self._cpu = 0.0  # seconds of processor time that writing took
-        self._took: deque[float] = deque(maxlen=100_000)
         self._client = client
-        self._rate = rate
         self._tell = tell
-        self._over = threading.Event()
+        path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
+        self._head = request_head(client.access, "PATCH", path, METADATA)
+        # Not from 0: a patch that changes nothing is answered with the resourceVersion of an earlier session's write.
+        self._first = int(time.time() * 1000)
         self._answers: dict[str, float] = {}
         self._early: dict[str, float] = {}
         self._lags: deque[float] = deque(maxlen=100_000)
@@ -93,44 +89,28 @@ class Canary(threading.Thread):
             made = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
         self.version = made["metadata"]["resourceVersion"]
 
-    def begin(self, at: float) -> None:
-        """Start to write, from ``at`` (time.monotonic()) on."""
-        self._begin = at
-        self.start()
-
-    def run(self) -> None:
-        """Write at each beat."""
-        access = self._client.access
-        path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
-        head = request_head(access, "PATCH", path, METADATA)
-        connection = Connection(access, _TIMEOUT)
-        began = time.thread_time()
-        # Not from 0: a patch that changes nothing is answered with the resourceVersion of an earlier session's write.
-        first = int(time.time() * 1000)
-        for beat in beats(self._over, self._rate, self._begin):
-            body = b'{"spec":{"leaseTransitions":%d}}' % ((first + beat) % 2_000_000_000 + 1)
-            shown = access.authorization
-            try:
-                reply = connection.exchange(request_bytes(access, head, body, MERGE_PATCH))
-            except (Broken, AccessError) as error:
-                self.failure = str(error)
-                self._over.wait(0.5)
-                reply = None
-            if reply is not None and reply.status == 200:
-                found = _VERSION.search(reply.body)
-                if found:
-                    version = found.group(1).decode()
-                    self._took.append(reply.answered - reply.sent)
-                    self._tell(reply.sent, reply.answered, version)
-                    self._answered(version, reply.answered)
-            elif reply is not None:
-                if reply.status == 401 and access.refresh(shown):
-                    connection.close()
-                    continue
-                self.failure = f"{reply.status} {' '.join(status_of(reply))}"
-                self._mend(reply.status)
-        self._cpu = time.thread_time() - began
-        connection.close()
+    def _send(self, connection: Connection, beat: int) -> None:
+        access = self._access
+        body = b'{"spec":{"leaseTransitions":%d}}' % ((self._first + beat) % 2_000_000_000 + 1)
+        shown = access.authorization
+        try:
+            reply = connection.exchange(request_bytes(access, self._head, body, MERGE_PATCH))
+        except (Broken, AccessError) as error:
+            self.failure = str(error)
+            self._over.wait(0.5)
+            return
+        if reply.status == 200:
+            found = _VERSION.search(reply.body)
+            if found:
+                version = found.group(1).decode()
+                self._took.append(reply.answered - reply.sent)
+                self._tell(reply.sent, reply.answered, version)
+                self._answered(version, reply.answered)
+        elif reply.status == 401 and access.refresh(shown):
+            connection.close()
+        else:
+            self.failure = f"{reply.status} {' '.join(status_of(reply))}"
+            self._mend(reply.status)
 
     def _mend(self, status: int) -> None:
         """Do what helps after a refusal: an API server that has just started refuses until it has read who may what."""
@@ -168,13 +148,11 @@ class Canary(threading.Thread):
 
     def cost(self) -> dict[str, Any]:
         """Return what the canary cost: writes, how long they took, our processor time; seconds. For after close()."""
-        found = summary(list(self._took))
-        return {"writes": len(self._took), "took": found, "cpu": round(self._cpu, 6)} if found else {}
+        return self.cost_of("writes")
 
     def close(self, patience: float) -> None:
         """Stop writing and remove the object; it carries the run's label, so a cleanup finds it if that fails."""
-        self._over.set()
-        self.join(patience)
+        self.stop(patience)
         try:
             self._client.delete(LEASE, self.object_name, self.namespace)
         except (AccessError, ApiError) as error:

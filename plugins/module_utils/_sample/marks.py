@@ -61,7 +61,7 @@ class Marks:
 
     def close(self, deadline: float) -> dict[str, Any]:
         """Stop, remove the canary; return what it cost and how far the sampler lagged behind, seconds."""
-        self._soundings.close(max(0.1, deadline - time.monotonic()))
+        self._soundings.stop(max(0.1, deadline - time.monotonic()))
         self._canary.close(max(0.1, deadline - time.monotonic()))
         found = {"lag": self._canary.lag(), "canary": self._canary.cost(), "soundings": self._soundings.cost()}
         return {name: value for name, value in found.items() if value}

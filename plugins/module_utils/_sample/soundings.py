@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,13 +32,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import beats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import Beating
 
 EVENT = Kind("v1", "Event", "events", True)
 _VERSION = re.compile(rb'^\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":\{"resourceVersion":"(\d+)"')
-#: Seconds to wait for an answer.
-_TIMEOUT = 10.0
 #: So many in a row have to lie between the canary's writes before one counts: by chance some other etcd's may.
 PROBATION = 10
 
@@ -94,67 +90,42 @@ class Vetting:
         if self.strange:
             self._pending.clear()
             self._fitting.clear()
-        told = self._fitting if self._trusted else []
-        if told:
-            self._fitting = []
+        if not self._trusted:
+            return []
+        told, self._fitting = self._fitting, []
         return told
 
 
-class Soundings(threading.Thread):
-    """Asks ``rate`` times a second until close(), from ``begin`` (time.monotonic()) on. wrote() is the canary's."""
+class Soundings(Beating):
+    """Asks ``rate`` times a second from begin() until stop(), or until the answers turn out to say nothing."""
 
     def __init__(self, access: Access, name: str, namespace: str, rate: float, tell: Tell) -> None:
-        super().__init__(name="soundings", daemon=True)
-        self.failure = ""
-        self._access = access
-        self._path = with_query(EVENT.path(namespace), {"fieldSelector": f"metadata.name={name}", "limit": 1})
-        self._rate = rate
+        super().__init__("soundings", access, rate)
+        path = with_query(EVENT.path(namespace), {"fieldSelector": f"metadata.name={name}", "limit": 1})
+        self._namespace = namespace
+        self._head = request_head(access, "GET", path, METADATA_LIST)
         self._vetting = Vetting(tell)
-        self._begin = 0.0
-        self._over = threading.Event()
-        self._took: deque[float] = deque(maxlen=100_000)
-        self._cpu = 0.0
-
-    def begin(self, at: float) -> None:
-        """Start."""
-        self._begin = at
-        self.start()
 
     def wrote(self, sent: float, version: int) -> None:
         """Take note of a write of the canary's."""
         self._vetting.wrote(sent, version)
 
-    def run(self) -> None:
-        """Ask until the answers turn out to say nothing, or nobody wants them any more."""
-        began = time.thread_time()
-        connection = Connection(self._access, _TIMEOUT)
-        head = request_head(self._access, "GET", self._path, METADATA_LIST)
-        for _beat in beats(self._over, self._rate, self._begin):
-            above = self._vetting.written()
-            try:
-                reply = connection.exchange(request_bytes(self._access, head))
-            except (Broken, AccessError):
-                self._over.wait(0.5)  # the canary says what is the matter
-                continue
-            found = _VERSION.match(reply.body) if reply.status == 200 else None
-            if found:
-                self._took.append(reply.answered - reply.sent)
-                self._vetting.sounded(reply.sent, reply.answered, int(found.group(1)), above)
-            elif reply.status == 403:
-                self.failure = f"stages are dated less narrowly: we may not list events in {self._path.split('/')[4]}"
-                break
-            if self._vetting.strange:
-                break
-        self._cpu = time.thread_time() - began
-        connection.close()
+    def _send(self, connection: Connection, beat: int) -> None:
+        above = self._vetting.written()
+        try:
+            reply = connection.exchange(request_bytes(self._access, self._head))
+        except (Broken, AccessError):
+            self._over.wait(0.5)  # the canary says what is the matter
+            return
+        found = _VERSION.match(reply.body) if reply.status == 200 else None
+        if found:
+            self._took.append(reply.answered - reply.sent)
+            self._vetting.sounded(reply.sent, reply.answered, int(found.group(1)), above)
+        elif reply.status == 403:
+            self.failure = f"stages are dated less narrowly: we may not list events in {self._namespace}"
+        if self.failure or self._vetting.strange:
+            self._over.set()
 
     def cost(self) -> dict[str, Any]:
-        """Return what they cost: how many, how long they took, our processor time; seconds. For after close()."""
-        found = summary(list(self._took))
-        return {"reads": len(self._took), "took": found, "cpu": round(self._cpu, 6)} if found else {}
-
-    def close(self, patience: float) -> None:
-        """Stop asking."""
-        self._over.set()
-        if self.ident is not None:
-            self.join(patience)
+        """Return what they cost: how many, how long they took, our processor time; seconds. For after stop()."""
+        return self.cost_of("reads")

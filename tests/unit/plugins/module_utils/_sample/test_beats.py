@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
+from typing import cast
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import beats, sway
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import beats as module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import Beating, beats, sway
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,18 +33,37 @@ def test_a_load_of_the_same_rate_has_no_phase_that_goes_undated(phase: float) ->
     assert sum(gap * gap for gap in gaps) / (2 * sum(gaps)) < 0.36
 
 
-def test_beats_begin_when_they_should_and_end_when_they_are_told() -> None:
-    over, begin = threading.Event(), time.monotonic() + 0.05
+class Virtual(threading.Event):
+    """A clock that goes only while somebody waits, and when it is over."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, until: float) -> None:
+        super().__init__()
+        self.now, self.until = 0.0, until
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.now += timeout
+        return self.is_set() or self.now > self.until
+
+
+def test_beats_begin_when_they_should_and_end_when_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = Virtual(monkeypatch, 100.0)
     seen = []
-    for beat in beats(over, 100.0, begin):
-        seen.append((beat, time.monotonic()))
+    for beat in beats(over, 100.0, 0.05):
+        seen.append((beat, over.now))
         if beat == 5:
             over.set()
     assert [beat for beat, _at in seen] == list(range(6))
-    assert seen[0][1] >= begin and seen[5][1] >= begin + 0.05
+    assert seen[0][1] >= 0.05 and seen[5][1] >= 0.05 + 0.05
 
 
-def test_what_is_late_by_more_than_a_period_is_not_made_up_for() -> None:
-    over = threading.Event()
-    threading.Timer(0.5, over.set).start()
-    assert list(beats(over, 1.0, time.monotonic() - 100.0)) == [0, 1, 2], "of a hundred, the one before and the present"
+def test_what_is_late_by_more_than_a_period_is_not_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = Virtual(monkeypatch, 0.5)
+    assert list(beats(over, 1.0, -100.0)) == [0, 1, 2], "of a hundred, the one before and the present"
+
+
+def test_one_that_has_not_begun_can_be_stopped() -> None:
+    one = Beating("one", cast(Access, None), 1.0)
+    one.stop(0.1)
+    assert one.cost_of("writes") == {}
