@@ -207,10 +207,9 @@ def _is_quantile(kpi: Mapping[str, Any]) -> bool:
 def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row a stage: writer, how many reached it, quantiles of its duration and of the time since sending."""
     found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
-    for kpi in kpis:
-        labels = kpi.get("labels", {})
-        if _is_quantile(kpi):
-            found[labels["stage"], labels["since"], labels["quantile"]] = kpi
+    for kpi in filter(_is_quantile, kpis):
+        labels = kpi["labels"]
+        found[labels["stage"], labels["since"], labels["quantile"]] = kpi
     rows = []
     for stage in table.stages:
         name = stage["name"]

@@ -80,6 +80,8 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
     for one in stages:
         _check(kind, one, names)
         names.append(one["name"])
+    # Where each stage looks; nowhere in particular for an expression.
+    paths = ["status.conditions" if "condition" in one else str(one.get("field", "")) for one in stages]
     return Kind(
         api_versions=tuple(str(one) for one in versions) if isinstance(versions, list) else (str(versions),),
         kind=kind,
@@ -87,16 +89,9 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
         names=tuple(names),
         values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
-        reads_whole=any(not str(one.get("field", "status.")).startswith(_LOOKED_AT) for one in stages)
-        or any(str(one.get("field", "")).startswith(_NOT_LOOKED_AT) for one in stages)
-        or any("jmespath" in one for one in stages),
-        of_status=frozenset(
-            "conditions" if "condition" in one else path[1]
-            for one in stages
-            for path in [str(one.get("field", "")).split(".")]
-            if "condition" in one or (path[0] == "status" and len(path) > 1)
-        ),
-        of_metadata=tuple(n for n, one in enumerate(stages) if str(one.get("field", "")).startswith("metadata.")),
+        reads_whole=any(not path.startswith(_LOOKED_AT) or path.startswith(_NOT_LOOKED_AT) for path in paths),
+        of_status=frozenset(path.split(".")[1] for path in paths if path.startswith("status.")),
+        of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
         definition=definition,
     )
