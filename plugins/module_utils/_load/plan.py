@@ -49,7 +49,7 @@ def shares(weights: Sequence[int], count: int) -> list[int]:
     of weight / (2 taken + 1), of equals the first), so that any stretch of the load has the proportions.
     """
     taken = [0] * len(weights)
-    behind = [(-weight / 1, number) for number, weight in enumerate(weights)]  # who is furthest behind, first
+    behind = [(-float(weight), number) for number, weight in enumerate(weights)]  # who is furthest behind, first
     heapq.heapify(behind)
     chosen = []
     for _index in range(count):
@@ -80,10 +80,11 @@ def make(
     in_flight: int,
     seed: int | None,
     templates: list[dict[str, Any]],
+    chosen: Sequence[str],
 ) -> Plan:
-    """Plan the workloads of ``arrivals``. ``templates``: their headers, as Rendered.header() gives them.
+    """Plan the workloads of ``arrivals``.
 
-    Raises InputError for a template that a trace names and that is not there.
+    templates: their headers, as Rendered.header() gives them. chosen: the template of each workload, see assigned().
     """
     header = {
         "type": "header",
@@ -96,7 +97,6 @@ def make(
         "in_flight": in_flight,
         "templates": templates,
     }
-    chosen = assigned(arrivals, [one["name"] for one in templates], [one["weight"] for one in templates])
     workloads = [
         Planned(index, workload_name(run, point, index), offset, template)
         for index, (offset, template) in enumerate(zip(arrivals.offsets, chosen, strict=True))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -113,12 +114,13 @@ class Load:
         kinds = compile_kinds(request.stages)
         client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
         namespace = request.namespace or client.access.namespace
-        rendered = _rendered(request, namespace, found)
+        chosen = _chosen(request, found)
+        rendered = _rendered(request, namespace, chosen)
         if request.wait or found.header.get("at_once"):
             definitions_for(sorted({one.workload.kind for one in rendered}), kinds)
         render.resolve(client, rendered, namespace)
         headers = [one.header() for one in rendered]
-        planned = plan.make(request.run, request.point, found, request.in_flight, seed, headers)
+        planned = plan.make(request.run, request.point, found, request.in_flight, seed, headers, chosen)
         return client, kinds, rendered, planned
 
     def _with_sampler(
@@ -250,8 +252,8 @@ class Load:
         self.progress.update(story.state(), story.line())
 
 
-def _rendered(request: Request, namespace: str, found: arrivals.Arrivals) -> list[render.Rendered]:
-    """Render what each template will be used for, and no more: there may be many templates."""
+def _chosen(request: Request, found: arrivals.Arrivals) -> list[str]:
+    """Return the template of each workload. Raises InputError for templates that can't be told apart or weighed."""
     if not request.templates:
         raise InputError("there are no templates: nothing could be submitted")
     names = [one.name for one in request.templates]
@@ -260,8 +262,13 @@ def _rendered(request: Request, namespace: str, found: arrivals.Arrivals) -> lis
         raise InputError(f"two templates are called '{twice}'")
     if any(one.weight < 1 for one in request.templates):
         raise InputError("a template's weight must be 1 or more")
-    used: dict[str, array[int]] = {name: array("Q") for name in names}
-    for index, name in enumerate(plan.assigned(found, names, [one.weight for one in request.templates])):
+    return plan.assigned(found, names, [one.weight for one in request.templates])
+
+
+def _rendered(request: Request, namespace: str, chosen: Sequence[str]) -> list[render.Rendered]:
+    """Render what each template will be used for, and no more: there may be many templates."""
+    used: dict[str, array[int]] = {one.name: array("Q") for one in request.templates}
+    for index, name in enumerate(chosen):
         used[name].append(index)
     return [render.render(one, request.run, request.point, namespace, used[one.name]) for one in request.templates]
 

@@ -28,7 +28,9 @@ def make(count: int = 8, arrival: dict[str, Any] | None = None, **changes: Any) 
         "seed": 7,
         "templates": TEMPLATES,
     }
-    return plan.make(**{**values, **changes})
+    given = {**values, **changes}
+    names, weights = ([one[key] for one in given["templates"]] for key in ("name", "weight"))
+    return plan.make(**given, chosen=plan.assigned(given["arrivals"], names, weights))
 
 
 @settings(deadline=None)
