@@ -6,6 +6,11 @@
 from __future__ import annotations
 
 
+def authority(host: str, port: int | str) -> str:
+    """Return host and port as they stand in an address (RFC 3986, 3.2); an IPv6 address goes into brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def header(head: bytes, name: bytes) -> str | None:
     """Return the value of a header, given its name in lower case; None when it is not there."""
     start = head.lower().find(b"\r\n" + name + b":")

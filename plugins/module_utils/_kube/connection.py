@@ -62,9 +62,8 @@ class Reply:
 
 def request_head(access: Access, method: str, path: str, accept: str = JSON) -> bytes:
     """Return a request's first lines, up to where Authorization, Content-Type and Content-Length follow."""
-    host = f"[{access.host}]" if ":" in access.host else access.host
     return (
-        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {host}:{access.port}\r\n"
+        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {coding.authority(access.host, access.port)}\r\n"
         f"User-Agent: perfscale.seatrial\r\nAccept: {accept}\r\n"
     ).encode("ascii")
 

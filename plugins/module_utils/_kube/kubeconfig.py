@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     InputError,
     nearest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, oauth
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding, exec_plugin, oauth
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access, Credentials
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import proxy_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import make_context
@@ -145,13 +145,12 @@ def service_address() -> tuple[str, str]:
     return os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
 
 
-def _https(host: str, port: str) -> str:
-    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-
-
 def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
     """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
-    cluster = {"server": _https(*service_address()), "certificate-authority": str(access / "ca.crt")}
+    cluster = {
+        "server": f"https://{coding.authority(*service_address())}",
+        "certificate-authority": str(access / "ca.crt"),
+    }
     return document(name, cluster, {"tokenFile": str(access / "token")}, namespace)
 
 
@@ -167,7 +166,7 @@ def in_cluster() -> Access:
     source = f"the service account in {SERVICE_ACCOUNT}"
     named = SERVICE_ACCOUNT / "namespace"
     access = Access(
-        server=_https(host, port),
+        server=f"https://{coding.authority(host, port)}",
         host=host,
         port=int(port),
         prefix="",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.coding import authority
 
 #: Schemes and their usual ports. With either of socks5 and socks5h the proxy looks up the name, as kubectl has it.
 _PORTS = {"http": 80, "socks5": 1080, "socks5h": 1080}
@@ -64,7 +65,7 @@ def tunnel(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
 
 
 def _connect(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
-    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    target = authority(host, port)
     shown = ""
     if proxy.user:
         pair = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
