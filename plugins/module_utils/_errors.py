@@ -36,6 +36,11 @@ class ApiError(SeatrialError):
         self.status = status
         self.reason = reason
 
+    @property
+    def busy(self) -> bool:
+        """Whether the server is in trouble or has too much to do: the same request may be answered later."""
+        return self.status == 429 or self.status >= 500
+
 
 class WaitTimeout(SeatrialError):
     """A deadline passed; the message names what was still being waited for."""

@@ -221,7 +221,7 @@ def wait(
 
 def _may_pass(error: Exception) -> bool:
     if isinstance(error, ApiError):
-        return error.status in (0, 429) or error.status >= 500
+        return error.status == 0 or error.busy
     return "is not trusted" not in str(error) and "refuses our credentials" not in str(error)
 
 

@@ -66,7 +66,6 @@ class Pod:
         self.client = client
         self.order = order
         self.say = say
-        self.reconnect = reconnect
         self.line = Line("the driver cluster", order.run, reconnect, say, _lost)
 
     # Beginning
@@ -169,7 +168,7 @@ class Pod:
                 self.say("its pod runs" if waiting == "Running" else f"waits for its pod: {waiting}")
             if not beat and now - began > start_timeout:
                 raise WaitTimeout(f"the pod of {self.order.name} did not begin within {start_timeout:g} s: {waiting}")
-            if beat and now - heard > self.reconnect:
+            if beat and now - heard > self.line.patience:
                 raise WaitTimeout(f"nothing was heard of {self.order.name} for {now - heard:.0f} s: {self._words()}")
             time.sleep(LOOK)
 
@@ -217,7 +216,7 @@ class Pod:
 def _lost(error: Exception) -> bool:
     """Tell whether the API server could not be reached, or is in trouble."""
     if isinstance(error, ApiError):
-        return error.status >= 500 or error.status == 429
+        return error.busy
     return isinstance(error, AccessError)
 
 

@@ -76,8 +76,8 @@ def lasting(do: Callable[[], Any], over: threading.Event) -> Any:
         try:
             return do()
         except (AccessError, ApiError) as error:
-            busy = isinstance(error, ApiError) and (error.status >= 500 or error.status == 429)
-            patience = PATIENCE if busy or isinstance(error, Broken) else 0.0 if over.is_set() else REFUSED
+            passing = error.busy if isinstance(error, ApiError) else isinstance(error, Broken)
+            patience = PATIENCE if passing else 0.0 if over.is_set() else REFUSED
             if time.monotonic() - began >= patience:
                 raise
             time.sleep(1.0)
