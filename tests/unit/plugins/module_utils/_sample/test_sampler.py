@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ def definition(kind: str, versions: Any) -> stages.Kind:
     )
 
 
+def sampled(folder: Path, cluster: Cluster, task: Task, enough: Callable[[], bool]) -> list[str]:
+    """Sample until there is enough, or ten seconds have passed; return what the sampler notes."""
+    with cluster.server as server, Client.from_kubeconfig(server.kubeconfig(folder / "k"), timeout=5) as client:
+        sampler = Sampler(client, task, Clock.start())
+        sampler.start()
+        sampler.watching()
+        deadline = time.monotonic() + 10
+        while not enough() and time.monotonic() < deadline:
+            sampler.step(0.01)
+        sampler.close("done", patience=1.0)
+        return sampler.notes()
+
+
 def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
     kinds = (definition("Job", ["batch/v9", "batch/v1"]), definition("Event", "v1"))
     task = Task("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
@@ -68,14 +82,7 @@ def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
         return (404, {}) if asked.path == "/apis/batch/v9" else original(asked)
 
     cluster._answer = answer  # type: ignore[method-assign]
-    with cluster.server as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k"), timeout=5) as client:
-        sampler = Sampler(client, task, Clock.start())
-        sampler.start()
-        sampler.watching()
-        deadline = time.monotonic() + 10
-        while len(stores()) < 2 and time.monotonic() < deadline:
-            sampler.step(0.01)
-        sampler.close("done", patience=1.0)
+    sampled(tmp_path, cluster, task, lambda: len(stores()) >= 2)
     assert stores() == {"Job": True, "Event": False}
     end = [row for row in _files.read_lines(task.path) if row["type"] == "end"][0]
     assert end["canary"]["writes"] > 0 and end["canary"]["took"]["p50"] > 0 and end["cpu"] > 0
@@ -109,15 +116,11 @@ def test_etcd_is_sounded_where_it_is_ours_and_we_may(
         return [row for row in _files.read_lines(task.path) if row["type"] == what]
 
     cluster._answer = answer  # type: ignore[method-assign]
-    with cluster.server as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k"), timeout=5) as client:
-        sampler = Sampler(client, task, Clock.start())
-        sampler.start()
-        sampler.watching()
-        deadline = time.monotonic() + 10
-        while (len(rows("canary")) < 40 or (told and len(rows("sounding")) < 15)) and time.monotonic() < deadline:
-            sampler.step(0.01)
-        sampler.close("done", patience=1.0)
-        assert sampler.notes() == notes
+
+    def enough() -> bool:
+        return len(rows("canary")) >= 40 and (not told or len(rows("sounding")) >= 15)
+
+    assert sampled(tmp_path, cluster, task, enough) == notes
     assert asked_for == {"/api/v1/namespaces/n/events?fieldSelector=metadata.name%3Dtest-run-001-canary&limit=1"}
     assert bool(rows("sounding")) == told
     assert ("soundings" in rows("end")[0]) == (status == 200)
