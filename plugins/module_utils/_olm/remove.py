@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import standing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.belongings import Order, Part, Search
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.gone import Gone, delete_all
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1, V1ALPHA1, ours
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
 
 Say = Callable[[str], None]
@@ -73,7 +73,7 @@ class Removal(Search):
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
         groups = self._groups_and_catalogs()
-        versions = self._again(versions)
+        self._again(versions)
         if self.order.crds:
             self._definitions(parts)
         self._again(versions)
@@ -93,21 +93,17 @@ class Removal(Search):
         """Wait for what the garbage collector deletes; deleting it too does no harm."""
         self._delete(objects)
 
-    def _again(self, versions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Delete versions that were deleted and are there again: OLM was about to make them when their plan went.
+    def _again(self, versions: Sequence[dict[str, Any]]) -> None:
+        """Delete versions that were deleted and are there again: OLM was about to make them when their plan went."""
+        kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
+        used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in self._subscriptions()}
+        places = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in versions} - used
+        back = [self.client.get(kind, name, namespace) for namespace, name in sorted(places)]
+        self._delete([one for one in back if one is not None])
 
-        Return what now was deleted last of each.
-        """
-        kind = self.client.kind("operators.coreos.com/v1alpha1", "ClusterServiceVersion")
-        left, _version = self.client.list(self.client.kind("operators.coreos.com/v1alpha1", "Subscription"))
-        used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in left}
-        found = {one["metadata"]["uid"]: one for one in versions}
-        for uid, one in list(found.items()):
-            meta = one["metadata"]
-            if (meta["namespace"], meta["name"]) not in used:
-                found[uid] = self.client.get(kind, meta["name"], meta["namespace"]) or one
-        self._delete([one for uid, one in found.items() if one["metadata"]["uid"] != uid])
-        return list(found.values())
+    def _subscriptions(self) -> list[dict[str, Any]]:
+        """Return everybody's, as they are now."""
+        return self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
 
     def _mark(self, parts: Sequence[Part]) -> list[dict[str, Any]]:
         """Label everything that came with our Subscriptions; return the namespaces that operators made."""
@@ -144,7 +140,7 @@ class Removal(Search):
 
     def _groups_and_catalogs(self) -> list[dict[str, Any]]:
         """Delete our OperatorGroups and CatalogSources that no Subscription needs any more; return the groups."""
-        left, _version = self.client.list(self.client.kind("operators.coreos.com/v1alpha1", "Subscription"))
+        left = self._subscriptions()
         used = {each["metadata"]["namespace"] for each in left}
         sources = {(at(each, "spec.sourceNamespace"), at(each, "spec.source")) for each in left}
         going = [each for each in self.view.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
@@ -178,7 +174,7 @@ class Removal(Search):
         provided = {
             one["name"]
             for csv in self.client.list(
-                self.client.kind("operators.coreos.com/v1alpha1", "ClusterServiceVersion"),
+                self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
                 label_selector=f"!{standing.COPIED}",
             )[0]
             for one in at(csv, "spec.customresourcedefinitions.owned", [])
