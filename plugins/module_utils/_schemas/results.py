@@ -202,6 +202,12 @@ RESULTS: dict[str, dict[str, Any]] = {
             "baseline": TEXT_OR_NULL,
             "headline": {"type": "array", "items": FREE},
         },
-        {"selection": TEXT},
+        {
+            "selection": TEXT,
+            # Sentences for people: what the project's definitions of answers say, and what makes the figures doubtful.
+            # Absent in files of older versions.
+            "answer": {"type": "array", "items": TEXT},
+            "warnings": {"type": "array", "items": TEXT},
+        },
     ),
 }
