@@ -21,9 +21,14 @@ class Client(Session):
 
     # what a tenant may do
 
-    def create(self, body: Mapping[str, Any], before: Callable[[], None] = lambda: None) -> Assignment:
-        """POST /assignments/self, once; ``before`` is called right before."""
-        reply = self._once("/assignments/self", body, "take a cloud", before)
+    def create(
+        self,
+        body: Mapping[str, Any],
+        before: Callable[[], None] = lambda: None,
+        unsent: Callable[[], None] = lambda: None,
+    ) -> Assignment:
+        """POST /assignments/self, once; ``before`` is called right before, ``unsent`` when it was not sent."""
+        reply = self._once("/assignments/self", body, "take a cloud", before, unsent)
         made = Assignment.of(reply.body)
         self.learn_offset(made.created_at, reply.date)
         return made

@@ -79,7 +79,9 @@ class Clouds:
             mark = Tag(self.order.lease_id, part, len(self.order.sizes), at)
             try:
                 made = self.client.create(
-                    self._body(mark), lambda at=at: self.memo.ask(part, at, self.client.server_now())
+                    self._body(mark),
+                    lambda at=at: self.memo.ask(part, at, self.client.server_now()),
+                    self.memo.answered,
                 )
             except refusals.Unsure as error:
                 made, trouble = self._after(error, part, at), error

@@ -104,6 +104,9 @@ class Session:
 
     def _exchange(self, call: Call) -> Reply:
         self._check()
+        return self._sent(call)
+
+    def _sent(self, call: Call) -> Reply:
         reply = self._send(call)
         if reply.date is not None:
             self._skew = reply.date - self.timing.wall()
@@ -197,16 +200,34 @@ class Session:
     def _headers(self, call: Call) -> dict[str, str]:
         return {**call.headers, "Authorization": f"Bearer {self._token}"}
 
-    def _once(self, path: str, body: Mapping[str, Any], what: str, before: Callable[[], None] = lambda: None) -> Reply:
+    def _once(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        what: str,
+        before: Callable[[], None] = lambda: None,
+        unsent: Callable[[], None] = lambda: None,
+    ) -> Reply:
         """POST what must not be sent twice. Raises Unsure when nobody knows what came of it.
 
         before: called each time right before it is sent, which may be long after this call when a log-in takes long.
+        unsent: called when it was not sent after all, because of an interrupt or because nobody could be reached.
         """
 
         def exchange(one: Call) -> Reply:
-            self._check()  # what was interrupted before it was sent is not noted as sent
+            self._check()
             before()
-            return self._exchange(one)
+            try:
+                self._check()  # writing the note takes time, in which a signal may come
+            except Exception:
+                unsent()
+                raise
+            try:
+                return self._sent(one)
+            except NoAnswer as error:
+                if not error.sent:
+                    unsent()
+                raise
 
         data = json.dumps(body).encode()
         call = Call("POST", f"{self.base}{path}", {"Content-Type": "application/json"}, data, self.account.timeout)

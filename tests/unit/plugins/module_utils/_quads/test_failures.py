@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import refusals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquisition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
@@ -178,6 +179,32 @@ def test_one_who_is_interrupted_before_the_first_request_has_nothing_to_wait_for
     with pytest.raises(Interrupted):
         Acquisition(one, Order.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
     assert lab.simulator.clock.now() - before < 5
+    assert lab.memo.pending is None
+
+
+def test_a_request_that_was_noted_and_then_not_sent_is_not_waited_for(lab):
+    class Interrupted(Exception):
+        pass
+
+    def check():
+        if lab.memo.pending:  # the signal came while the note was written
+            raise Interrupted
+
+    one = lab.client()
+    one.heed(one.timing, check)
+    before = lab.simulator.clock.now()
+    with pytest.raises(Interrupted):
+        Acquisition(one, Order.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
+    assert lab.asked("/assignments/self") == []
+    assert lab.memo.pending is None
+    lab.release(lab.memo)
+    assert lab.simulator.clock.now() - before < 5
+
+
+def test_a_request_that_reached_nobody_is_not_waited_for(lab):
+    lab.faults(**{f"create_{number}": Fault("refused", 0) for number in range(200)})
+    with pytest.raises(AccessError):
+        lab.acquire()
     assert lab.memo.pending is None
 
 
