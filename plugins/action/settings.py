@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     gather,
+    kept,
     run_record,
     secrets,
     show,
@@ -130,6 +131,7 @@ class ActionModule(SeatrialAction):
         if chosen == ["settings"]:
             self._show(found, request)
             return self._result(directory, found, request, only_settings=True)
+        kept.refuse_release(directory, found.settings, self._tags()[0], run_record.read(directory)["give_back"])
         command = self._command()
         self._write(directory, found, request)
 
@@ -212,7 +214,9 @@ class ActionModule(SeatrialAction):
                 raise secrets.missing(name, f"by phase {phases[0]}")
 
     def _command(self) -> run_record.CommandLine:
-        return run_record.CommandLine(sys.argv, context.CLIARGS, self.secret_values.values())
+        files = [one[1:] for one in context.CLIARGS.get("extra_vars") or () if one.startswith("@")]
+        secret = [one for one in files if set(self._loader.load_from_file(one) or ()) & set(self.catalogue.secrets)]
+        return run_record.CommandLine(sys.argv, context.CLIARGS, self.secret_values.values(), secret)
 
     def _give_back_tags(self) -> list[str]:
         return [phase for phase in ("cleanup", "release") if phase in self.phases]

@@ -15,11 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_dir import read_optional
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secrets import MASK, mask
+
+#: Variables of the environment that the give-back command takes along.
+_NEEDED = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME")
 
 HEAD = "The record of this run. give_back is the command that returns whatever it still holds."
 
@@ -70,39 +74,67 @@ def new(
 class CommandLine:
     """The ansible-playbook command of this process, from ``context.CLIARGS`` and sys.argv."""
 
-    def __init__(self, argv: list[str], cli: Mapping[str, Any], secret_values: Iterable[str | None]) -> None:
+    def __init__(
+        self,
+        argv: list[str],
+        cli: Mapping[str, Any],
+        secret_values: Iterable[str | None],
+        secret_files: Iterable[str] = (),
+    ) -> None:
+        """secret_files: files of variables (``-e @file``) that hold secrets, which no file of the run holds."""
         self.argv = list(argv)
         self.cli = cli
         self.secret_values = [value for value in secret_values if value]
+        self.secret_files = list(secret_files)
 
     def text(self) -> str:
         """Return the command as typed, without secrets."""
         return mask(shlex.join([Path(self.argv[0]).name, *self.argv[1:]]), self.secret_values)
 
     def program(self) -> str:
-        """Return ansible-playbook as it can be called again: by name when that finds the same program, else by path."""
-        name = Path(self.argv[0]).name
-        found = shutil.which(name)
-        here = Path(self.argv[0]).resolve() if "/" in self.argv[0] else None
-        if here is None or (found and Path(found).resolve() == here):
-            return name
-        return str(here if here.exists() else self.argv[0])
+        """Return ansible-playbook as any shell finds it: by its path, where that is known."""
+        path = self.argv[0] if "/" in self.argv[0] else shutil.which(self.argv[0])
+        return os.path.abspath(path) if path else self.argv[0]
 
     def give_back(self, run_dir: Path, project: str, tags: list[str]) -> str:
-        """Return the command that gives back what the run holds, from any working directory."""
+        """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
         playbook = next(iter(self.cli.get("args") or ()), f"perfscale.seatrial.{project}")
-        playbook = str(Path(playbook).resolve()) if Path(playbook).exists() else playbook
-        words = [self.program(), playbook]
+        words = [self.program(), _absolute(playbook)]
         for source in self.cli.get("inventory") or ():
             if isinstance(source, str):
-                words += ["-i", str(Path(source).resolve()) if Path(source).exists() else source]
-        for vault in self.cli.get("vault_password_files") or ():
-            words += ["--vault-password-file", str(Path(vault).resolve())]
-        words += ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}"]
-        settings = {
-            name: os.environ[name] for name in ("ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ
-        }
-        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in settings.items()), shlex.join(words)])
+                words += ["-i", _absolute(source)]
+        words += self._vault()
+        for path in self.secret_files:
+            words += ["-e", f"@{_absolute(path)}"]
+        words += ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}", "-e", "cluster_keep=false"]
+        return " ".join(
+            [*(f"{name}={shlex.quote(value)}" for name, value in _environment().items()), shlex.join(words)]
+        )
+
+    def _vault(self) -> list[str]:
+        words = []
+        for path in self.cli.get("vault_password_files") or ():
+            words += ["--vault-password-file", _absolute(path)]
+        for one in self.cli.get("vault_ids") or ():
+            label, at, path = one.rpartition("@")
+            words += ["--vault-id", f"{label}{at}{_absolute(path)}"]
+        return words + (["--ask-vault-password"] if self.cli.get("ask_vault_pass") else [])
+
+
+def _absolute(path: str) -> str:
+    """Return a path that there is as seen from anywhere, any other word as it is."""
+    return str(Path(path).resolve()) if Path(path).exists() else path
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables by which the same Ansible finds the same things from another shell."""
+    given = {name: os.environ[name] for name in _NEEDED if os.environ.get(name)}
+    if constants.CONFIG_FILE:
+        given["ANSIBLE_CONFIG"] = str(constants.CONFIG_FILE)
+    return {
+        name: os.pathsep.join(_absolute(one) for one in value.split(os.pathsep))
+        for name, value in sorted(given.items())
+    }
 
 
 def started_of_process(pid: int) -> float:

@@ -119,8 +119,7 @@ def lines(record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any]
         until = f"until {one['until']}" if one.get("until") else "until you give it back"
         text.append(f"  held      {one['what']}, {until}")
     if record["held"]:
-        kept = any(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())
-        text.append(f"  give back {record['give_back']}{' -e cluster_keep=false' if kept else ''}")
+        text.append(f"  give back {record['give_back']}")
     return text
 
 

@@ -21,9 +21,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import instances
 
-#: A kept cluster is only removed by whoever says this.
-NOT_KEPT = ["-e", "cluster_keep=false"]
-
 
 @dataclass(frozen=True)
 class Held:
@@ -100,18 +97,17 @@ def _of_run(folder: Path, now: float) -> list[Held]:
                 state=cluster["state"],
                 kept=kept,
                 run_dir=str(folder),
-                command=_command(folder, kept),
+                command=_command(folder),
             )
         )
     return held
 
 
-def _command(folder: Path, kept: bool) -> tuple[str, ...]:
+def _command(folder: Path) -> tuple[str, ...]:
     try:
-        words = shlex.split((folder / "GIVE_BACK").read_text(encoding="utf-8"))
+        return tuple(shlex.split((folder / "GIVE_BACK").read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return ()
-    return (*words, *(NOT_KEPT if kept else ()))
 
 
 def _of_instance(marker: Mapping[str, Any], now: float) -> Held:

@@ -44,16 +44,3 @@ def test_the_longest_secret_is_masked_first() -> None:
 def test_the_recorded_command_holds_no_secret() -> None:
     argv = ["/x/bin/ansible-playbook", "p.yml", "-e", "x_token=CANARY"]
     assert run_record.CommandLine(argv, {}, ["CANARY"]).text() == "ansible-playbook p.yml -e x_token=<secret>"
-
-
-def test_the_give_back_command_is_complete_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
-    monkeypatch.delenv("ANSIBLE_COLLECTIONS_PATH", raising=False)
-    for name in ("play.yml", "hosts"):
-        (tmp_path / name).touch()
-    cli = {"args": ("play.yml",), "inventory": ("hosts", "a,"), "vault_password_files": []}
-    command = run_record.CommandLine(["ansible-playbook"], cli, [])
-    tail = f"--tags cleanup -e run_dir={tmp_path}/run"
-    expected = f"ansible-playbook {tmp_path}/play.yml -i {tmp_path}/hosts -i a, {tail}"
-    assert command.give_back(tmp_path / "run", "p", ["cleanup"]) == expected
