@@ -28,7 +28,8 @@ class Attribution:
     """Seconds of each workload (an array over all rows; NaN for those that did not end) by stage.
 
     total: their whole time. on_path: stage -> on how many critical paths it lies. waiting: (stage, how many, seconds
-    waited in the mean) of those that had not ended. writers: stage -> who makes it happen.
+    waited in the mean) of those that had not ended. writers: stage -> who makes it happen. played: the simulated
+    stages, and the writers of those that lie on a path.
     """
 
     stages: dict[str, Any]
@@ -82,7 +83,7 @@ def attribute(data: Data) -> Attribution:
         {name: int(there.sum()) if name == SENT else int(on_path[name].sum()) for name in order},
         _waiting(data, moment, sent, np.isnan(end)),
         {SENT: CLIENT, **data.writers},
-        frozenset(data.played),
+        frozenset(data.played | {data.writers[name] for name in order if name in data.played}),
         data.of,
         order,
     )
@@ -141,7 +142,7 @@ def document(data: Data, run: str, point: str) -> dict[str, Any]:
             row = {
                 "name": name,
                 "writer": writer,
-                "simulated": bool({name, writer} & found.played),
+                "simulated": name in found.played,
                 "mean": mean,
                 "share": mean / total if total else 0.0,
                 "confidence": confidence.document() if confidence else None,
@@ -208,7 +209,7 @@ def of_difference(
                 "after": means[1],
                 "difference": means[1] - means[0],
                 "confidence": confidence.document() if confidence else None,
-                "simulated": bool({name, writer} & (before.played | after.played)),
+                "simulated": name in before.played | after.played,
             }
         )
     return rows

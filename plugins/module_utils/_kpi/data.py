@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A point as the functions of KPIs and the plots see it: numpy views of its timeline, and what else was measured.
 
-Times come as [earliest, latest]: a figure is computed from their middles, and its own interval from their bounds.
+Times come as [earliest, latest], narrowed by the order of stages (module order): a figure is computed from their
+middles, and its own interval from their bounds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.bootstrap 
     Resampling,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import Sample
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import between
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 
@@ -79,9 +81,10 @@ class Data:
         self.start = float(table.header["start"])
         self.end = float(table.header["end"])
         self.needs = table.needs
-        self.played = {text for one in table.stages if one["simulated"] for text in (one["name"], one["writer"])}
+        self.played = {one["name"] for one in table.stages if one["simulated"]}
         self.writers = {one["name"]: one["writer"] for one in table.stages}
         self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
+        self._narrowed: order.Spans | None = None
         self._spans: dict[str, tuple[Any, Any]] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
         self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
@@ -115,9 +118,10 @@ class Data:
             spans = [self.span(one) for one in self.ends()]
             least = self.np.fmin.reduce
             return least([one[0] for one in spans]), least([one[1] for one in spans])
-        if not self.of:
-            return self.np.empty(0), self.np.empty(0)
-        return view(self.table.earliest[stage]) - self.start, view(self.table.latest[stage]) - self.start
+        if self._narrowed is None:
+            self._narrowed = order.spans(self.table)
+        first, last = self._narrowed[stage]
+        return first - self.start, last - self.start
 
     def needed(self, stage: str) -> tuple[Any, Any]:
         """Return the span of the last of the stages that ``stage`` waits for; of sending when it waits for none."""

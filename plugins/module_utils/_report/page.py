@@ -97,30 +97,20 @@ def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
-    """Return what was played and what was real: the writers, and the stages that each wrote."""
-    played: dict[str, list[str]] = {}
-    real: dict[str, list[str]] = {}
-    for table in tables.values():
-        for stage in table.stages if table is not None else []:
-            if not stage["name"].endswith("_first"):
-                names = (played if stage["simulated"] else real).setdefault(stage["writer"], [])
-                if stage["name"] not in names:
-                    names.append(stage["name"])
-    for writer in run.simulated_writers:
-        played.setdefault(writer, [])
+    """Return what was played: writers, the stages that rest on them, and the real stages by writer."""
+    stages = [one for table in tables.values() if table is not None for one in table.stages]
+    stages = [one for one in stages if not one["name"].endswith("_first")]
+    played = {one["name"] for one in stages if one["simulated"]}
+    real: dict[str, dict[str, None]] = {}
+    for one in stages:
+        if one["name"] not in played:
+            real.setdefault(words.writer(one["writer"]), {})[words.stage(one["name"])] = None
     return {
         "any": bool(played) or run.simulated,
-        "played": [{"writer": words.writer(writer), "stages": _spaced(names)} for writer, names in played.items()],
-        "real": [
-            {"writer": words.writer(writer), "stages": _spaced(names)}
-            for writer, names in real.items()
-            if writer not in played
-        ],
+        "writers": [words.writer(one) for one in run.simulated_writers],
+        "played": list(dict.fromkeys(words.stage(one["name"]) for one in stages if one["name"] in played)),
+        "real": [{"writer": writer, "stages": list(names)} for writer, names in real.items()],
     }
-
-
-def _spaced(names: Iterable[str]) -> list[str]:
-    return [words.stage(name) for name in names]
 
 
 def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:

@@ -9,12 +9,13 @@ pods that were deleted or failed and were made again, quota that was given and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import Builder
 
@@ -90,15 +91,26 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
     def shown(span: Span) -> Span:
         return span[0] - start, span[1] - start
 
-    found = Lives(plan=inputs.plan)
-    for life in witness.lives.values():
-        if wanted is None or life.index in wanted:
-            spans = shown(life.scheduled), shown(life.running), shown(life.ended)
-            found.pods.append(Life(life.index, *spans, life.end))
+    pods = [life for life in witness.lives.values() if wanted is None or life.index in wanted]
+    found = Lives([Life(life.index, *map(shown, spans), life.end) for life, spans in _in_order(pods)], plan=inputs.plan)
     for name, index, span in witness.told:
         if wanted is None or index in wanted:
             found.told[name].append((index, shown(span)))
     return found
+
+
+def _in_order(pods: list[Life]) -> Iterator[tuple[Life, list[Span]]]:
+    """Yield each pod and when it was scheduled, ran and ended, the intervals narrowed by that order."""
+    import numpy
+
+    names = ("scheduled", "running", "ended")
+    columns = {name: numpy.array([getattr(life, name) for life in pods]).reshape(-1, 2) for name in names}
+    measured = {name: (found[:, 0], found[:, 1]) for name, found in columns.items()}
+    steps = [("scheduled", ()), ("running", ("scheduled",)), ("ended", ("scheduled", "running"))]
+    narrowed = order.narrowed(measured, steps, numpy.full(len(pods), nan))
+    rows = [numpy.column_stack(narrowed[name]).tolist() for name in names]
+    for life, *spans in zip(pods, *rows, strict=True):
+        yield life, [(first, last) for first, last in spans]
 
 
 def middle(span: Span, missing: float = nan) -> float:

@@ -22,7 +22,9 @@ class Stage:
     """One stage in a timeline.
 
     name: in the timeline. kind, defined: the object's kind and the name that its definition uses. which: own, first or
-    all. writer: who makes the transition happen. ends: outcome, or None. needs: stages and writers that it waits for.
+    all. writer: who makes the transition happen. simulated: whether its writer, or one that it waits for, is played;
+    nothing else decides what a page or a plot calls simulated. ends: outcome, or None. needs: stages and writers that
+    it waits for.
     """
 
     name: str
@@ -61,10 +63,13 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
 
     kinds: kind -> {"stages": [{name, writer, depends_on, ends}]}. ``depends_on`` names stages of the same kind,
     ``Kind.name`` (all objects of that kind), ``Kind.name_first`` (the first of them), or a writer (whatever it does).
-    A stage of the own object that ends it decides the outcome; that of a pod does not, unless pods are the workload.
+    Without ``depends_on`` a stage of another object waits for the workload's own; an empty list says that it waits for
+    nothing but sending. A stage of the own object that ends it decides the outcome; that of a pod does not, unless pods
+    are the workload.
     """
     owned, played = set(own), set(simulated_writers)
     found: dict[str, Stage] = {}
+    free: set[str] = set()
     for kind, body in kinds.items():
         for one in body.get("stages") or []:
             ends = one.get("ends") if kind in owned else None
@@ -72,13 +77,11 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
                 name = timeline_name(kind, one["name"], which, owned)
                 writer = str(one.get("writer") or "")
                 needs = _needs(kind, one, kinds, owned, which)
-                found.setdefault(name, Stage(name, kind, one["name"], which, writer, writer in played, ends, needs))
-    # A played writer of whom no stage is watched (pods left out) shows in the stages that wait for it, or nowhere.
-    unseen = played - {one.writer for one in found.values()}
-    found = {
-        name: replace(one, simulated=one.simulated or not unseen.isdisjoint(one.needs)) for name, one in found.items()
-    }
-    rooted = {name: _rooted(stage, found, owned) for name, stage in found.items()}
+                simulated = not played.isdisjoint((writer, *needs))
+                found.setdefault(name, Stage(name, kind, one["name"], which, writer, simulated, ends, needs))
+                if one.get("depends_on") == []:
+                    free.add(name)
+    rooted = {name: stage if name in free else _rooted(stage, found, owned) for name, stage in found.items()}
     return in_order(_direct(stage, rooted) for stage in rooted.values())
 
 

@@ -1,19 +1,23 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From our timeline to the files of the Run:ai scale-test tool, which its plotter reads."""
+"""From our timeline to the files of the Run:ai scale-test tool, which its plotter reads.
+
+A stage of ours is an interval, and the tool wants a moment: the middle of what the order of stages leaves of it.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import words
 
@@ -22,20 +26,29 @@ _NEVER_THERE = ("refused", "unsent", "lost")
 _NEEDED = (words.CREATED, "firstPodCreatedTimestamp", "lastPodCreatedTimestamp", words.DECISION)
 
 
-def stamps(table: Table, row: int) -> dict[str, float] | None:
+def stamps(spans: order.Spans, row: int) -> dict[str, float] | None:
     """Return key of sampled.json -> moment of a workload; None unless it has every object that the tool asks for.
 
-    Our interval's middle counts. What there is not takes the tool's sentinel, which is the moment of another stamp; a
-    pod group that the platform has not is taken as made with the last pod.
+    What there is not takes the tool's sentinel, which is the moment of another stamp; a pod group that the platform has
+    not is taken as made with the last pod.
     """
     found: dict[str, float] = {}
     for key, (stages, _of_server) in words.STAMPS.items():
-        name = next((one for one in stages if one in table.latest and not isnan(table.latest[one][row])), None)
-        if name is not None:
-            found[key] = (table.earliest[name][row] + table.latest[name][row]) / 2
+        span = next((spans[one] for one in stages if one in spans and not isnan(spans[one][1][row])), None)
+        if span is not None:
+            found[key] = float(span[0][row] + span[1][row]) / 2
     if any(key not in found for key in _NEEDED):
         return None
     return found | {key: found[other] for key, other in words.SENTINELS.items() if key not in found}
+
+
+def _deltas(moments: Mapping[str, float]) -> list[float]:
+    """Return the seconds of the last columns of times.csv.
+
+    None is negative: a claim that was sent before its workload has not waited for it, and what has a sentinel on either
+    side has taken no time.
+    """
+    return [round(max(moments[key] - moments[since], 0.0), 6) for key, since in words.DELTAS.values()]
 
 
 def _names(table: Table, row: int) -> dict[str, str]:
@@ -54,9 +67,9 @@ def submitted(table: Table) -> list[dict[str, str]]:
 
 def sampled(table: Table) -> list[dict[str, str]]:
     """Return the rows of sampled.json: workloads that have every object, keys and syntaxes of time as the tool's."""
-    found = []
+    found, spans = [], order.spans(table)
     for row in range(len(table)):
-        moments = stamps(table, row)
+        moments = stamps(spans, row)
         if moments is None:
             continue
         names = _names(table, row)
@@ -70,15 +83,16 @@ def sampled(table: Table) -> list[dict[str, str]]:
 def times(table: Table) -> Iterator[list[Any]]:
     """Yield the rows of times.csv: a header of 26, then 26 values a workload, differences in seconds."""
     yield [*words.MOMENT_COLUMNS, *words.DELTAS]
+    spans = order.spans(table)
     for row in range(len(table)):
-        found = stamps(table, row)
+        found = stamps(spans, row)
         if found is None or isnan(table.moments["sent"][row]):
             continue
         moments = {**found, words.SUBMIT: table.moments["sent"][row]}
         names = _names(table, row)
         shown = [names[key] for key in words.SAMPLED_KEYS[:3]]
         shown += [words.plain(moments[key]) for key in (*words.STAMPS, words.SUBMIT)]
-        yield [*shown, *(round(moments[key] - moments[since], 6) for key, since in words.DELTAS.values())]
+        yield [*shown, *_deltas(moments)]
 
 
 def _csv(rows: Iterator[list[Any]]) -> str:

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import NEEDED, Data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page, report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run, words, work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
 from run_directory import World, write_run
 
 TEMPLATE = Path(__file__).parents[5] / "roles" / "results" / "templates" / "report.html.j2"
@@ -162,9 +165,25 @@ def test_the_verdict_stands_with_its_reason(made):
 
 def test_what_was_simulated_is_said_in_words_and_marked(made):
     words = Page(made[0] / "report" / "index.html").words
-    assert "Part of this run was simulated. Played, not measured: the node (pods running, pods succeeded)." in words
-    assert "the API server (created)" in words
+    assert "Part of this run was simulated. Played: the node." in words
+    rests = "Simulated, since something played has a part in them: running, pods running, pods succeeded"
+    assert f"{rests}, succeeded, failed." in words
+    assert "the API server (created)" in words and "the controller (accepted" in words
     assert words.count("SIMULATED") > 10
+
+
+def test_the_words_on_the_page_and_the_plots_call_the_same_stages_simulated(made):
+    table = tables.read(made[0] / "points" / "000" / "timeline.jsonl")
+    data = Data(table)
+    names = [one["name"] for one in table.stages if not one["name"].endswith("_first")]
+    first_pods = {one["name"] for one in table.stages} - set(names)
+    by_plots = {words.stage(name) for name in names if data.simulated(name, NEEDED)}
+    said = page.simulation(run.read(made[0]), {"000": table})
+    assert set(said["played"]) == by_plots
+    assert {name for one in said["real"] for name in one["stages"]} == {words.stage(name) for name in names} - by_plots
+    parts = {one["name"]: one["simulated"] for one in attribution.document(data, "", "")["stages"]}
+    for name in parts.keys() - first_pods - {"sent"}:
+        assert parts[name] == (words.stage(name) in by_plots), name
 
 
 def test_of_a_real_cluster_nothing_is_called_simulated(tmp_path, definitions):

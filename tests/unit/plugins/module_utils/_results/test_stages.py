@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.stages import (
     ancestors,
     between,
     from_definitions,
     timeline_name,
 )
-from run_directory import STAGES
+from run_directory import STAGE_FILES, STAGES
 
 OWN = {"PyTorchJob"}
 
@@ -52,10 +53,18 @@ def test_a_writer_that_a_stage_waits_for_stays_named():
     assert "node" in stages()["succeeded"].needs
 
 
-def test_simulated_is_who_writes_not_who_waits():
+def test_simulated_is_what_a_played_writer_makes_and_what_waits_for_it_by_name():
     found = stages()
     assert found["pods_running"].simulated
-    assert not found["running"].simulated
+    assert found["running"].simulated, "the controller writes it, and waits for whatever the node does"
+    assert not found["accepted"].simulated, "the controller is no played writer for that"
+
+
+def test_a_claim_is_sent_before_its_workload_and_does_not_wait_for_it():
+    claim = _files.read_yaml(STAGE_FILES / "persistentvolumeclaim.yml")
+    found = stages({**STAGES, "PersistentVolumeClaim": claim})
+    assert found["persistentvolumeclaim_created"].needs == ()
+    assert found["pods_created"].needs == ("created",), "who says nothing waits for the workload"
 
 
 def test_a_played_writer_that_is_not_watched_shows_in_what_waits_for_it():

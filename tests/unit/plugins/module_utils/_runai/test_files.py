@@ -111,6 +111,36 @@ def test_what_is_written_is_read_back_within_its_second(sent: float, wait: float
         assert earliest <= moments[stage] + 1e-6 and moments[stage] < latest + 1e-6
 
 
+SPAN = st.tuples(st.floats(min_value=0, max_value=9), st.floats(min_value=0, max_value=9)).map(sorted)
+OPTIONAL = ("persistentvolumeclaim_created", "persistentvolumeclaim_bound", "workload_evicted_first", "backend_created")
+
+
+@given(
+    st.fixed_dictionaries(dict.fromkeys(("created", "pods_created_first", "pods_created", "pods_scheduled"), SPAN)),
+    st.dictionaries(st.sampled_from(OPTIONAL), SPAN),
+)
+def test_no_stage_of_times_csv_runs_backwards(needed: dict[str, list[float]], others: dict[str, list[float]]) -> None:
+    table = table_of({"sent": T})
+    for name, (first, last) in {**needed, **others}.items():
+        table.earliest[name], table.latest[name] = column(1), column(1)
+        table.earliest[name][0], table.latest[name][0] = T + first, T + last
+    header, row = export.times(table)
+    assert all(float(value) >= 0 for value in row[header.index("Workload Creation (s)") :])
+
+
+def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
+    table = table_of(WHOLE)
+    table.header["stages"] = [
+        {"name": "created", "writer": "api-server", "simulated": False, "ends": None, "needs": []},
+        {"name": "pods_scheduled", "writer": "scheduler", "simulated": False, "ends": None, "needs": ["created"]},
+    ]
+    table.earliest["created"][0], table.latest["created"][0] = T + 1, T + 9
+    table.earliest["pods_scheduled"][0], table.latest["pods_scheduled"][0] = T + 2, T + 4
+    entry = export.sampled(table)[0]
+    assert entry[words.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
+    assert entry[words.DECISION] == "2026-11-21T00:06:26+00:00"
+
+
 @pytest.mark.parametrize(
     ("text", "span"),
     [
