@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue as catalogues
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import effective as effectives
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather, user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import reachable
 
@@ -40,6 +40,7 @@ class ActionModule(SeatrialAction):
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return what the module returns."""
+        arguments |= {name: user_path.absolute(arguments[name]) for name in ("kubeconfig", "rbac_file")}
         project = arguments["project"]
         needs = {role: ROOT / "roles" / role / "meta" / "doctor.yml" for role in (*COMMON, project)}
         if not needs[project].exists():

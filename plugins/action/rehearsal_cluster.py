@@ -8,14 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.followed import FollowedAction
 
 COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "components"
+PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 
 
 class ActionModule(FollowedAction):
     """Module rehearsal_cluster, followed."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Fill in the folder of the components: a module does not know where its collection lies."""
-        return {**arguments, "components_dir": arguments.get("components_dir") or str(COMPONENTS)}
+        """Fill in the folder of the components: a module does not know where its collection lies, nor its user stands."""
+        given = {name: user_path.absolute_all(arguments[name]) for name in PATHS if name in arguments}
+        return {**arguments, **given, "components_dir": arguments.get("components_dir") or str(COMPONENTS)}

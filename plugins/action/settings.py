@@ -83,7 +83,7 @@ class ActionModule(SeatrialAction):
             return self._result(None, found, request, only_settings=True)
         run_id = run_dirs.new_id()
         name = run_dirs.name_of(self.project, list(request.presets), run_id)
-        parent = Path(os.path.abspath(os.path.expanduser(str(found.settings["run_artifacts_dir"]))))
+        parent = Path(found.settings["run_artifacts_dir"])
         command = self._command()
 
         def fill(directory: Path) -> None:
@@ -167,7 +167,7 @@ class ActionModule(SeatrialAction):
         known = gather.presets(self.variables, self.project, self.catalogue)
         layers = [Layer("profile", key, {"presets": presets}) for key, presets in fitting.items()]
         wanted = [name for presets in fitting.values() for name in presets]
-        changed = request.with_layers(*gather.preset_layers(wanted, known), *layers)
+        changed = request.with_layers(*gather.preset_layers(wanted, known, self.catalogue), *layers)
         found = self._effective(changed, known)
         effectives.refuse_heavy(changed, found.settings)
         self._write(directory, found, changed)

@@ -33,6 +33,11 @@ class Setting:
         return self.spec.get("type", "str")
 
     @property
+    def is_path(self) -> bool:
+        """True for a path and for a list of paths."""
+        return "path" in (self.type, self.spec.get("elements"))
+
+    @property
     def secret(self) -> bool:
         """True when the value must never reach a file or a screen."""
         return bool(self.spec.get("no_log"))

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.catalogue import Setting
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import SettingsError
 
@@ -25,7 +26,7 @@ _ARTICLE = {
 
 
 def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
-    """Return ``value`` as the declared type of ``setting``; null stays null.
+    """Return ``value`` as the declared type of ``setting``; null stays null, a path becomes absolute.
 
     Raises SettingsError naming setting, source and value. Stricter than Ansible's own conversion, which would make a
     list of any text and text of any dictionary: both are slips that surface only later.
@@ -59,7 +60,8 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
     spec = {key: entry for key, entry in setting.spec.items() if key in known}
     result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
     if not result.error_messages:
-        return result.validated_parameters[setting.name]
+        valid = result.validated_parameters[setting.name]
+        return user_path.absolute_all(valid) if setting.is_path else valid
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
         text = ", ".join(str(one) for one in choices)

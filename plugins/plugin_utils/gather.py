@@ -12,11 +12,12 @@ from typing import Any
 from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible.template import is_trusted_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.places import places
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Layer, Request, reachable
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import SettingsError, expand, names_of
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_text import mark
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_text import looks_like_template, mark
 
 #: Ansible's own words, and what Molecule skips whatever is run.
 TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule-notest")
@@ -25,6 +26,16 @@ TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule
 def raw(value: Any) -> Any:
     """Return a variable's raw value as plain data; texts that are no trusted template are marked literal."""
     return mark(value, is_trusted_as_template)
+
+
+def standing(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """Return raw values with absolute paths: a later session may be called from another folder."""
+    return {
+        name: user_path.absolute_all(value)
+        if name in catalogue.settings and catalogue.settings[name].is_path and not looks_like_template(str(value))
+        else value
+        for name, value in values.items()
+    }
 
 
 def defaults(loader: Any, root: Path, catalogue: Catalogue) -> dict[str, Any]:
@@ -63,12 +74,17 @@ def inventory(
             value = raw(variables[name])
             if value != base.get(name):
                 values[name] = value
-    return Layer("inventory", "inventory", values, places({name: variables[name] for name in values}))
+    return Layer(
+        "inventory", "inventory", standing(values, catalogue), places({name: variables[name] for name in values})
+    )
 
 
-def preset_layers(names: list[str], known: Mapping[str, Mapping[str, Any]]) -> list[Layer]:
+def preset_layers(names: list[str], known: Mapping[str, Mapping[str, Any]], catalogue: Catalogue) -> list[Layer]:
     """Return the definitions of these presets and of all that they extend."""
-    return [Layer("preset", name, raw(known[name]), places(known[name])) for name in reachable(known, names)]
+    return [
+        Layer("preset", name, standing(raw(known[name]), catalogue), places(known[name]))
+        for name in reachable(known, names)
+    ]
 
 
 def request(
@@ -79,14 +95,14 @@ def request(
     known = presets(variables, project, catalogue)
     for name in names:
         list(expand(known, name))  # unknown names and cycles, while all presets are known
-    layers = [inventory(variables, base, extra, catalogue), *preset_layers(names, known)]
+    layers = [inventory(variables, base, extra, catalogue), *preset_layers(names, known, catalogue)]
     words = {word: raw(variables[word]) for word in ("matrix", "pre_cleanup") if word in variables}
     overrides = variables.get("overrides") or {}
     if not isinstance(overrides, Mapping):
         example = '-e \'{"overrides": {"dotted.key": "value"}}\''
         raise SettingsError(f"overrides needs a dictionary, got '{overrides}'; give it as JSON: {example}", overrides)
     if overrides:
-        layers.append(Layer("overrides", "overrides", raw(overrides), places(overrides)))
+        layers.append(Layer("overrides", "overrides", standing(raw(overrides), catalogue), places(overrides)))
     layers.append(extra_layer(extra, catalogue, words))
     return Request(project, tuple(names), tuple(one for one in layers if one.values)), known
 
@@ -98,7 +114,7 @@ def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[s
         for name, value in extra.items()
         if name in catalogue.settings and not catalogue.settings[name].secret
     }
-    return Layer("extra", "-e", {**values, **words}, places(extra))
+    return Layer("extra", "-e", {**standing(values, catalogue), **words}, places(extra))
 
 
 def chosen(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list[str]:

@@ -41,21 +41,21 @@ def test_what_is_missing_is_named_and_what_is_printed_is_enough(
         "doctor_project": "workload_scale",
         "doctor_phases": ["test"],
         "doctor_subject": user,
-        "doctor_rbac_file": str(rbac),
-        "cluster_kubeconfig": kubeconfig,
+        "doctor_rbac_file": rbac.name,  # relative to where the user stands
+        "cluster_kubeconfig": Path(kubeconfig).name,
         "workload_scale_gpus": 0,
         "workload_scale_count": 4,
         "workload_scale_projects": [{"name": "one", "namespace": world.namespace}],
     }
     words = ["-e", json.dumps(given)]
-    before = play(*words, artifacts=tmp_path, project="doctor")
+    before = play(*words, artifacts=tmp_path, project="doctor", cwd=tmp_path)
     assert before.code != 0
     assert f"create jobs.batch in namespace {world.namespace} (phase test)" in before.flat(), before.output
     documents = list(yaml.safe_load_all(rbac.read_text(encoding="utf-8")))
     assert [one["kind"] for one in documents] == ["Role", "RoleBinding"]
     for one in documents:
         world.client.create(one)
-    after = play(*words, artifacts=tmp_path, project="doctor")
+    after = play(*words, artifacts=tmp_path, project="doctor", cwd=tmp_path)
     assert after.code == 0, after.output
     assert "point 001: 4 workloads in 6 s or more, 0.00 GPU hours" in after.flat()
     done = world.submit(kubeconfig=kubeconfig, count=4, wait=False)

@@ -74,10 +74,12 @@ def test_a_cut_run_in_an_archive_on_a_web_server_gives_the_same_figures(cut: Pat
 
 def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) -> None:
     mixed = write_run(tmp_path / "elsewhere" / NAME, [(World(count=20, rate=4, outcomes={5: "failed"}), {})])
-    words = ["-e", f"source={mixed}", "-e", "head=10", "-e", "tail=6", "-e", "skip_errors=true"]
-    done = play(*words, artifacts=tmp_path / "artifacts", project="replot")
+    words = ["-e", f"source=elsewhere/{NAME}", "-e", "head=10", "-e", "tail=6", "-e", "skip_errors=true"]
+    here = {"ARTIFACT_DIR": ""}  # paths are relative to where the user stands, also the default
+    done = play(*words, artifacts=tmp_path, project="replot", cwd=tmp_path, env=here)
     assert done.code == 0, done.output[-4000:]
     top = tmp_path / "artifacts" / f"{NAME}-replot"
+    assert f"{top}/report/index.html" in done.output
     rows = [one for one in _files.read_lines(top / "points/000/timeline.jsonl") if one["type"] == "workload"]
     assert [one["index"] for one in rows] == [4, 6, 7, 8, 9]
     said = "first 10, last 6 of these of 20 workloads, 1 with errors left out: 5 shown"
@@ -121,10 +123,11 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
         _files.write_yaml(top / "provenance.yml", {"schema": "provenance/1", "settings": provenance})
         if name == "a":
             measured(top)  # the other one is still to be made
-    words = ["-e", f"runs={tmp_path / 'run-a'},{tmp_path / 'run-b'}"]
-    done = play(*words, artifacts=tmp_path / "artifacts", project="compare")
+    words = ["-e", "runs=run-a,./run-b"]
+    done = play(*words, artifacts=Path("some", "where"), project="compare", cwd=tmp_path)
     assert done.code == 0, done.output[-4000:]
-    folder = tmp_path / "artifacts" / "compare-t1121-aaaaaa-t1121-aaaaab"
+    folder = tmp_path / "some" / "where" / "compare-t1121-aaaaaa-t1121-aaaaab"
+    assert f"{folder}/index.html" in done.flat()
     document = json.loads((folder / "comparison.json").read_text())
     _files.check("comparison/1", document)
     assert document["settings"] == [{"name": "workload_count", "values": [97, 98]}]
