@@ -86,6 +86,10 @@ options:
     description:
       - What hosts must have. A field of a host, or of its C(interfaces), C(disks), C(memory) or C(processors), with an
         operator behind it if need be (C(__ne), C(__lt), C(__lte), C(__gt), C(__gte), C(__like), C(__ilike), C(__in)).
+        A list, or a text with commas, means any of its values.
+      - Values are checked by the type of the field before anything is asked. Conditions on one kind of part are met by
+        one part; C(disks.count), C(interfaces.count), C(memory.size_gb), C(processors.cores) and C(processors.threads)
+        are sums over the parts that meet the others.
     type: dict
     default: {}
   prefer:

@@ -34,6 +34,9 @@ options:
   cloud:
     description: Name of a cloud; its active assignment is returned.
     type: str
+  lease_file:
+    description: The lease file, which knows the time zone of the server.
+    type: path
   owner:
     description: All active leases of this owner; the part of the e-mail address before the C(@).
     type: str
@@ -84,7 +87,7 @@ def main() -> None:
         argument_spec={
             "owner": {"type": "str"},
             "active": {"type": "bool", "default": True},
-            **options.NAMED,
+            **options.WHICH,
             **options.OPTIONS,
         },
         mutually_exclusive=[options.ONE],

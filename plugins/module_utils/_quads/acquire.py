@@ -52,6 +52,7 @@ class Acquisition:
         self.hosts = Hosts(client, order, memo, say)
         self.parts: dict[int, Assignment] = {}
         self.in_use = False
+        client.remember_offset(memo.known["utc_offset"])
 
     def run(self, dry: bool = False) -> Acquired:
         """Acquire, or complete what an earlier call began. ``dry``: only look."""

@@ -10,80 +10,64 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import times
-
-OPERATORS = ("ne", "lt", "lte", "gt", "gte", "like", "ilike", "in")
-FIELDS = ("model", "host_type", "name", "broken", "retired", "build", "validated", "rack", "uloc", "blade", "bootmode")
-FIELDS += ("can_self_schedule", "cloud", "switch_config_applied", "id")
-#: Fields of a host's parts. The server crashes on any other one, so they are checked here.
-CHILDREN: dict[str, tuple[str, ...]] = {
-    "interfaces": (
-        *("name", "vendor", "speed", "mac_address", "switch_ip", "switch_port", "pxe_boot", "maintenance"),
-        *("bios_id", "count"),
-    ),
-    "disks": ("disk_type", "size_gb", "count"),
-    "memory": ("handle", "size_gb"),
-    "processors": ("handle", "vendor", "product", "cores", "threads", "processor_type"),
-}
-_ALL = (*FIELDS, *(f"{child}.{name}" for child, names in CHILDREN.items() for name in names))
-
-
-def check_filter(key: str, value: Any) -> tuple[str, str]:
-    """Return a condition as the server takes it. Raises InputError for a field that it doesn't have.
-
-    A model is stored in upper case; only ``true`` is true, ``1`` is not; ``__in`` takes a comma-separated list.
-    """
-    name, _dot, operator = key.rpartition("__")
-    if not name or operator not in OPERATORS:
-        name, operator = key, ""
-        if "__" in key:
-            raise InputError(
-                f"filters: '{key}': there is no operator '{key.rpartition('__')[2]}'; "
-                f"there are {', '.join(f'__{one}' for one in OPERATORS)}"
-            )
-    if name not in _ALL:
-        raise InputError(f"filters: hosts have no '{name}'{nearest(name, _ALL)}")
-    many = isinstance(value, (list, tuple))
-    if many and operator not in ("", "in"):
-        raise InputError(f"filters: '{key}' takes one value, got a list")
-    if many or operator == "in":
-        items = value if many else str(value).split(",")
-        text, operator = ",".join(_text(one).strip() for one in items), "in"
-    else:
-        text = _text(value)
-    if name == "model":
-        text = text.upper()
-    return (f"{name}__{operator}" if operator else name), text
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import fields, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 
 
 def preferences(
     models: Sequence[str], filters: Mapping[str, Any], prefer: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """Return the conditions to try, best first: each preference with each model in turn, ``filters`` in all of them."""
-    common = dict(check_filter(key, value) for key, value in filters.items())
+    common = dict(fields.condition(key, value, "filters") for key, value in filters.items())
     found = []
     for one in prefer or ({},):
         if not isinstance(one, Mapping):
             raise InputError(f"prefer: '{one}' is no dictionary of filters")
-        own = dict(check_filter(key, value) for key, value in one.items())
+        own = dict(fields.condition(key, value, "prefer") for key, value in one.items())
         chosen = [("model", model.upper()) for model in models if "model" not in own] or [None]
         found += [{**common, **own, **(dict([model]) if model else {})} for model in chosen]
     return found
 
 
-def query(conditions: Mapping[str, str], start: float, end: float, ahead: float) -> list[tuple[str, str]]:
-    """Return the query of GET /available for hosts that are free from ``start`` to ``end`` (epoch seconds, UTC).
+def free(client: Client, conditions: Mapping[str, str], end: float) -> list[str]:
+    """Return the hosts that meet the conditions and are free from now to ``end`` (epoch seconds, UTC)."""
+    found = [client.available(query) for query in queries(conditions, end, client.ahead or 0.0)]
+    return [name for name in found[0] if all(name in names for names in found[1:])]
 
-    Without both the server answers who is free at this moment, whom a later booking makes unfit for a lease.
+
+def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[list[tuple[str, str]]]:
+    """Return the queries of GET /available for hosts that are free until ``end``: those that all of them find.
+
+    Without an end the server answers who is free at this moment, whom a later booking makes unfit for a lease. The
+    beginning is left out: the server then takes its own now, while one that is sent, cut to the minute as it has to be,
+    lies before the end of a lease that was just given back. Each sum is asked for by itself, with the other conditions
+    on that kind of part: the server joins the tables of all parts, which multiplies a sum, and fails on two of them.
     """
-    window = [("start", times.local(start, ahead)), ("end", times.local(end, ahead))]
-    return [("can_self_schedule", "true"), *conditions.items(), *window]
+    parts = {key: fields.parts_of(key) for key in conditions}
+    summed = {child for child, is_sum in parts.values() if is_sum}
+    chosen = [[key for key, (child, _) in parts.items() if child not in summed]]
+    for own, (kind, is_sum) in parts.items():
+        if is_sum:
+            chosen.append([key for key, (child, other) in parts.items() if child == kind and not other] + [own])
+    until = ("end", times.local(end, ahead))
+    return [
+        [("can_self_schedule", "true"), *((key, conditions[key]) for key in keys), until]
+        for keys in chosen
+        if keys or len(chosen) == 1
+    ]
+
+
+def unknown_models(client: Client, preferred: Iterable[Mapping[str, str]]) -> str:
+    """Return a text that names the models of these conditions which the lab doesn't have, empty if it has them all."""
+    wanted = [name for one in preferred for key in ("model", "model__in") for name in one.get(key, "").split(",")]
+    if not any(wanted):
+        return ""
+    known = client.models()
+    missing = [f"{name}{nearest(name, known)}" for name in dict.fromkeys(wanted) if name and name not in known]
+    has = ", ".join(f"{name} ({count})" for name, count in sorted(known.items()))
+    return f"the lab has no {', '.join(missing)}; its models: {has or 'none'}" if missing else ""
 
 
 def shuffled(hosts: Iterable[str], lease_id: str) -> list[str]:
-    """Return the hosts in an order of this lease's own, always the same: runs that start together don't collide."""
+    """Return the hosts in an order that differs from lease to lease: runs that start together don't collide."""
     return sorted(hosts, key=lambda host: hashlib.sha256(f"{lease_id} {host}".encode()).digest())

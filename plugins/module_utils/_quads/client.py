@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Call, Reply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.records import Assignment, Row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.session import Session
@@ -29,15 +30,13 @@ class Client(Session):
     ) -> Assignment:
         """POST /assignments/self, once; ``before`` is called right before, ``unsent`` when it was not sent."""
         reply = self._once("/assignments/self", body, "take a cloud", before, unsent)
-        made = Assignment.of(reply.body)
-        self.learn_offset(made.created_at, reply.date)
-        return made
+        return Assignment.of(reply.body)
 
     def schedule(self, cloud: str, host: str) -> Row:
         """POST /schedules for one host, once. An answer of 200 or 201 is no proof that the host is ours."""
         reply = self._once("/schedules", {"cloud": cloud, "hostname": host}, f"take {host}")
         row = Row.of(reply.body)
-        self.learn_offset(row.start, reply.date)
+        self.learn_offset(times.offset(row.start, reply.date))
         return row
 
     def terminate(self, number: int, give_up: float | None = None) -> bool:
@@ -102,6 +101,11 @@ class Client(Session):
     def hosts(self, *query: tuple[str, str]) -> list[dict[str, Any]]:
         """Hosts with everything about them."""
         return self._list("/hosts", *query)
+
+    def models(self) -> dict[str, int]:
+        """How many hosts of each model the lab has."""
+        body = self.ask("/hosts", ("group_by", "model")).body
+        return {str(name): int(count) for name, count in body.items()} if isinstance(body, Mapping) else {}
 
     def free_clouds(self) -> list[str]:
         """Names of clouds that nobody holds."""

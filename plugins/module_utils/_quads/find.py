@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.records import (
     Assignment,
@@ -51,12 +52,11 @@ def lost(client: Client, hosts: Iterable[str], ours: Collection[int]) -> list[st
     return gone
 
 
-def offset_from_tag(client: Client, assignments: Iterable[Assignment]) -> None:
-    """Learn the server's offset from UTC from when a lease was asked for and when the server says it was made."""
+def _learn_offset(client: Client, held: Iterable[tuple[Assignment, list[Row]]]) -> None:
+    """Learn the server's offset from UTC from when a lease was asked for and when its first hosts began to be ours."""
     if client.ahead is None:
-        for one in assignments:
-            if one.tag:
-                client.learn_offset(one.created_at, one.tag.at)
+        starts = ((row.start, one.tag.at) for one, found in held if one.tag for row in found)
+        client.learn_offset(times.offset_since(starts))
 
 
 def read(
@@ -72,10 +72,10 @@ def read(
     asked: the hosts that we asked for, None when nobody remembers. Whoever has an account can put hosts into our
     cloud; such a host is listed as other and not counted. verify: ask for each host who holds it.
     """
-    offset_from_tag(client, assignments)
+    found = [(one, rows(client, one) if one.active else []) for one in assignments]
+    _learn_offset(client, found)
     parts, others = [], []
-    for one in assignments:
-        held = rows(client, one) if one.active else []
+    for one, held in found:
         others += [row.host for row in held if asked is not None and row.host not in asked]
         parts.append(Part(one, tuple(row for row in held if asked is None or row.host in asked)))
     ours = {one.id for one in assignments}

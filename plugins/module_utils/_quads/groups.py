@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.choose import check_filter
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import fields
 
 KEYS = ("name", "hosts", "where", "count")
-#: What is added up over a host's parts before it is compared, as the server does.
-SUMMED = ("disks.count", "memory.size_gb", "processors.cores", "processors.threads")
+#: What a machine of a lease can be asked for beside what a free one can.
+MORE = {"cloud": fields.WORD}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ class Rule:
         return cls(
             name=name,
             hosts=(hosts,) if isinstance(hosts, str) else tuple(hosts),
-            where=tuple(check_filter(key, value) for key, value in (given.get("where") or {}).items()),
+            where=tuple(
+                fields.condition(key, value, f"roles: {name}: where", MORE)
+                for key, value in (given.get("where") or {}).items()
+            ),
             count=None if count == "rest" else int(count),
         )
 
@@ -91,25 +94,38 @@ def _same(host: str, pattern: str) -> bool:
 
 
 def _fits(rule: Rule, host: str, machine: Mapping[str, Any]) -> bool:
-    named = not rule.hosts or any(_same(host, pattern) for pattern in rule.hosts)
-    return named and all(_meets(machine, key, wanted) for key, wanted in rule.where)
+    """Return whether a host meets a rule, by the server's own rules.
+
+    All conditions on one kind of part are met by one part, and a sum is that of the parts which meet the others.
+    """
+    if rule.hosts and not any(_same(host, pattern) for pattern in rule.hosts):
+        return False
+    kinds = {key: fields.parts_of(key) for key, _ in rule.where}
+    for child in {child for child, _ in kinds.values()}:
+        conditions = [(key, wanted) for key, wanted in rule.where if kinds[key][0] == child]
+        plain = [one for one in conditions if not kinds[one[0]][1]]
+        parts = machine.get(child) or () if child else (machine,)
+        parts = [part for part in parts if all(_compare(_value(part, key), key, wanted) for key, wanted in plain)]
+        sums = [one for one in conditions if kinds[one[0]][1]]
+        if not parts or not all(_compare(_sum(parts, key), key, wanted) for key, wanted in sums):
+            return False
+    return True
 
 
-def _meets(machine: Mapping[str, Any], key: str, wanted: str) -> bool:
-    field, _dot, operator = key.partition("__")
-    parent, _dot, child = field.partition(".")
-    if not child:
-        value = machine.get(field)
-        return _compare(value.get("name") if isinstance(value, Mapping) else value, operator, wanted)
-    parts = machine.get(parent) or ()
-    if field == "interfaces.count":
-        return _compare(len(parts), operator, wanted)
-    if field in SUMMED:
-        return _compare(sum(part.get(child) or 0 for part in parts), operator, wanted)
-    return any(_compare(part.get(child), operator, wanted) for part in parts)
+def _value(part: Mapping[str, Any], key: str) -> Any:
+    value = part.get(key.partition("__")[0].rpartition(".")[2])
+    return value.get("name") if isinstance(value, Mapping) else value
 
 
-def _compare(value: Any, operator: str, wanted: str) -> bool:
+def _sum(parts: Sequence[Mapping[str, Any]], key: str) -> int:
+    return len(parts) if key.startswith("interfaces.") else sum(_value(part, key) or 0 for part in parts)
+
+
+def _compare(value: Any, key: str, wanted: str) -> bool:
+    """Compare as a database does: nothing is true of a value that is not known."""
+    operator = key.partition("__")[2]
+    if value is None:
+        return False
     if operator in ("like", "ilike"):
         flags = re.IGNORECASE if operator == "ilike" else 0
         pattern = "".join(".*" if one == "%" else "." if one == "_" else re.escape(one) for one in wanted)
@@ -117,10 +133,12 @@ def _compare(value: Any, operator: str, wanted: str) -> bool:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if operator == "in":
         return text in wanted.split(",")
-    if operator in ("", "ne"):
-        return (text == wanted) == (operator == "")
-    try:
-        number, limit = float(text), float(wanted)
-    except ValueError:
-        return False
-    return {"lt": number < limit, "lte": number <= limit, "gt": number > limit, "gte": number >= limit}[operator]
+    mine, other = (int(text), int(wanted)) if isinstance(value, int) and not isinstance(value, bool) else (text, wanted)
+    return {
+        "": mine == other,
+        "ne": mine != other,
+        "lt": mine < other,
+        "lte": mine <= other,
+        "gt": mine > other,
+        "gte": mine >= other,
+    }[operator]

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import choose, find, refusals, times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
@@ -56,27 +57,28 @@ class Hosts:
         end = self.end or now + (self.order.min_lifetime or USUAL)
         found: dict[str, None] = {}
         for conditions in self.order.prefer:
-            names = self.client.available(choose.query(conditions, now, end, self.client.ahead or 0.0))
+            names = choose.free(self.client, conditions, end)
             found.update(dict.fromkeys(choose.shuffled(names, self.order.lease_id)))
         return list(found)
 
     def _all_free(self, hosts: list[str]) -> None:
         """See before anything is taken whether named hosts can be had."""
-        now = self.client.server_now()
-        end = now + (self.order.min_lifetime or USUAL)
-        free = set(self.client.available(choose.query({}, now, end, self.client.ahead or 0.0)))
+        free = choose.free(self.client, {}, self.client.server_now() + (self.order.min_lifetime or USUAL))
         for host in hosts:
             if host not in free:
-                known = self.client.host(host)
-                if known is None:
-                    reason = "the server knows no such host"
-                elif not known.get("can_self_schedule"):
-                    reason = "it is not for self-scheduling"
-                else:
-                    reason = "it is not free for the time of the lease"
-                self.reject(host, reason)
+                self.reject(host, self._unfit(host, free) or "it is not free for the time of the lease")
         if self.rejected:
             raise self.too_few(None, len(hosts) - len(self.rejected))
+
+    def _unfit(self, host: str, others: Iterable[str] = ()) -> str:
+        """Return why a host can't be had by anybody, an empty text for one that others have. others: their names."""
+        known = self.client.host(host)
+        if known is None:
+            return f"the server knows no such host{nearest(host, others)}"
+        if not known.get("can_self_schedule"):
+            return "it is not for self-scheduling"
+        states = [name for name in ("broken", "retired") if known.get(name)]
+        return f"the lab says that it is {' and '.join(states)}" if states else ""
 
     # asking
 
@@ -92,12 +94,13 @@ class Hosts:
         for attempt in range(TRIES):
             try:
                 row = self.client.schedule(one.cloud, host)
+                self.memo.learned(self.client.ahead)
                 self._ends(times.moment(row.end, self.client.ahead or 0.0))
                 return True
             except refusals.HostTaken as error:
                 if self._is_in(one, host):
                     return True
-                self.reject(host, error.said)
+                self.reject(host, self._unfit(host) or error.said)
                 return False
             except refusals.HostRefused as error:
                 self.reject(host, error.said)
@@ -157,9 +160,10 @@ class Hosts:
         )
         what = ", ".join(self.order.hosts) if self.order.hosts else f"hosts{f' with {wanted}' if wanted else ''}"
         reasons = "; ".join(f"{host}: {reason}" for host, reason in self.rejected.items())
+        models = "" if self.order.hosts else choose.unknown_models(self.client, self.order.prefer)
         full = " The cloud is full; whoever has an account can put hosts into it." if self.full else ""
         return refusals.NotEnoughHosts(
             f"{self.order.enough} of {self.order.wanted} hosts are needed, and {have + more} can be had of {what}."
-            f"{full}{f' {reasons}.' if reasons else ''}",
+            f"{full}{f' {reasons}.' if reasons else ''}{f' {models[0].upper()}{models[1:]}.' if models else ''}",
             rejected_hosts=self.rejections(),
         )

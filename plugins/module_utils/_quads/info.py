@@ -69,6 +69,7 @@ def _newest(found: list[Assignment]) -> list[Assignment]:
 def lease(client: Client, given: Mapping[str, Any]) -> Lease:
     """Return the one lease that was asked about, active. Raises LeaseError when there is none."""
     known = remembered(given.get("lease_file"))
+    client.remember_offset(known.get("utc_offset"))
     found = looker(client, given, known)()
     active = [one for one in found if one.active]
     what = next(f"{key} {given[key]}" for key in ("lease_id", "assignment_id", "cloud") if given.get(key))
@@ -81,6 +82,7 @@ def lease(client: Client, given: Mapping[str, Any]) -> Lease:
 
 def leases(client: Client, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the leases that meet the options of quads_lease_info, as views."""
+    client.remember_offset(remembered(given.get("lease_file")).get("utc_offset"))
     if given.get("lease_id"):
         owner = given.get("owner") or client.account.owner
         if not owner:
@@ -112,9 +114,10 @@ def available(client: Client, given: Mapping[str, Any]) -> dict[str, Any]:
     now = client.server_now()
     found: dict[str, None] = {}
     for one in conditions:
-        query = choose.query(one, now, now + seconds, client.ahead or 0.0)
-        found.update(dict.fromkeys(client.available(query)))
+        found.update(dict.fromkeys(choose.free(client, one, now + seconds)))
     hosts = [name for name in found if name not in given["exclude"]]
+    if not hosts and (unknown := choose.unknown_models(client, conditions)):
+        raise InputError(unknown)
     if len(hosts) < given["count"]:
         wanted = "; ".join(", ".join(f"{key}={value}" for key, value in one.items()) for one in conditions if one)
         raise refusals.NotEnoughHosts(

@@ -143,6 +143,7 @@ def wait_for(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     say = step.teller(given.get("progress_file"), "lease")
     client = options.client(given, say=say)
     known = info.remembered(given.get("lease_file"))
+    client.remember_offset(known.get("utc_offset"))
     name = given.get("lease_id") or known.get("lease_id") or str(given.get("assignment_id") or given.get("cloud"))
     wait = Wait(
         client=client,

@@ -35,6 +35,7 @@ class Memo:
             "hosts": [],
             "lost_hosts": [],
             "expires_at": None,
+            "utc_offset": None,
             "release": release,
             "updated": "",
         }
@@ -86,6 +87,11 @@ class Memo:
         """Note that the last request for a cloud came to nothing."""
         self.write(pending=None)
 
+    def learned(self, ahead: float | None) -> None:
+        """Note the server's offset (s) from UTC, by which the end of the lease is known later and elsewhere."""
+        if ahead is not None:
+            self.write(utc_offset=int(ahead // 60))
+
     def want(self, hosts: Iterable[str]) -> None:
         """Note hosts that are about to be asked for."""
         self.remembers = True
@@ -103,6 +109,7 @@ class Memo:
             lost_hosts=view["lost_hosts"],
             expires_at=view["expires_at"],
         )
+        self.learned(lease.ahead)
 
     def released(self) -> None:
         """Note that nothing is held any more."""

@@ -27,7 +27,6 @@ class Assignment:
     provisioned: bool = False
     validated: bool = False
     self_schedule: bool = False
-    created_at: str = ""
     vlan: dict[str, Any] | None = None
 
     @property
@@ -55,7 +54,6 @@ class Assignment:
             provisioned=bool(view.get("provisioned")),
             validated=bool(view.get("validated")),
             self_schedule=bool(view.get("is_self_schedule")),
-            created_at=str(view.get("created_at") or ""),
             vlan=dict(view["vlan"]) if view.get("vlan") else None,
         )
 

@@ -94,11 +94,15 @@ class Session:
             self.ask("/version")
         return self.timing.wall() + (self._skew or 0.0)
 
-    def learn_offset(self, written: str, date: float | None) -> None:
-        """Learn the server's offset from UTC from a time that it wrote at ``date``."""
-        found = times.offset(written, date)
+    def learn_offset(self, found: float | None) -> None:
+        """Go by this offset (s) of the server's times from UTC; None: by what is known already."""
         if found is not None:
             self.ahead = found
+
+    def remember_offset(self, minutes: int | None) -> None:
+        """Go by the offset that a lease file holds, unless one is known already."""
+        if self.ahead is None and minutes is not None:
+            self.ahead = minutes * 60.0
 
     # sending
 

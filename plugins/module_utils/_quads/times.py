@@ -3,13 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Durations that people write, and the times that a QUADS server writes.
 
-Up to 2.2.6 a server prints its *local* time and calls it GMT. The HTTP header ``Date`` of the same answer is true, so
-their difference, rounded to a quarter of an hour as time zones are, is the server's offset from UTC.
+Up to 2.2.6 a server prints its *local* time and calls it GMT. Its offset from UTC is a multiple of a quarter of an
+hour, as time zones are. It is found out from the start of a schedule, which the web server writes by the same clock as
+the end: against the HTTP header ``Date`` of the same answer, which is true, or against the moment at which the lease
+was asked for. When something was created says nothing about it: the database writes that, and its zone may be another.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
@@ -17,6 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http imp
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 QUARTER = 900.0
+#: How far zones are from UTC.
+WEST, EAST = -12 * 3600.0, 14 * 3600.0
+#: By how much (s) the moment of asking may be noted too late, since the clocks of two machines differ.
+SLACK = 60.0
 
 
 def duration(text: str | float, name: str) -> float:
@@ -31,6 +38,17 @@ def offset(written: str, date: float | None) -> float | None:
     """Return how far (s) the server's times are ahead of UTC, from a time that it wrote at ``date`` (epoch, UTC)."""
     moment = http_date(written)
     return None if moment is None or date is None else round((moment - date) / QUARTER) * QUARTER
+
+
+def offset_since(starts: Iterable[tuple[str, float]]) -> float | None:
+    """Return the offset (s) from pairs of a schedule's start, as the server wrote it, and when its cloud was asked for.
+
+    A schedule starts up to a quarter of an hour after that, so the shortest distance is the offset and that delay. None
+    without a pair, and for what is no time zone: then the lease was completed much later.
+    """
+    distances = [start - asked for written, asked in starts if (start := http_date(written)) is not None]
+    found = (min(distances) + SLACK) // QUARTER * QUARTER if distances else None
+    return found if found is not None and WEST <= found <= EAST else None
 
 
 def moment(written: str, ahead: float) -> float:

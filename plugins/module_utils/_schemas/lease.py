@@ -40,6 +40,8 @@ LEASE: dict[str, dict[str, Any]] = {
             # The command that gives it back from any machine.
             "release": TEXT,
             "updated": STAMP,
-        }
+        },
+        # Minutes that the server's times are ahead of UTC; null while nobody knows.
+        {"utc_offset": {"type": ["integer", "null"]}},
     ),
 }

@@ -33,6 +33,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--password", default="try-me", help="the user's password")
     parser.add_argument("--version", choices=["2.2.6", "dev"], default="2.2.6", help="behaviour of which server")
     parser.add_argument("--utc-offset", type=int, default=120, help="minutes that its local time is ahead of UTC")
+    parser.add_argument("--database-offset", type=int, default=-300, help="the same for its database")
     parser.add_argument("--move", type=float, default=5, help="seconds until machines are installed")
     parser.add_argument("--validate", type=float, default=10, help="seconds until they are checked, afterwards")
     parser.add_argument("--inventory", type=float, default=5, help="period in seconds of the inventory files")
@@ -49,6 +50,7 @@ def main() -> None:
     config = Config(
         version=given.version,
         utc_offset=given.utc_offset,
+        database_offset=given.database_offset,
         tickets=not given.no_tickets,
         deadline_day=given.deadline_day,
         move_delay=given.move,

@@ -30,7 +30,7 @@ class Simulator:
         self.clock = clock or Clock(1_795_219_182.0)  # Fri, 20 Nov 2026 23:59:42 GMT
         self.faults = lab.Faults()
         self.access = Access(self)
-        began = self.stamp(self.clock.now() - 27)
+        began = self.written(self.clock.now() - 27)
         self.clouds = {
             f"cloud{number:02d}": {"id": number, "last_redefined": began, "name": f"cloud{number:02d}"}
             for number in range(1, 12)
@@ -54,8 +54,12 @@ class Simulator:
         self.access.add("admin@example.com", "simulator-admin", "admin")
 
     def stamp(self, moment: float) -> str:
-        """Print a moment as the server does: up to 2.2.6 local time that is called GMT."""
+        """Print a moment that the web server wrote: up to 2.2.6 its local time, called GMT."""
         return rfc1123(moment if self.config.dev else moment + self.config.utc_offset * 60)
+
+    def written(self, moment: float) -> str:
+        """Print a moment that the database wrote: in the zone of its session, and called GMT."""
+        return rfc1123(moment + self.config.database_offset * 60)
 
     def local(self, text: str) -> float:
         """Read YYYY-MM-DDTHH:MM, in the server's local time, as epoch seconds."""
@@ -72,7 +76,7 @@ class Simulator:
     def handle(self, request: Request) -> Answer:
         """Answer one request; every answer carries the date."""
         with self.lock:
-            self.clock.advance(0)
+            self.clock.advance(0.001)  # no two requests come at the same moment
             if self.config.cron:
                 cron.run(self)
             answer = self._injected(request) or self._answer(request)
@@ -156,6 +160,16 @@ class Simulator:
         rows = [row for row in self.schedules.values() if row.current(now)]
         rows = [row for row in rows if wanted.get("cloud", row.assignment.cloud) == row.assignment.cloud]
         return [row for row in rows if wanted.get("host", row.host) == row.host]
+
+    def is_free(self, host: str, start: float, end: float) -> bool:
+        """Return whether a host could be scheduled: not broken, not retired, and no schedule in the window."""
+        if self.hosts[host]["broken"] or self.hosts[host]["retired"]:
+            return False
+        rows = [row for row in self.schedules.values() if row.host == host]
+        return not any(
+            row.start <= start < row.end or row.start < end <= row.end or (start < row.start and end > row.end)
+            for row in rows
+        )
 
     def insert(self, assignment: Assignment, host: str, start: float, end: float) -> Schedule:
         """Add a schedule, asking nobody."""

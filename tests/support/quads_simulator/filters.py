@@ -1,104 +1,167 @@
-"""Query parameters of GET requests, as the server understands them: field, child.field, and __operators."""
+"""Query parameters of GET requests, as the server understands them: field, child.field, and __operators.
+
+Every field has a type. What the server's database can't compare, the server answers with 500: an enum in another case,
+a pattern on a number, a list for a sum. A host's parts are joined: all conditions on one kind of part have to be met by
+one row of it, sums are taken over the rows that are left, and a second kind of part multiplies those.
+"""
 
 from __future__ import annotations
 
+import itertools
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-CHILDREN = {
-    "interfaces": {
-        "name",
-        "vendor",
-        "speed",
-        "mac_address",
-        "switch_ip",
-        "switch_port",
-        "pxe_boot",
-        "maintenance",
-        "bios_id",
-        "count",
-    },
-    "disks": {"disk_type", "size_gb", "count"},
-    "memory": {"handle", "size_gb"},
-    "processors": {"handle", "vendor", "product", "cores", "threads", "processor_type"},
+#: Types: text, number, truth (a host's boolean), flag (a part's boolean), sum, cloud, or an enum's values.
+Kind = str | tuple[str, ...]
+
+HOST: dict[str, Kind] = {
+    **dict.fromkeys(("name", "model", "host_type", "rack", "uloc", "blade"), "text"),
+    **dict.fromkeys(("can_self_schedule", "broken", "retired", "build", "validated", "switch_config_applied"), "truth"),
+    "bootmode": ("Bios", "Uefi"),
+    "cloud": "cloud",
+    "id": "number",
 }
-#: What is added up over a host's parts before it is compared; a count of interfaces is their number.
-SUMMED = {("disks", "count"), ("memory", "size_gb"), ("processors", "cores"), ("processors", "threads")}
-OPERATORS = ("ne", "lt", "lte", "gt", "gte", "like", "ilike", "in")
+ASSIGNMENT: dict[str, Kind] = {
+    **dict.fromkeys(("owner", "description", "ticket", "ostype"), "text"),
+    **dict.fromkeys(("active", "is_self_schedule", "provisioned", "validated", "wipe"), "truth"),
+    "cloud": "cloud",
+    "id": "number",
+    "qinq": "number",
+}
+CHILDREN: dict[str, dict[str, Kind]] = {
+    "interfaces": {
+        **dict.fromkeys(("name", "vendor", "mac_address", "switch_ip", "switch_port", "bios_id"), "text"),
+        **dict.fromkeys(("pxe_boot", "maintenance"), "flag"),
+        "speed": "number",
+        "count": "sum",
+    },
+    "disks": {"disk_type": "text", "size_gb": "number", "count": "sum"},
+    "memory": {"handle": "text", "size_gb": "sum"},
+    "processors": {
+        **dict.fromkeys(("handle", "vendor", "product"), "text"),
+        **dict.fromkeys(("cores", "threads"), "sum"),
+        "processor_type": ("CPU", "GPU"),
+    },
+}
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lte": operator.le,
+    "gt": operator.gt,
+    "gte": operator.ge,
+}
+OPERATORS = (*ORDER, "like", "ilike", "in")
 TRUE = ("true", "y", "yes")
+#: What the database itself reads as a boolean.
+FLAGS = {**dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True)}
+FLAGS |= dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
+LARGEST = {"number": 2**31 - 1, "sum": 2**63 - 1}
 
 
-class UnknownField(Exception):
-    """A field that the kind of object doesn't have."""
+class BadRequest(Exception):
+    """What the server answers with 400."""
 
 
-class UnknownChild(Exception):
-    """A field that a part of a host doesn't have; the server crashes on it."""
+class Crash(Exception):
+    """What the server answers with 500."""
 
 
-def matches(thing: Mapping[str, Any], query: Iterable[tuple[str, str]], fields: Iterable[str]) -> bool:
-    """Return whether an object meets all conditions."""
-    known = set(fields)
-    return all(_meets(thing, key, wanted, known) for key, wanted in query)
+@dataclass(frozen=True)
+class Condition:
+    """One parameter: of the object itself, or of its parts of kind ``child``. ``value`` None: NULL."""
 
+    child: str
+    field: str
+    kind: Kind
+    operator: str
+    value: Any
 
-def check(query: Iterable[tuple[str, str]], fields: Iterable[str]) -> None:
-    """Raise UnknownField or UnknownChild for the first condition that can't be understood."""
-    known = set(fields)
-    for key, _ in query:
-        name, _ = _split(key)
-        if "." in name:
-            child, _, field = name.partition(".")
-            if child not in CHILDREN:
-                raise UnknownField(child)
-            if field not in CHILDREN[child]:
-                raise UnknownChild(name)
-        elif name not in known:
-            raise UnknownField(name)
-
-
-def _split(key: str) -> tuple[str, str]:
-    name, _, operator = key.rpartition("__")
-    return (name, operator) if name and operator in OPERATORS else (key, "eq")
-
-
-def _meets(thing: Mapping[str, Any], key: str, wanted: str, known: set[str]) -> bool:
-    name, operator = _split(key)
-    if "." in name:
-        child, _, field = name.partition(".")
-        parts = thing[child]
-        if (child, field) == ("interfaces", "count"):
-            return _compare(len(parts), operator, wanted)
-        if (child, field) in SUMMED:
-            return _compare(sum(part[field] for part in parts), operator, wanted)
-        return any(_compare(part[field], operator, wanted) for part in parts)
-    value = thing.get(name)
-    if isinstance(value, Mapping):
-        value = value.get("name")
-    return _compare(value, operator, wanted)
-
-
-def _compare(value: Any, operator: str, wanted: str) -> bool:
-    if operator in ("like", "ilike"):
-        pattern = "".join(".*" if one == "%" else "." if one == "_" else re.escape(one) for one in wanted)
-        return re.fullmatch(pattern, str(value), re.IGNORECASE if operator == "ilike" else 0) is not None
-    if operator == "in":
-        return str(value) in wanted.split(",")
-    if isinstance(value, bool):
-        same = value == (wanted.lower() in TRUE)
-        return same if operator == "eq" else not same
-    if isinstance(value, (int, float)):
-        try:
-            number = float(wanted)
-        except ValueError:
+    def met(self, value: Any) -> bool:
+        """Compare as a database does: nothing is true of a value that is not there."""
+        if self.value is None:
+            return (value is None) == (self.operator == "eq")
+        if value is None:
             return False
-        return {
-            "eq": value == number,
-            "ne": value != number,
-            "lt": value < number,
-            "lte": value <= number,
-            "gt": value > number,
-            "gte": value >= number,
-        }[operator]
-    return (str(value) == wanted) == (operator != "ne")
+        if self.operator in ("like", "ilike"):
+            pattern = "".join(".*" if one == "%" else "." if one == "_" else re.escape(one) for one in self.value)
+            flags = re.IGNORECASE if self.operator == "ilike" else 0
+            return re.fullmatch(pattern, value, flags | re.DOTALL) is not None
+        return value in self.value if self.operator == "in" else ORDER[self.operator](value, self.value)
+
+
+def select(
+    things: Iterable[Mapping[str, Any]],
+    query: Iterable[tuple[str, str]],
+    kinds: Mapping[str, Kind],
+    clouds: Iterable[str],
+) -> list[Mapping[str, Any]]:
+    """Return the objects that meet all conditions. Raises BadRequest or Crash, whatever the objects are."""
+    split = [(_split(key, kinds), text) for key, text in query]
+    conditions = [_condition(*parts, text, kinds, set(clouds)) for parts, text in split]
+    sums = [one.child for one in conditions if one.kind == "sum"]
+    if len(sums) > len(set(sums)):
+        raise Crash("a table is joined twice")
+    return [thing for thing in things if _meets(thing, conditions)]
+
+
+def _split(key: str, kinds: Mapping[str, Kind]) -> tuple[str, str, str]:
+    """Return kind of part (or nothing), field and operator."""
+    name, mark, word = key.rpartition("__")
+    if mark and word not in OPERATORS[1:]:
+        raise BadRequest(f"__{word} is not a valid operator.")
+    child, dot, field = (name if mark else key).partition(".")
+    if child not in (CHILDREN if dot and kinds is HOST else kinds):
+        raise BadRequest(f"{child} is not a valid field.")
+    return (child if dot else "", field if dot else child, word if mark else "eq")
+
+
+def _condition(child: str, field: str, word: str, text: str, kinds: Mapping[str, Kind], clouds: set[str]) -> Condition:
+    table = CHILDREN[child] if child else kinds
+    if field not in table:
+        raise Crash("a table has no such column")
+    kind = table[field]
+    if text == "null":
+        return Condition(child, field, kind, word, None)
+    if kind == "cloud" and word == "eq" and text not in clouds:
+        raise BadRequest(f"Cloud not found: {text}")
+    values = [_value(kind, word, one) for one in (text.split(",") if word == "in" else [text])]
+    return Condition(child, field, kind, word, values if word == "in" else values[0])
+
+
+def _value(kind: Kind, word: str, text: str) -> Any:
+    """Return one value as the database compares it. Raises Crash for what it doesn't."""
+    if kind == "text":
+        return text
+    if word in ("like", "ilike") or (kind in ("sum", "cloud", "truth") and word == "in"):
+        raise Crash(f"{kind} {word}")
+    if kind in ("truth", "cloud") and word not in ("eq", "ne"):
+        raise Crash(f"{kind} {word}")
+    if kind == "truth":
+        return text.lower() in TRUE
+    if kind == "flag" and text.strip().lower() in FLAGS:
+        return FLAGS[text.strip().lower()]
+    if kind in LARGEST and re.fullmatch(r"\s*[-+]?\d+\s*", text) and abs(int(text)) <= LARGEST[str(kind)]:
+        return int(text)
+    if kind == "cloud" or isinstance(kind, tuple) and text in kind:
+        return text
+    raise Crash(f"{kind} {text}")
+
+
+def _meets(thing: Mapping[str, Any], conditions: Sequence[Condition]) -> bool:
+    for one in conditions:
+        value = thing.get(one.field)
+        if not one.child and not one.met(value["name"] if isinstance(value, Mapping) else value):
+            return False
+    kinds = sorted({one.child for one in conditions if one.child})
+    of = {kind: [one for one in conditions if one.child == kind and one.kind != "sum"] for kind in kinds}
+    left = [[part for part in thing[kind] if all(one.met(part[one.field]) for one in of[kind])] for kind in kinds]
+    rows = [dict(zip(kinds, row, strict=True)) for row in itertools.product(*left)]
+    return bool(rows) and all(one.met(_sum(one, rows)) for one in conditions if one.kind == "sum")
+
+
+def _sum(one: Condition, rows: Sequence[Mapping[str, Mapping[str, Any]]]) -> int:
+    return len(rows) if one.child == "interfaces" else sum(row[one.child][one.field] for row in rows)

@@ -13,7 +13,9 @@ SPARE = "cloud01"
 class Config:
     """What a QUADS administrator sets (conf/selfservice.yml, quads.yml), and how fast the lab works.
 
-    All delays in seconds. ``utc_offset``: minutes that the server's local time is ahead of UTC.
+    All delays in seconds. Two clocks, in minutes ahead of UTC: ``utc_offset`` of the web server, which writes start and
+    end of a schedule, and ``database_offset`` of the database, which writes when something was created. They differ
+    unless a test sets them, so that none passes that takes one for the other.
     """
 
     version: str = "2.2.6"
@@ -26,6 +28,7 @@ class Config:
     deadline_hour: int | None = 21
     prefix: str = "[SSM]"
     utc_offset: int = 0
+    database_offset: int = -300
     token_lifetime: float = 15600
     infra: str = "lab"
     next_ticket: int = 4000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from quads_simulator import answers, cron, filters, lab
@@ -10,11 +11,6 @@ from quads_simulator.state import Assignment, Schedule
 
 if TYPE_CHECKING:
     from quads_simulator.core import Simulator
-
-HOST_FIELDS = ("can_self_schedule", "model", "host_type", "broken", "retired", "build", "validated", "rack", "uloc")
-HOST_FIELDS += ("blade", "bootmode", "cloud", "name", "id", "switch_config_applied")
-ASSIGNMENT_FIELDS = ("id", "active", "cloud", "owner", "description", "is_self_schedule", "provisioned", "validated")
-ASSIGNMENT_FIELDS += ("ticket", "wipe", "qinq", "ostype")
 
 
 def assignment_view(simulator: Simulator, one: Assignment) -> dict[str, Any]:
@@ -29,7 +25,7 @@ def assignment_view(simulator: Simulator, one: Assignment) -> dict[str, Any]:
         "ccuser": one.ccuser,
         "cloud": cloud,
         "cloud_id": cloud["id"],
-        "created_at": simulator.stamp(one.created),
+        "created_at": simulator.written(one.created),
         "description": one.description,
         "id": one.id,
         "is_self_schedule": one.self_schedule,
@@ -54,7 +50,7 @@ def schedule_view(simulator: Simulator, row: Schedule) -> dict[str, Any]:
         "assignment_id": row.assignment.id,
         "build_end": None,
         "build_start": None,
-        "created_at": simulator.stamp(row.created),
+        "created_at": simulator.written(row.created),
         "end": simulator.stamp(row.end),
         "host": host,
         "host_id": host["id"],
@@ -68,48 +64,45 @@ def version(simulator: Simulator, request: Request) -> Answer:
     return answers.data("QUADS version 2.2.6 maximilian" if not simulator.config.dev else "QUADS version 2.3.0 dev")
 
 
-def _checked(query: list[tuple[str, str]], fields: tuple[str, ...]) -> None:
+def _selected(
+    simulator: Simulator, things: Iterable[dict[str, Any]], query: list[tuple[str, str]], kinds: dict[str, filters.Kind]
+) -> list[Any]:
     try:
-        filters.check(query, fields)
-    except filters.UnknownField as error:
-        raise answers.bad(f"{error} is not a valid field.") from error
-    except filters.UnknownChild as error:
+        return filters.select(things, query, kinds, simulator.clouds)
+    except filters.BadRequest as error:
+        raise answers.bad(str(error)) from error
+    except filters.Crash as error:
         raise answers.crash() from error
 
 
-def _free(simulator: Simulator, host: str, start: float, end: float) -> bool:
-    return not any(row.host == host and row.start < end and row.end > start for row in simulator.schedules.values())
-
-
 def _window(simulator: Simulator, query: dict[str, str]) -> tuple[float, float]:
-    now = simulator.clock.now()
+    """Return start and end, each this moment where it is not given; an end before the start is a minute after it."""
+    start = end = simulator.clock.now()
     try:
-        start = simulator.local(query["start"]) if "start" in query else now
-        end = simulator.local(query["end"]) if "end" in query else start + 1
+        start = simulator.local(query["start"]) if query.get("start") else start
+        end = simulator.local(query["end"]) if query.get("end") else end
     except ValueError as error:
         text = "Invalid date format for start or end, correct format: 'YYYY-MM-DDTHH:MM'"
         raise answers.bad(text) from error
-    return start, end
+    return start, start + 60 if start > end else end
 
 
 def available(simulator: Simulator, request: Request) -> Answer:
-    """GET /available: names of hosts without a schedule in the window, by default at this moment."""
-    start, end = _window(simulator, dict(request.query))
-    query = [(key, value) for key, value in request.query if key not in ("start", "end")]
-    _checked(query, HOST_FIELDS)
-    return answers.data(
-        [
-            name
-            for name, host in simulator.hosts.items()
-            if filters.matches(host, query, HOST_FIELDS) and _free(simulator, name, start, end)
-        ]
-    )
+    """GET /available: names of hosts without a schedule in the window. ``cloud``: scheduled there at this moment."""
+    given = dict(request.query)
+    start, end = _window(simulator, given)
+    query = [(key, value) for key, value in given.items() if key not in ("start", "end", "cloud")]
+    found = [one["name"] for one in _selected(simulator, simulator.hosts.values(), query, filters.HOST)]
+    free = [name for name in found if simulator.is_free(name, start, end)]
+    if given.get("cloud"):
+        free = [name for name in free if any(row.host == name for row in simulator.current(cloud=given["cloud"]))]
+    return answers.data(free)
 
 
 def available_host(simulator: Simulator, request: Request, name: str) -> Answer:
     """GET /available/<host>: True or False, as text."""
     start, end = _window(simulator, dict(request.query))
-    return answers.data({name: str(name in simulator.hosts and _free(simulator, name, start, end))})
+    return answers.data({name: str(name in simulator.hosts and simulator.is_free(name, start, end))})
 
 
 def hosts(simulator: Simulator, request: Request) -> Answer:
@@ -117,9 +110,7 @@ def hosts(simulator: Simulator, request: Request) -> Answer:
     if dict(request.query).get("group_by") == "model":
         models = [host["model"] for host in simulator.hosts.values()]
         return answers.data({model: models.count(model) for model in models})
-    _checked(request.query, HOST_FIELDS)
-    found = [host for host in simulator.hosts.values() if filters.matches(host, request.query, HOST_FIELDS)]
-    return answers.data(found)
+    return answers.data(_selected(simulator, simulator.hosts.values(), request.query, filters.HOST))
 
 
 def host(simulator: Simulator, request: Request, name: str) -> Answer:
@@ -222,9 +213,8 @@ def progress(simulator: Simulator, request: Request) -> Answer:
 
 def assignments(simulator: Simulator, request: Request) -> Answer:
     """GET /assignments."""
-    _checked(request.query, ASSIGNMENT_FIELDS)
     views = [assignment_view(simulator, one) for one in simulator.assignments.values()]
-    return answers.data([view for view in views if filters.matches(view, request.query, ASSIGNMENT_FIELDS)])
+    return answers.data(_selected(simulator, views, request.query, filters.ASSIGNMENT))
 
 
 def active(simulator: Simulator, request: Request, cloud: str) -> Answer:

@@ -1,8 +1,9 @@
 """The simulator behind a real HTTPS port on loopback, with a certificate authority of its own.
 
 Beside the API there is /simulator, by which a test (or curl) steers it: GET shows the state, POST takes JSON with any
-of ``advance`` (seconds), ``config`` and ``faults`` (values to set), ``users`` (e-mail -> password), ``schedule`` (host
--> cloud, asking nobody), ``expire_tokens``, ``write_inventories`` and ``end`` (numbers of assignments).
+of ``advance`` (seconds), ``config`` and ``faults`` (values to set), ``users`` (e-mail -> password), ``hosts`` (name ->
+fields to set, such as broken), ``schedule`` (host -> cloud, asking nobody), ``expire_tokens``, ``write_inventories``
+and ``end`` (numbers of assignments).
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def steer(simulator: Simulator, given: dict[str, Any]) -> None:
                 setattr(target, name, set(value) if isinstance(getattr(target, name), set) else value)
         for email, password in (given.get("users") or {}).items():
             simulator.access.add(email, password)
+        for name, fields in (given.get("hosts") or {}).items():
+            simulator.hosts[name].update(fields)
         now = simulator.clock.now()
         for host, cloud in (given.get("schedule") or {}).items():
             one = next(one for one in simulator.assignments.values() if one.active and one.cloud == cloud)

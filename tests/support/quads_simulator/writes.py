@@ -103,7 +103,7 @@ def schedule(simulator: Simulator, request: Request) -> Answer:
     end = _end(simulator, start)
     if start >= end:
         raise answers.bad("Invalid date range for start or end, start must be before end")
-    if any(row.host == host and row.start < end and row.end > start for row in simulator.schedules.values()):
+    if not simulator.is_free(host, start, end):
         raise answers.bad("Host is not available for the specified date range")
     simulator.between(host, cloud)
     row = simulator.insert(one, host, start, end)

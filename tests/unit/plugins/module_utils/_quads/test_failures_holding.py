@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import inventory, refusals, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Reply, stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Reply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.release import reap, release_assignment
 from quads_simulator import lab as labs
@@ -279,21 +279,3 @@ def test_the_reaper_takes_old_leases_of_ours_and_nothing_else(new_lab):
     with pytest.raises(OwnershipError, match="carries no lease= mark"):
         release_assignment(lab.client(), 3, False, False, lab.told.append)
     assert release_assignment(lab.client(), 3, True, False, lab.told.append) == [3]
-
-
-# clocks
-
-
-@pytest.mark.parametrize(("version", "offset"), [("2.2.6", 0), ("2.2.6", 120), ("2.2.6", -480), ("dev", 120)])
-def test_the_end_of_a_lease_is_in_utc_whatever_the_server_writes(new_lab, version, offset):
-    lab = new_lab(version=version, utc_offset=offset)
-    got = lab.acquire()
-    truth = lab.simulator.schedules[1].end
-    assert got.lease.expires == truth
-    assert got.lease.view()["expires_at"] == stamp(truth)
-    later = client(lab.simulator, Wire(lab.simulator), skew=-7200.0)  # another machine, whose clock is wrong
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import find
-
-    found = find.read(later, find.tagged(later, LEASE))
-    assert found.expires == truth
-    assert found.seconds_left == pytest.approx(truth - lab.simulator.clock.now(), abs=5)

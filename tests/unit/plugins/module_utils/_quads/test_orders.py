@@ -49,7 +49,7 @@ def test_preferences_are_tried_in_order_and_exclusions_left_out(lab):
     [
         ({"interfaces.speeed": 1}, "did you mean 'interfaces.speed'"),
         ({"modle": "R640"}, "did you mean 'model'"),
-        ({"model__equals": "R640"}, "there is no operator 'equals'"),
+        ({"model__equals": "R640"}, "'model__equals': there is no __equals"),
         ({"disks.size_gb__gte": [1, 2]}, "takes one value"),
     ],
 )

@@ -186,7 +186,7 @@ def _replayed(dev: bool) -> list[tuple[Exchange, tuple[int, str, str]]]:
         del replay.simulator.access.users["joe@example.com"]  # he registers himself
     found = []
     for name, one in known:
-        replay.simulator.clock.set(one.date.timestamp())
+        replay.simulator.clock.set(max(one.date.timestamp(), replay.simulator.clock.now()))
         replay.before(name)
         found.append((one, replay.send(name, one)))
     return found
