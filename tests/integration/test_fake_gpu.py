@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes, real_cluster
+from playbook import play, run_dirs
 
 
 @pytest.fixture
@@ -111,6 +113,20 @@ def test_on_a_real_cluster_only_with_leave_tainted_and_beside_nobodys_gpus(own_i
         assert [one["metadata"]["name"] for one in client.list(kind)[0]] == ["real-0"]
         assert client.get(client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"), "seatrial-kwok") is None
         assert client.get(pods, "training", "default")["spec"]["nodeName"] == "real-0"
+
+
+def test_a_run_gives_an_existing_cluster_fake_nodes_and_takes_them_away(
+    rehearsal: support.Rehearsal, client: Client, tmp_path: Path
+) -> None:
+    """As docs/stack.md shows it, through the playbook: the role is called before the run knows its cluster."""
+    cluster_of_ours = ["-e", "cluster_provider=existing", "-e", f"cluster_kubeconfig={rehearsal.kubeconfig}"]
+    asked = ["-e", "fake_gpu_real_cluster=true", "-e", "fake_gpu_nodes=1", "-e", "fake_gpu_pool=test-existing"]
+    done = play("--tags", "cluster", *cluster_of_ours, *asked, artifacts=tmp_path)
+    assert done.code == 0, done.output
+    assert names(client, "test-existing") == ["test-existing-0000"]
+    done = play("--tags", "cleanup,release", "-e", f"run_dir={run_dirs(tmp_path)[0]}", artifacts=tmp_path)
+    assert done.code == 0, done.output
+    assert names(client, "test-existing") == []
 
 
 @pytest.mark.long

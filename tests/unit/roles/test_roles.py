@@ -7,13 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 
 ROLES = sorted(path for path in (Path(__file__).parents[3] / "roles").iterdir() if path.is_dir())
 
 
 def load(path: Path) -> dict:
-    return (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
+    return (_files.read_yaml(path) or {}) if path.exists() else {}
 
 
 @pytest.fixture(params=ROLES, ids=lambda path: path.name)
@@ -33,7 +33,20 @@ def test_defaults_equal_argument_specs(role: Path) -> None:
         for name, spec in (entry.get("options") or {}).items()
         if not spec.get("required")
     }
+    defaults.pop("cluster_acquired", None)  # what is said where the fact of this name was never set
     assert defaults == declared
+
+
+def test_a_role_that_reads_the_cluster_of_a_run_says_where_there_is_none(role: Path) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in role.glob("[dtv]*/*.yml")]
+    if role.name != "cluster" and any("cluster_acquired." in text for text in texts):
+        assert "needs a cluster, and there is none" in load(role / "defaults" / "main.yml")["cluster_acquired"]
+
+
+def test_what_only_a_run_knows_is_not_rendered_while_arguments_are_validated(role: Path) -> None:
+    path = role / "meta" / "argument_specs.yml"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert not [line for line in lines if "cluster_acquired." in line and "default:" in line and "!unsafe" not in line]
 
 
 def test_an_option_means_the_same_at_every_entry_point(role: Path) -> None:

@@ -1,0 +1,85 @@
+"""Without a cluster, every role and every phase says in one sentence what is missing and what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from playbook import ROOT, play
+
+SAMPLES = {"str": "x", "path": "/x", "int": 1, "float": 1.0, "bool": False, "list": [], "dict": {}}
+#: Entry points that leave the cluster of the run alone, in roles that work on it.
+APART = {"workload/stop", "scheduler/report", "workload_scale/report"}
+HINT = "needs a cluster, and there is none: call entry point acquire of role perfscale.seatrial.cluster first"
+
+
+def roles() -> list[Path]:
+    """The roles that work on the cluster of a run; role run only looks which settings fit it."""
+    found = [path for path in sorted((ROOT / "roles").iterdir()) if "cluster_acquired." in texts(path)]
+    return [path for path in found if path.name not in ("run", "cluster", "new_project")]
+
+
+def texts(role: Path) -> str:
+    """What a role says, its documentation left out."""
+    return "".join(path.read_text(encoding="utf-8") for path in role.glob("[dtv]*/*.yml"))
+
+
+def entry_points(role: Path) -> dict[str, dict[str, Any]]:
+    """Entry point -> its options. main is another name of one of the others, or the only one."""
+    specs = _files.read_yaml(role / "meta" / "argument_specs.yml")["argument_specs"]
+    return {name: spec.get("options") or {} for name, spec in specs.items() if name != "main" or len(specs) == 1}
+
+
+def call(role: str, entry: str, given: dict[str, Any]) -> dict[str, Any]:
+    """A block that includes an entry point and prints how it failed."""
+    include = {
+        "name": f"Call {role} {entry}",
+        "ansible.builtin.include_role": {"name": f"perfscale.seatrial.{role}", "tasks_from": entry},
+        "vars": given,
+    }
+    said = "{{ ansible_failed_result.msg | default('no message') | replace('\\n', ' ') }}"
+    tell = {"ansible.builtin.debug": {"msg": f"@{role}/{entry}@ {said} @"}}
+    return {"block": [include], "rescue": [tell]}
+
+
+def failures(tmp_path: Path, blocks: list[dict[str, Any]], run_dir: Path | None = None) -> dict[str, str]:
+    """Role/entry point -> the message with which it failed, all called in one play."""
+    facts = {"run_id": "alone"} | ({"run_dir": str(run_dir)} if run_dir else {})
+    setting = {"ansible.builtin.set_fact": facts}
+    one = {"hosts": "localhost", "gather_facts": False, "tasks": [setting, *blocks]}
+    (tmp_path / "roles.yml").write_text(yaml.safe_dump([one], sort_keys=False), encoding="utf-8")
+    done = play(path=tmp_path / "roles.yml", artifacts=tmp_path / "none")
+    return dict(re.findall(r"@(\S+/\S+)@ (.*?) @", done.flat()))
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """What a role relies on besides a cluster."""
+    (tmp_path / "run" / "points" / "x").mkdir(parents=True)
+    return tmp_path / "run"
+
+
+def test_every_role_alone_says_that_it_needs_a_cluster(tmp_path: Path, run_dir: Path) -> None:
+    blocks, names = [], set()
+    for role in roles():
+        for entry, options in entry_points(role).items():
+            required = {name: SAMPLES[one["type"]] for name, one in options.items() if one.get("required")}
+            blocks.append(call(role.name, entry, {**required, "run_point": "x", "metrics_route": True}))
+            names.add(f"{role.name}/{entry}")
+    said = failures(tmp_path, blocks, run_dir)
+    assert not [name for name, text in said.items() if "cluster_acquired" in text]
+    assert {name for name, text in said.items() if HINT in text} == names - APART
+    assert len(names) > 30
+
+
+def test_a_role_that_is_given_a_kubeconfig_needs_no_cluster_of_a_run(tmp_path: Path, run_dir: Path) -> None:
+    offered = [role.name for role in roles() if f"or set {role.name}_kubeconfig" in texts(role)]
+    blocks = [call(name, "main", {f"{name}_kubeconfig": "/no/such/kubeconfig"}) for name in offered]
+    said = failures(tmp_path, blocks, run_dir)
+    assert not [text for text in said.values() if "cluster_acquired" in text or HINT in text]
+    assert [name for name in offered if "/no/such/kubeconfig" in said.get(f"{name}/main", "")] == offered
+    assert len(offered) > 5
