@@ -95,6 +95,11 @@ timed_out:
   description: Whether O(timeout) passed before all had ended.
   returned: success
   type: bool
+stopped:
+  description: Why it was ended early, since the pods can never be scheduled; empty when it was not.
+  returned: success
+  type: str
+  sample: "pod t1121-001-0-x7x2k can never be scheduled: it asks for 16 nvidia.com/gpu, and the largest node has 8"
 waiting_for:
   description: Names of the first ten that had not ended.
   returned: success

@@ -290,7 +290,9 @@ timed_out:
   returned: success
   type: bool
 stopped:
-  description: Why the circuit breaker ended the load; empty when it did not.
+  description:
+    - Why the load was ended early, by the circuit breaker or since its pods can never be scheduled; empty when it was
+      not.
   returned: success
   type: str
   sample: 3 probe requests in a row took 1.31, 1.72, 2.90 s, and 1 s are allowed

@@ -9,7 +9,9 @@ import time
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import stall
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, SUSPENDED, World, final, group_is_gone, wait_until_created
 
@@ -224,3 +226,56 @@ def test_a_sampler_that_is_killed_stops_the_load_and_the_next_call_tells_the_gap
     assert [row["kind"] for row in world.rows("observations", "gap")] == ["*"]
     seen = {row["index"] for row in world.rows("observations", "event")}
     assert seen == set(range(200))
+
+
+# A thousand GPUs in one pod: whatever nodes another test has made, none has them.
+TOO_LARGE = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: "{{ name }}"}
+spec:
+  template:
+    metadata:
+      labels: {{ labels | to_json }}
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: none, resources: {limits: {"nvidia.com/gpu": 1000}}}]
+"""
+
+
+def test_what_can_never_be_scheduled_says_why_meanwhile_and_ends_early(world: World) -> None:
+    progress = world.folder / "progress"
+    found = world.submit(
+        count=3,
+        wait=True,
+        timeout=100,
+        templates=[{"name": "job", "content": TOO_LARGE}],
+        progress_file=str(progress),
+    )
+    assert found.get("timed_out") is False, found
+    assert "can never be scheduled" in found["stopped"]
+    assert "The load was ended early: pod " in found["msg"] and found["counts"]["unfinished"] == 3
+    assert ", 3 pending: " in progress.read_text(encoding="utf-8")
+    assert world.rows("ledger", "end")[-1]["reason"].startswith("stopped: ")
+
+
+def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stall, "PATIENCE", 0.0)
+    world.client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none", "namespace": world.namespace},
+            "spec": {"hard": {"pods": "0"}},
+        }
+    )
+    content = SUSPENDED.replace("suspend: true", "suspend: false")
+    world.submit(count=2, templates=[{"name": "job", "content": content}])
+    task = Task(world.run_id, "001", world.point_dir, world.namespace, "", (), frozenset(), (), 0)
+    looked = stall.Stall(kubeconfig.load(world.kubeconfig), task)
+    deadline = time.monotonic() + 30
+    while not looked.reasons:
+        assert time.monotonic() < deadline, "nothing was said of the pods that the quota forbids"
+        looked.look({"running": 0}, 2)
+        time.sleep(0.1)
+    assert "is forbidden" in looked.reasons[0][1] and looked.hopeless == ""

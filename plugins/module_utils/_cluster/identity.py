@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
 
 #: Extended resources that are GPUs or the like, and the label in which their operator names the product.
 GPU_RESOURCES = {
@@ -161,8 +162,8 @@ def gpu_products(nodes: Iterable[dict[str, Any]]) -> dict[str, int]:
         allocatable = (node.get("status") or {}).get("allocatable") or {}
         labels = node["metadata"].get("labels") or {}
         for resource, product in GPU_RESOURCES.items():
-            count = str(allocatable.get(resource, "0"))
-            if count.isdigit() and int(count):
+            count = amount(allocatable.get(resource, "0"))
+            if count > 0:
                 products[labels.get(product) or resource] += int(count)
     return dict(products.most_common())
 

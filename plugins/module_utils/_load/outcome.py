@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lateness, ledger, plan, render, stolen
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stall import Stall
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import pending
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
@@ -28,7 +30,13 @@ class Story:
     """Counts of a load, from what sends it, what watches it, and what earlier sessions did."""
 
     def __init__(
-        self, request: Request, planned: plan.Plan, past: ledger.Past, dispatch: Dispatch, child: Child | Nobody
+        self,
+        request: Request,
+        planned: plan.Plan,
+        past: ledger.Past,
+        dispatch: Dispatch,
+        child: Child | Nobody,
+        stall: Stall,
     ) -> None:
         self.request = request
         self.planned = planned
@@ -38,6 +46,7 @@ class Story:
         self.stopped = ""  # why the circuit breaker ended the load
         self._dispatch = dispatch
         self._child = child
+        self._stall = stall
         self._sessions = past.sessions + 1
         self._stolen = stolen.reading()
         kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
@@ -78,9 +87,19 @@ class Story:
         # Between the first and the last lie one less than there are.
         return (created - 1) / seconds if created > 1 and seconds > 0 else 0.0
 
+    def hopeless(self) -> str:
+        """Return why nothing of the load can ever run; empty while it may, or when it is not to be waited for."""
+        if self.request.wait:
+            self._stall.look(self._child.state, self.unfinished())
+        return self._stall.hopeless
+
+    def _pending(self) -> list[str]:
+        return pending.told(self._child.state.get("reasons") or self._stall.reasons)
+
     def state(self) -> str:
         """Return a text that changes when something happened."""
-        return f"{self._dispatch.submitted} {self.there} {sorted(self._counts().items())} {self._dispatch.retries}"
+        counts = sorted(self._counts().items())
+        return f"{self._dispatch.submitted} {self.there} {counts} {self._pending()} {self._dispatch.retries}"
 
     def _counts(self) -> dict[str, int]:
         return {name: self._child.state.get(name, 0) for name in ("running", "succeeded", "failed", "deleted")}
@@ -96,6 +115,7 @@ class Story:
             f"{counts['running']} running",
             f"{counts['succeeded']} done",
             f"{counts['failed']} failed",
+            *self._pending(),
         ]
         for name, number in (
             ("deleted", counts["deleted"]),
@@ -135,7 +155,7 @@ class Story:
             "changed": self._dispatch.outcomes.get(ledger.CREATED, 0) > 0,
             "counts": tallied,
             "timed_out": self.timed_out,
-            "stopped": self.stopped,
+            "stopped": self.stopped or self._stall.hopeless,
             "waiting_for": self._waiting_for() if self.timed_out else [],
             "refusals": self._refusals() if refused or blocked else [],
             "lateness": late,
@@ -199,10 +219,13 @@ class Story:
                 if (found["stolen"] or 0) >= _MUCH_STOLEN:
                     parts.append(f"the hypervisor took {found['stolen'] * 100:.0f} % of this machine's processor time")
         told = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
-        if found["stopped"]:
-            told = f"{told}. The circuit breaker ended the load: {found['stopped']}"
+        if self.stopped:
+            told = f"{told}. The circuit breaker ended the load: {self.stopped}"
+        elif self._stall.hopeless:
+            told = f"{told}. The load was ended early: {self._stall.hopeless}"
         if not found["timed_out"]:
             return told
         names = ", ".join(found["waiting_for"][:_NAMED])
         more = ", …" if counts["unfinished"] > _NAMED else ""
-        return f"{told}. After {self.request.timeout:g} s {counts['unfinished']} had not ended: {names}{more}"
+        why = "".join(f"; {one}" for one in self._pending())
+        return f"{told}. After {self.request.timeout:g} s {counts['unfinished']} had not ended: {names}{more}{why}"

@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import Request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, Settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stall import Stall
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, compile_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Nobody, Task, definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
@@ -151,7 +152,7 @@ class Load:
                 templates = {one.template.name: one for one in rendered}
                 loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP}
                 dispatch = Dispatch(settings, templates, todo, past, request.in_flight, loop)
-                story = outcome.Story(request, planned, past, dispatch, child)
+                story = outcome.Story(request, planned, past, dispatch, child, Stall(client.access, task))
                 dispatch.before = story.there
                 reason = "failed"
                 book.write(ledger.session(ledger.SCHEMA, request.run, request.point, clock))
@@ -159,9 +160,8 @@ class Load:
                     self._watch_begins(child, stop)
                     self._send(dispatch, child, stop, story, book, clock)
                     self._wait(child, stop, story)
-                    reason = (
-                        f"stopped: {story.stopped}" if story.stopped else "timed out" if story.timed_out else "done"
-                    )
+                    stopped = story.stopped or story.hopeless()
+                    reason = f"stopped: {stopped}" if stopped else "timed out" if story.timed_out else "done"
                 except interrupt.Interrupted as error:
                     reason = str(error)
                     raise interrupt.Interrupted(f"{error}: {story.line()}") from error
@@ -219,6 +219,7 @@ class Load:
                     self.progress.say(
                         f"workload {self.request.point}: circuit breaker: {breaker.reason}; nothing more is sent"
                     )
+                if story.stopped or story.hopeless():
                     dispatch.stop(_PATIENCE)
                     break
                 if time.monotonic() >= next_sync:
@@ -233,7 +234,7 @@ class Load:
         began = time.monotonic()
         wait = self.request.wait
         deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
-        while (story.unfinished() if wait else story.unseen()) > 0:
+        while (story.unfinished() if wait else story.unseen()) > 0 and not story.hopeless():
             if time.monotonic() >= deadline:
                 story.timed_out = wait
                 break

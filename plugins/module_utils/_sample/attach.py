@@ -16,6 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import interrupt, ledger, plan, render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stall import Stall
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import pending
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import compile_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task, definitions_for
@@ -85,12 +87,14 @@ class Attached:
         warnings = [client.access.insecure_warning()] if client.access.insecure else []
         with client, interrupt.noticed(request.lock_lost) as stop:
             sampler = Sampler(client, task, Clock.resume(past.anchor or {}))
+            self.stall = Stall(client.access, task)
             reason = "failed"
             try:
                 sampler.start()
                 sampler.watching(stop.event.is_set)
                 self._sample(sampler, stop, header["count"])
                 reason = "timed out" if self.timed_out else "done"
+                reason = f"stopped: {self.stall.hopeless}" if self.stall.hopeless else reason
             except interrupt.Interrupted as error:
                 reason = str(error)
                 raise interrupt.Interrupted(f"{error}: {self._line(sampler, header['count'])}") from error
@@ -109,12 +113,14 @@ class Attached:
             if now < next_look:
                 continue
             next_look = now + _LOOK
-            self.progress.update(str(sampler.tally.counts()), self._line(sampler, planned))
-            if not self._unfinished(sampler) and not submitter_at_work(self.request.point_dir / "ledger.jsonl"):
-                over = True
-            elif now >= deadline:
+            counts = {**sampler.tally.counts(), "reasons": sampler.tally.reasons()}
+            self.stall.look(counts, self._unfinished(sampler))
+            self.progress.update(str(counts), self._line(sampler, planned))
+            ended = not self._unfinished(sampler) and not submitter_at_work(self.request.point_dir / "ledger.jsonl")
+            over = ended or bool(self.stall.hopeless)
+            if not over and now >= deadline:
                 self.timed_out = over = True
-        settled = time.monotonic() + (0.0 if self.timed_out else self.request.settle)
+        settled = time.monotonic() + (0.0 if self.timed_out or self.stall.hopeless else self.request.settle)
         while time.monotonic() < settled:
             stop.check()
             sampler.step(_LOOK)
@@ -133,6 +139,7 @@ class Attached:
         ]
         if counts["deleted"]:
             parts.append(f"{counts['deleted']} deleted")
+        parts += pending.told(sampler.tally.reasons() or self.stall.reasons)
         return f"workload {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
     def _result(self, sampler: Sampler, planned: int) -> dict[str, Any]:
@@ -151,6 +158,8 @@ class Attached:
         if self.timed_out:
             names = ", ".join(waiting[:_NAMED])
             line += f": timed out with {self._unfinished(sampler)} unfinished" + (f" ({names})" if names else "")
+        elif self.stall.hopeless:
+            line += f". It was ended early: {self.stall.hopeless}"
         missing = len(there - seen)
         if missing:
             line += f", {missing} created but never seen"
@@ -164,6 +173,7 @@ class Attached:
                 "missing": missing,
             },
             "timed_out": self.timed_out,
+            "stopped": self.stall.hopeless,
             "waiting_for": waiting if self.timed_out else [],
             "events": sampler.events,
             "gaps": sampler.gaps,

@@ -171,7 +171,8 @@ def _sample(sampler: Sampler, stop: threading.Event, tell: Callable[[dict[str, A
 
 
 def _state(sampler: Sampler) -> dict[str, Any]:
-    return {**sampler.tally.counts(), "events": sampler.events, "gaps": sampler.gaps, "notes": sampler.notes()}
+    state = {"events": sampler.events, "gaps": sampler.gaps, "notes": sampler.notes()}
+    return {**sampler.tally.counts(), **state, "reasons": sampler.tally.reasons()}
 
 
 def _place(error: Exception) -> str:

@@ -15,7 +15,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import cut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import Kind, Value, gpus, why
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending import Pending
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import (
+    Kind,
+    Value,
+    gpus,
+    hindrance,
+    why,
+)
 
 #: How an event came that a watch showed.
 WATCH = "watch"
@@ -30,6 +37,7 @@ class Tally:
     seen: set[int] = field(default_factory=set)
     running: set[int] = field(default_factory=set)
     ended: dict[int, str] = field(default_factory=dict)  # succeeded, failed or deleted
+    pending: Pending = field(default_factory=Pending)
 
     _outcomes: Counter[str] = field(default_factory=Counter)
     _over: int = 0  # of those that have run, how many have ended
@@ -55,6 +63,10 @@ class Tally:
     def waiting(self, most: int) -> list[int]:
         """Return the first ``most`` of those that were seen and have not ended."""
         return sorted(self.seen - self.ended.keys())[:most]
+
+    def reasons(self) -> list[tuple[int, str]]:
+        """Return why workloads that do not run wait: how many, and what is said of them."""
+        return self.pending.reasons(lambda index: index in self.running or index in self.ended)
 
 
 class _Held:
@@ -114,8 +126,8 @@ class Observer:
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
         self._slim = cut.slimmer(kind.of_status)
-        #: Values by slim status as JSON: many objects have the same, since times are in whole seconds.
-        self._read: dict[bytes, list[Value]] = {}
+        #: Values and hindrance by slim status as JSON: many objects have the same, since times are in whole seconds.
+        self._read: dict[bytes, tuple[list[Value], str]] = {}
 
     def recall(self, record: dict[str, Any]) -> None:
         """Take over an event row that an earlier session wrote, so that it is not written again."""
@@ -141,7 +153,8 @@ class Observer:
             known = self._held.get(uid)
             if known is not None and known.rest == rest and line.startswith(b'{"type":"MODIFIED"'):
                 self.events += 1
-                values = self._values(status, known)
+                values, reason = self._values(status, known)
+                self.tally.pending.note(uid, known.index, reason, self._pods)
                 if values != known.values:
                     self._tell(received, WATCH, "MODIFIED", uid, version, known, values, status)
                 return
@@ -160,7 +173,9 @@ class Observer:
         uid = metadata["uid"]
         held = self._held.get(uid)
         values = tuple(self.kind.values(thing))
+        reason = hindrance(thing.get("status") or {}, self.kind.awaited) if self.kind.awaited else ""
         if held is not None and values == held.values and event != "DELETED":
+            self.tally.pending.note(uid, held.index, reason, self._pods)
             return
         owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
         index = held.index if held is not None else _index(metadata)
@@ -177,21 +192,23 @@ class Observer:
         self._tell(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new)
         if event != "DELETED":
             self._held[uid] = held
+            self.tally.pending.note(uid, index, reason, self._pods)
         if new and self.family is not None and index is not None:
             self.family.add(uid, index)
 
-    def _values(self, status: bytes, known: _Held) -> tuple[Value, ...]:
-        """Return the values of a known object whose metadata is as it was."""
+    def _values(self, status: bytes, known: _Held) -> tuple[tuple[Value, ...], str]:
+        """Return the values of a known object whose metadata is as it was, and what hinders it."""
         status = self._slim(status)
         read = self._read.get(status)
         if read is None:
             if len(self._read) >= _REMEMBERED:
                 self._read.clear()
-            read = self._read[status] = self.kind.values({"status": cut.status(status)})
-        values = read.copy()
+            parsed = cut.status(status)
+            read = self._read[status] = self.kind.values({"status": parsed}), hindrance(parsed, self.kind.awaited)
+        values = read[0].copy()
         for number in self.kind.of_metadata:
             values[number] = known.values[number]
-        return tuple(values)
+        return tuple(values), read[1]
 
     def _tell(
         self,
@@ -273,6 +290,7 @@ class Observer:
 
     def _forget(self, uid: str, index: int | None) -> None:
         self._held.pop(uid, None)
+        self.tally.pending.note(uid, None, "", self._pods)
         if self.own and index is not None:
             self.tally.end(index, "deleted")
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
 
 WRITERS = ("client", "api-server", "controller", "scheduler", "node", "provisioner")
 ENDS = ("succeeded", "failed")
@@ -58,6 +59,7 @@ class Kind:
     of_status: frozenset[str]  # the keys of status that stages look at
     of_metadata: tuple[int, ...]  # numbers of the stages that look at metadata, and so at nothing else
     running: frozenset[int]  # numbers of the stages in which something of the workload runs
+    awaited: tuple[str, ...]  # conditions whose message says, while they are False, why the object does not get on
     definition: dict[str, Any]
 
 
@@ -93,6 +95,7 @@ def compile_kind(definition: dict[str, Any]) -> Kind:
         of_status=frozenset(path.split(".")[1] for path in paths if path.startswith("status.")),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
+        awaited=tuple(one["condition"] for one in stages if one.get("condition") and not one.get("ends")),
         definition=definition,
     )
 
@@ -225,9 +228,9 @@ def gpus(thing: dict[str, Any]) -> float:
     """Return how many GPUs a pod asks for: what its containers' limits say of a resource named .../gpu."""
     count = 0.0
     for container in (thing.get("spec") or {}).get("containers") or ():
-        for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
+        for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
             if name.endswith("/gpu"):
-                count += float(amount)
+                count += amount(asked)
     return count
 
 
@@ -238,3 +241,13 @@ def why(thing: dict[str, Any], source: str) -> str | None:
         if one.get("type") == source:
             return one.get("message") or one.get("reason")
     return status.get("message") or status.get("reason")
+
+
+def hindrance(status: dict[str, Any], awaited: Sequence[str]) -> str:
+    """Return what an object says of the first of its awaited conditions that is False; empty when none is."""
+    said = {
+        one["type"]: one.get("message") or one.get("reason") or ""
+        for one in status.get("conditions") or ()
+        if one.get("status") == "False" and one["type"] in awaited
+    }
+    return next((said[kind] for kind in awaited if said.get(kind)), "") if said else ""

@@ -36,6 +36,10 @@ def test_a_gpu_without_a_product_label_goes_by_its_resource() -> None:
     assert identity.gpu_products([one]) == {"habana.ai/gaudi": 8}
 
 
+def test_a_thousand_gpus_of_a_node_are_counted_though_the_server_writes_them_with_a_unit() -> None:
+    assert identity.gpu_products([node("1k")]) == {PRODUCT: 1000}
+
+
 @pytest.mark.parametrize(
     ("nodes", "platform", "kind"),
     [

@@ -236,3 +236,25 @@ def test_what_a_stage_looks_at_is_never_left_out() -> None:
                 "spec.nodeName": ["n-0", "n-1", "n-2"],
             }[field]
         )
+
+
+REASONS = st.sampled_from(["", "0/2 nodes are available", "no nodes available to schedule pods"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), REASONS, st.sampled_from(["MODIFIED", "MODIFIED", "DELETED"]))))
+def test_what_hinders_a_pod_is_what_it_said_last(events: list[tuple[int, str, str]]) -> None:
+    scheduled = {"name": "scheduled", "condition": "PodScheduled", "writer": "scheduler"}
+    kind = stages.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [scheduled]})
+    world = World(own=False)
+    world.observer = Observer(kind, False, world.tally, world.write)
+    world.tally.run(0)  # what runs waits for nothing
+    truth: dict[int, str] = {}
+    for index, reason, event in events:
+        thing = world.pod(index, "Pending")
+        condition = {"type": "PodScheduled", "status": "False" if reason else "True", "message": reason}
+        thing["status"]["conditions"] = [condition]
+        world.observer.watched(5.0, as_served(event, thing, True))
+        truth[index] = reason if event != "DELETED" else ""
+    said = sum(bool(reason) for index, reason in truth.items() if index)
+    assert sum(number for number, _text in world.tally.reasons()) == said

@@ -226,3 +226,7 @@ def test_gpus_are_those_of_all_containers() -> None:
     limits = [{"nvidia.com/gpu": "2", "cpu": "4"}, {"amd.com/gpu": 1}, {}]
     pod = thing(containers=[{"resources": {"limits": one}} for one in limits] + [{}])
     assert stages.gpus(pod) == 3.0 and stages.gpus({}) == 0.0
+
+
+def test_a_thousand_gpus_are_counted_though_the_server_writes_them_with_a_unit() -> None:
+    assert stages.gpus(thing(containers=[{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}])) == 1000.0
