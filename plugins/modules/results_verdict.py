@@ -86,7 +86,7 @@ headline:
       description: The same for people.
       type: str
     value:
-      description: The value; the range as text when there are several points; null when it is not known.
+      description: The value; where points differ a text with the value of each; null when it is not known.
       type: raw
     unit:
       description: Its unit.
@@ -104,6 +104,17 @@ headline:
       description: Value, interval, n of N in each point.
       type: list
       elements: dict
+answer:
+  description: The sentence that the report leads with, empty when no figure gives one.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Workloads at up to 5/s until P95 scheduling bends"]
+doubts:
+  description: What makes the figures doubtful, such as a busy machine, a sentence each. In the file it is C(warnings).
+  returned: success
+  type: list
+  elements: str
 path:
   description: The file.
   returned: success

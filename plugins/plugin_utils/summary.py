@@ -144,7 +144,7 @@ def figure_line(figure: Mapping[str, Any]) -> str:
     if isinstance(value, (int, float)):
         shown = words.value(value, unit)
     else:
-        shown = f"{'not known' if value is None else value}{f' {unit}' if unit else ''}"
+        shown = value or f"not known{f' {unit}' if unit else ''}"  # a text has its units
     played = ", simulated" if figure.get("simulated") else ""
     point = f"point {figure['point']} " if figure.get("point") else ""
     rest = f" ({figure['n']} of {figure['of']}{played})" if "n" in figure else played

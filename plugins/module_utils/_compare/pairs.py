@@ -51,7 +51,7 @@ def _difference(before: tuple[Mapping[str, Any], Figure], after: tuple[Mapping[s
     values = [old["value"], new["value"]]
     known = None not in values
     difference = new["value"] - old["value"] if known else None
-    confidence = _confidence(old_figure, new_figure, difference)
+    confidence = bootstrap.difference(old_figure.replicates, new_figure.replicates, difference)
     row = {
         "name": new["name"],
         "title": new["title"],
@@ -70,20 +70,6 @@ def _difference(before: tuple[Mapping[str, Any], Figure], after: tuple[Mapping[s
     }
     notes = [one.get("note") for one in (old, new) if one.get("note") and one["value"] is None]
     return {**row, **({"note": "; ".join(dict.fromkeys(notes))} if notes else {})}
-
-
-def _confidence(before: Figure, after: Figure, difference: float | None) -> bootstrap.Confidence | None:
-    """Return the interval of the difference, from samples of both runs: they are independent of each other."""
-    import numpy
-
-    if difference is None or before.replicates is None or after.replicates is None:
-        return None
-    size = min(len(before.replicates), len(after.replicates))
-    with numpy.errstate(invalid="ignore"):
-        spread = after.replicates[:size] - before.replicates[:size]
-    if not numpy.isfinite(spread).all():
-        return None  # in some sample one of the two is not known
-    return bootstrap.interval(spread, difference, "difference of two block bootstraps")
 
 
 def _reading(direction: str, difference: float | None, confidence: bootstrap.Confidence | None) -> str:

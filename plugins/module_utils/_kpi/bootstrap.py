@@ -166,13 +166,15 @@ def interval(replicates: Any, value: float | None, method: str) -> Confidence | 
     return Confidence(low, high if value is not None and numpy.isfinite(high) else None, method)
 
 
-def wilson(count: int, of: int) -> Confidence | None:
-    """Return the interval of a count of ``of`` rows, by Wilson's score (1927); None of no rows."""
-    if not of:
+def difference(before: Any, after: Any, value: float | None) -> Confidence | None:
+    """Return the interval of the difference of two figures from the replicates of both; None where it is not known."""
+    import numpy
+
+    if value is None or before is None or after is None:
         return None
-    z = 1.959964
-    share, spread = count / of, z * z / of
-    middle = (share + spread / 2) / (1 + spread)
-    half = z / (1 + spread) * sqrt(share * (1 - share) / of + spread / (4 * of))
-    low, high = (middle - half) * of, (middle + half) * of
-    return Confidence(max(min(low, count), 0.0), min(max(high, count), float(of)), "Wilson score")
+    size = min(len(before), len(after))
+    with numpy.errstate(invalid="ignore"):
+        spread = after[:size] - before[:size]
+    if not numpy.isfinite(spread).all():
+        return None  # in some sample one of the two is not known
+    return interval(spread, value, "difference of two block bootstraps")

@@ -102,6 +102,8 @@ def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: Data) -> tupl
     }
     if figure.note:
         kpi["note"] = figure.note
+    if entry.get("answer"):
+        kpi["answer"] = _filled(entry["answer"], spoken)
     return kpi, figure
 
 

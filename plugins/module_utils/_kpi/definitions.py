@@ -4,9 +4,9 @@
 """Definitions of KPIs, which are data (schema kpi_definitions/1): reading and checking them.
 
 A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
-{jmespath: …}), and optionally title, headline (shown first), labels, and for_each ({word: list of values, "stages",
-"reasons", "queues", "priorities" or "stepped"}), which makes one KPI for every combination, the words standing in
-braces in name, title, help, labels and the arguments.
+{jmespath: …}), and optionally title, headline (shown first), answer (the sentence that a report leads with), labels,
+and for_each ({word: list of values, "stages", "reasons", "queues", "priorities" or "stepped"}), which makes one KPI for
+every combination, the words standing in braces in name, title, help, answer, labels and the arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
-OPTIONAL = ("title", "headline", "for_each", "labels")
+OPTIONAL = ("title", "headline", "answer", "for_each", "labels")
+ANSWER = ("text", "bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that are looked up in the point.
 STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
@@ -38,6 +39,8 @@ def _check(entry: Mapping[str, Any], where: str) -> None:
     if not isinstance(entry.get("labels", {}), Mapping):
         raise InputError(f"{where}: labels must be a dictionary")
     _check_for_each(entry.get("for_each") or {}, where)
+    if "answer" in entry:
+        _check_answer(entry["answer"], where)
     source = entry["source"]
     if not isinstance(source, Mapping) or ("function" in source) == (JMESPATH in source):
         raise InputError(f"{where}: source must be a dictionary with 'function' or '{JMESPATH}'")
@@ -45,6 +48,17 @@ def _check(entry: Mapping[str, Any], where: str) -> None:
         _check_path(source, where)
     else:
         _check_function(source, where)
+
+
+def _check_answer(answer: Any, where: str) -> None:
+    if not isinstance(answer, Mapping) or not answer.get("text"):
+        raise InputError(f"{where}: answer must be a dictionary with a 'text'")
+    for key in answer:
+        if key not in ANSWER:
+            raise InputError(f"{where}: answer has no '{key}'{nearest(key, ANSWER)}; it has {', '.join(ANSWER)}")
+    for key in ("text", "bound"):
+        if key in answer and "{value}" not in str(answer[key]):
+            raise InputError(f"{where}: answer.{key} must have {{value}} where the figure goes, not '{answer[key]}'")
 
 
 def _check_for_each(words: Any, where: str) -> None:

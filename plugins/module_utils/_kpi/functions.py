@@ -53,7 +53,6 @@ def workloads(data: Data, outcome: str | Sequence[str] = "") -> Figure:
         data.of,
         data.of,
         any(one["simulated"] for one in rests),
-        confidence=bootstrap.wilson(found, data.of),
         writers=tuple(sorted({writer for one in rests for writer in one["writers"]})),
     )
 
@@ -64,9 +63,7 @@ def reached(data: Data, stage: str | Sequence[str]) -> Figure:
     if name is None:
         return missing(data, stage)
     found = int((~data.np.isnan(data.span(name)[1])).sum())
-    confidence = bootstrap.wilson(found, data.of)
-    labels = {"stage": name}
-    return Figure(float(found), data.of, data.of, labels=labels, confidence=confidence, **data.rests(name))
+    return Figure(float(found), data.of, data.of, labels={"stage": name}, **data.rests(name))
 
 
 def rate(data: Data, stage: str | Sequence[str]) -> Figure:

@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution, compute
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution, bootstrap, compute
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras, Figure
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import series
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import lives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import point as point_files
@@ -35,11 +35,23 @@ def read(run: Run, point: Point, warnings: list[str]) -> Data:
 
 
 def write(
-    run: Run, point: Point, definitions: Sequence[Mapping[str, Any]], warnings: list[str], labels: Mapping[str, Any]
+    run: Run,
+    point: Point,
+    definitions: Sequence[Mapping[str, Any]],
+    warnings: list[str],
+    labels: Mapping[str, Any],
+    first: dict[str, tuple[str, Figure]],
 ) -> list[dict[str, Any]]:
-    """Write the KPIs and the attribution of a point; return the KPIs."""
+    """Write the KPIs and the attribution of a point; return the KPIs.
+
+    first: name -> (point, figure) of the first point that has each KPI with an answer, from which later ones differ.
+    """
     data = read(run, point, warnings)
-    found = compute.compute(data, definitions) if data.of else []
+    found = []
+    for kpi, figure in compute.figures(data, definitions) if data.of else []:
+        if "answer" in kpi:
+            kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
+        found.append(kpi)
     selection = data.table.header.get("selection")
     told = {**labels, **({"selection": selection["text"]} if selection else {})}
     kpis = {"schema": "kpis/1", "run": run.id, "point": point.number, "labels": told, "kpis": found}
@@ -47,6 +59,16 @@ def write(
     parts = attribution.document(data, run.id, point.number)
     _files.write_json(point.folder / WRITTEN[1], parts, "attribution/1")
     return found
+
+
+def _difference(first: tuple[str, Figure], point: Point, figure: Figure) -> dict[str, Any]:
+    number, before = first
+    if number == point.number or before.value is None or figure.value is None:
+        return {}
+    value = figure.value - before.value
+    confidence = bootstrap.difference(before.replicates, figure.replicates, value)
+    document = {"point": number, "value": value, "confidence": confidence.document() if confidence else None}
+    return {"difference": document}
 
 
 def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:

@@ -118,7 +118,7 @@ def knee(data: Data, stage: str | Sequence[str], quantile: Any = "p95", since: s
     place = kneedle([one[0] for one in curve], [one[1] for one in curve])
     if place is None:
         low, high = curve[0][1], max(one[1] for one in curve)
-        note = f"≥ {words.number(curve[-1][0])} 1/s: from {words.seconds(low)} to {words.seconds(high)}, nothing bent"
+        note = f"≥ {words.value(curve[-1][0], '1/s')}: from {words.seconds(low)} to {words.seconds(high)}, nothing bent"
         return Figure(None, len(curve), of, note=note, labels=labels, **rests)
     rate, latency, _count = curve[place]
     most = words.seconds(max(one[1] for one in curve))

@@ -21,8 +21,7 @@ def errors(data: Data, reason: str = "") -> Figure:
     count = found.get(reason, 0) if reason else sum(found.values())
     labels: dict[str, Any] = {"reason": reason} if reason else {"by_reason": dict(found)}
     of = data.extras.attempts
-    confidence = bootstrap.wilson(count, of)
-    return Figure(float(count), of, of, labels=labels, confidence=confidence, writers=("api-server",))
+    return Figure(float(count), of, of, labels=labels, writers=("api-server",))
 
 
 def training(data: Data, figure: str | Sequence[str], statistic: str = "median", per: str = "") -> Figure:

@@ -125,9 +125,7 @@ def starving(data: Data, factor: float = STARVING, least: float = STARVING_LEAST
     limit = max(float(np.median(waits)) * float(factor), float(least)) if data.of else 0.0
     count = int((waits > limit).sum())
     note = f"longer than {words.seconds(limit)}"
-    return Figure(
-        float(count), data.of, data.of, note=note, confidence=bootstrap.wilson(count, data.of), **_played(data)
-    )
+    return Figure(float(count), data.of, data.of, note=note, **_played(data))
 
 
 def ideal_makespan(data: Data) -> Figure:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,8 @@ class Story:
         self._stall = stall
         self._sessions = past.sessions + 1
         self._stolen = stolen.reading()
+        self._loads: list[float] = []  # load averages, one a second
+        self._looked = float("-inf")
         kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
         found = [past.outcomes.get((kinds[one.template], one.name)) for one in planned.workloads]
         self.todo = found.count(None)
@@ -129,6 +132,18 @@ class Story:
         if self.started:
             parts.append(f"{max(0.0, time.monotonic() - self.started):.0f} s")
         return f"workload {self.request.point}: {', '.join(parts)}"
+
+    def look(self) -> None:
+        """Take note of how busy this machine is, at most once a second."""
+        now = time.monotonic()
+        if now - self._looked >= 1.0:
+            self._looked = now
+            self._loads.append(os.getloadavg()[0])
+
+    def machine(self) -> dict[str, Any]:
+        """Return how busy this machine was since the load began, as in the end of a ledger."""
+        load = round(sum(self._loads) / len(self._loads), 2) if self._loads else None
+        return {"cpus": os.cpu_count() or 0, "stolen": stolen.share(self._stolen, stolen.reading()), "load": load}
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return what the module returns. For after the sampler has ended: counts are final then."""

@@ -167,7 +167,8 @@ class Load:
                     raise interrupt.Interrupted(f"{error}: {story.line()}") from error
                 finally:
                     dispatch.stop(_PATIENCE)
-                    book.write({"type": "end", "at": round(clock.now(), 6), "reason": reason})
+                    end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": story.machine()}
+                    book.write(end)
                     book.sync()
             finally:
                 child.finish()
@@ -250,6 +251,7 @@ class Load:
         self.step.timing("wait", time.monotonic() - began, f"point {self.request.point}")
 
     def _tell(self, story: outcome.Story) -> None:
+        story.look()
         self.progress.update(story.state(), story.line())
 
 

@@ -32,6 +32,8 @@ def page(
         "when": facts.when(record),
         "verdict": str(verdict.get("verdict") or "unknown"),
         "because": because(verdict),
+        "answer": list(verdict.get("answer") or []),
+        "warnings": list(verdict.get("warnings") or []),
         "headline": [{**one, "confidence": _card(one)} for one in verdict.get("headline") or [] if one.get("of")],
         "checks": _checks(verdict.get("checks") or [], len(run.points)),
         "selection": str(verdict.get("selection") or ""),

@@ -18,12 +18,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import at
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results import answer, machine, words
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
 
 PASS, FAIL, INVALID, NO_BASELINE = "pass", "fail", "invalid", "no baseline"
 INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
+NO_ANSWER = "No answer: the run is invalid, see its checks."
 FOREIGN = "The files are those of the Run:ai scale-test tool, which don't say"
 #: What became of a workload, in the order in which a report names it.
 OUTCOMES = {
@@ -163,11 +164,18 @@ def points(run: Run) -> list[dict[str, Any]]:
     return checks
 
 
-def judge(run: Run, tables: Mapping[str, Table | None], limit: float, foreign: Collection[str] = ()) -> dict[str, Any]:
+def judge(
+    run: Run,
+    tables: Mapping[str, Table | None],
+    limit: float,
+    foreign: Collection[str] = (),
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Return the verdict as in schema verdict/1.
 
     tables: point number -> timeline, None where there is none. limit: of lateness, in seconds, for a point whose
-    settings don't say. foreign: numbers of the points that another tool made.
+    settings don't say. foreign: numbers of the points that another tool made. labels: point number -> what the matrix
+    set for it, in words; without it points are called by their numbers.
     """
     checks = [phases(run, bool(foreign)), *locks(run), *points(run)]
     recorded = 0
@@ -187,13 +195,17 @@ def judge(run: Run, tables: Mapping[str, Table | None], limit: float, foreign: C
     selections = {
         one.header["selection"]["text"] for one in tables.values() if one is not None and "selection" in one.header
     }
+    result = overall(one["result"] for one in checks)
+    names = labels or {point.number: f"point {point.number}" for point in run.points}
     return {
         "schema": "verdict/1",
         "run": run.id,
-        "verdict": overall(one["result"] for one in checks),
+        "verdict": result,
         "checks": checks,
         "baseline": None,
         "headline": headline(run.points),
+        "answer": [NO_ANSWER] if result == INVALID else answer.sentences(run.points, names),
+        "warnings": machine.warnings(run.points),
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
 
@@ -238,8 +250,12 @@ def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
     return list(entries.values())
 
 
+#: With values at more test points than this a line names the lowest and the highest only.
+MOST_VALUES = 3
+
+
 def _sum_up(entry: dict[str, Any]) -> None:
-    """Add what one line shows: value (a number, or the range over several points), n of N, text and detail in words."""
+    """Add what one line shows: n of N, text and detail in words, and value: a number, or text where points differ."""
     rows = entry["points"]
     entry["n"], entry["of"] = sum(one["n"] for one in rows), sum(one["of"] for one in rows)
     known = [one["value"] for one in rows if one["value"] is not None]
@@ -256,6 +272,17 @@ def _sum_up(entry: dict[str, Any]) -> None:
         entry["text"] = note.split(":")[0] if short else "–"
         entry["detail"] = note.split(": ")[-1] if note else entry["detail"]
         return
-    low, high = min(known), max(known)
-    entry["text"] = words.span(low, high, entry["unit"])
-    entry["value"] = known[0] if low == high else f"{words.number(low)}–{words.number(high)}"
+    shown = [(words.value(one["value"], entry["unit"]), one) for one in rows if one["value"] is not None]
+    if len({text for text, _one in shown}) == 1:
+        entry["text"], entry["value"] = shown[0][0], known[0]
+    else:
+        # Points are named, so that nobody takes their values for the ends of an interval.
+        entry["text"] = entry["value"] = _by_point(shown)
+
+
+def _by_point(shown: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return the values of several points in words: all of a few, of more the lowest and the highest."""
+    if len(shown) <= MOST_VALUES:
+        return ", ".join(f"{text} ({one['point']})" for text, one in shown)
+    low, high = (pick(shown, key=lambda pair: pair[1]["value"]) for pick in (min, max))
+    return f"lowest {low[0]} ({low[1]['point']}), highest {high[0]} ({high[1]['point']})"

@@ -77,6 +77,11 @@ def span(low: float, high: float, unit: str) -> str:
     return f"{first} – {last}" if unit == "s" else f"{number(low)} – {last}"
 
 
+def interval(low: float, high: float, unit: str) -> str:
+    """Return the ends of an interval in words, the unit once where it is the same: 14 to 19 s, -850 ms to 2.3 s."""
+    return span(low, high, unit).replace(" – ", " to ")
+
+
 def count(amount: int, one: str, many: str = "") -> str:
     """Return "1 workload", "12 workloads"."""
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"

@@ -19,6 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import definitions as definition_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import job as kpi_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Figure
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page as pages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import report as reports
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
@@ -74,9 +76,10 @@ def kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -
     """Write kpis.json and attribution.json of the points from their timelines."""
     run = runs.read(Path(run_dir))
     loaded = definition_files.load(definitions)
+    first: dict[str, tuple[str, Figure]] = {}
 
     def one(point: Point, warnings: list[str]) -> Result:
-        found = kpi_job.write(run, point, loaded, warnings, _labels(run, point))
+        found = kpi_job.write(run, point, loaded, warnings, _labels(run, point), first)
         return {
             "point": point.number,
             "kpis": len(found),
@@ -165,7 +168,8 @@ def verdict(run_dir: str, max_lateness: float) -> Result:
     run = runs.read(Path(run_dir))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if _foreign(point)]
-    found = verdicts.judge(run, _tables(run, warnings), max_lateness, foreign)
+    labels = {point.number: pages.label(point, str(run.record.get("project") or "")) for point in run.points}
+    found = verdicts.judge(run, _tables(run, warnings), max_lateness, foreign, labels)
     path = run.top / "verdict.json"
     before = _digest(path)
     _files.write_json(path, found, "verdict/1")
@@ -176,6 +180,8 @@ def verdict(run_dir: str, max_lateness: float) -> Result:
         "verdict": found["verdict"],
         "checks": found["checks"],
         "headline": found["headline"],
+        "answer": found["answer"],
+        "doubts": found["warnings"],
         "path": str(path),
         "warnings": warnings,
         "summary": f"{found['verdict']}: {bad[0]['detail']}" if bad else found["verdict"],

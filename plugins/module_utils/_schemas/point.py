@@ -95,7 +95,16 @@ POINT: dict[str, dict[str, Any]] = {
                     "namespace": TEXT,
                 },
             ),
-            "end": record({"at": MOMENT, "reason": TEXT}),
+            # machine: that sent the load. stolen: share of its processor time that a hypervisor took meanwhile, null
+            # where the system does not say. load: mean load average.
+            "end": record(
+                {"at": MOMENT, "reason": TEXT},
+                {
+                    "machine": record(
+                        {"cpus": COUNT, "stolen": {"type": ["number", "null"]}, "load": {"type": ["number", "null"]}}
+                    )
+                },
+            ),
         }
     ),
     "observations/1": line_of(

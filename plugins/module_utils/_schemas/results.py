@@ -27,6 +27,12 @@ VALUE = {"type": ["number", "null"]}
 #: low and high are null where an end isn't known.
 CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 
+#: How a report leads with a figure. text: a sentence with {value}. bound: the same where only a bound is known.
+#: names: value of the matrix -> what people call it. only_real: says nothing when the figure is simulated.
+ANSWER = record(
+    {"text": TEXT}, {"bound": TEXT, "names": {"type": "object", "additionalProperties": TEXT}, "only_real": TRUTH}
+)
+
 KPI = record(
     {
         "name": TEXT,
@@ -46,6 +52,11 @@ KPI = record(
         "headline": TRUTH,
         "title": TEXT,  # for people
         "note": TEXT,  # what has to be said about the value, such as "≥ 12 s, the rest never got there"
+        "answer": ANSWER,
+        # of a figure with an answer: from the first point, and how much other load of the same kind would differ
+        "difference": record(
+            {"point": POINT_ID, "value": {"type": "number"}, "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]}}
+        ),
     },
 )
 
@@ -157,6 +168,7 @@ RESULTS: dict[str, dict[str, Any]] = {
             {
                 "title": TEXT,
                 "headline": TRUTH,
+                "answer": ANSWER,
                 "labels": FREE,
                 "for_each": {
                     "type": "object",

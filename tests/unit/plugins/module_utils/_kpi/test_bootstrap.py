@@ -96,12 +96,6 @@ def test_the_same_rows_give_the_same_interval():
     assert (first == second).all()
 
 
-@pytest.mark.parametrize(("count", "of", "low", "high"), [(0, 20, 0.0, 3.2), (20, 20, 16.8, 20.0), (10, 20, 6.0, 14.0)])
-def test_a_count_has_wilsons_interval(count, of, low, high):
-    found = bootstrap.wilson(count, of)
-    assert (found.low, found.high) == (pytest.approx(low, abs=0.1), pytest.approx(high, abs=0.1))
-
-
 @pytest.mark.parametrize("share", [0.2, 1.0])
 def test_a_band_holds_its_curve(share):
     values = numpy.random.default_rng(5).exponential(1, 200)

@@ -159,7 +159,8 @@ def test_verdict_and_headline_come_before_everything_else(made):
 
 def test_the_verdict_stands_with_its_reason(made):
     html = Page(made[0] / "report" / "index.html")
-    assert "FAIL Point 001: 3 of 5 workloads succeeded; 1 failed" in html.words
+    assert "FAIL Time until scheduled, P95: " in html.words, "the answer leads"
+    assert "Point 001: 3 of 5 workloads succeeded; 1 failed" in html.words
     assert html.of("section")[0]["class"] == "verdict fail"
 
 
@@ -297,4 +298,4 @@ def test_the_settings_of_a_point_say_how_late_is_too_late(small, tmp_path, defin
     def strict(top):
         _files.write_yaml(top / "points" / "000" / "settings.yml", {"workload_max_lateness": 0.000001})
 
-    assert "INVALID 99 % of 2 workloads were sent at most" in again(small, tmp_path, definitions, strict).words
+    assert "see its checks. 99 % of 2 workloads were sent at most" in again(small, tmp_path, definitions, strict).words

@@ -152,8 +152,13 @@ def kpi(value, unit="s", note=None, n=4, of=4, **more):
     ("kpis", "value", "text", "detail"),
     [
         ([kpi(12.34)], 12.34, "12.3 s", "4 of 4"),
-        ([kpi(12.34), kpi(48.0)], "12.3–48", "12.3 – 48 s", "8 of 8 in 2 test points"),
-        ([kpi(0.5), kpi(48.0)], "0.50–48", "500 ms – 48 s", "8 of 8 in 2 test points"),
+        ([kpi(12.34), kpi(48.0)], "12.3 s (000), 48 s (001)", "12.3 s (000), 48 s (001)", "8 of 8 in 2 test points"),
+        (
+            [kpi(5.0), kpi(0.5), kpi(48.0), kpi(7.0)],
+            "lowest 500 ms (001), highest 48 s (002)",
+            "lowest 500 ms (001), highest 48 s (002)",
+            "16 of 16 in 4 test points",
+        ),
         (
             [kpi(None, note="≥ 20 s: 1 of 4 were not seen to get there", n=3)],
             None,
