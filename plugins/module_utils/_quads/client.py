@@ -28,7 +28,7 @@ class Client(Session):
         before: Callable[[], None] = lambda: None,
         unsent: Callable[[], None] = lambda: None,
     ) -> Assignment:
-        """POST /assignments/self, once; ``before`` is called right before, ``unsent`` when it was not sent."""
+        """POST /assignments/self, once; ``before`` is called right before, ``unsent`` when nothing comes of it."""
         reply = self._once("/assignments/self", body, "take a cloud", before, unsent)
         return Assignment.of(reply.body)
 

@@ -117,11 +117,12 @@ class Clouds:
 
     def _after(self, error: refusals.Unsure, part: int, at: float) -> Assignment | None:
         """Find out what came of a request that got no clear answer; None when nothing will."""
-        patience = GLANCE if error.over else self.order.settle
-        if not error.over:
-            self.say(f"{error}; looking for up to {times.about(patience)} whether it was made all the same")
+        if error.over:  # what it made is there already, so whoever gives back needs no patience either
+            self.memo.ask(part, at, self.client.server_now() + GLANCE - self.order.settle)
+        else:
+            self.say(f"{error}; looking for up to {times.about(self.order.settle)} whether it was made all the same")
         sent = self.memo.pending["sent"] if self.memo.pending else at
-        found = self._look(part, at // 60 * 60, sent + patience - self.client.server_now())
+        found = self._look(part, at // 60 * 60, sent + self.order.settle - self.client.server_now())
         if found is None:
             self.memo.answered()
         return found

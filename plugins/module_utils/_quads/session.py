@@ -215,7 +215,7 @@ class Session:
         """POST what must not be sent twice. Raises Unsure when nobody knows what came of it.
 
         before: called each time right before it is sent, which may be long after this call when a log-in takes long.
-        unsent: called when it was not sent after all, because of an interrupt or because nobody could be reached.
+        unsent: called when it came to nothing: an interrupt, nobody who could be reached, a token that was refused.
         """
 
         def exchange(one: Call) -> Reply:
@@ -227,11 +227,14 @@ class Session:
                 unsent()
                 raise
             try:
-                return self._sent(one)
-            except NoAnswer as error:
-                if not error.sent:
+                reply = self._sent(one)
+            except (NoAnswer, AccessError) as error:
+                if not getattr(error, "sent", False):
                     unsent()
                 raise
+            if reply.status == 401:  # with a new token it is sent once more, unless somebody interrupts
+                unsent()
+            return reply
 
         data = json.dumps(body).encode()
         call = Call("POST", f"{self.base}{path}", {"Content-Type": "application/json"}, data, self.account.timeout)

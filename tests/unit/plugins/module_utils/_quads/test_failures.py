@@ -208,6 +208,41 @@ def test_a_request_that_reached_nobody_is_not_waited_for(lab):
     assert lab.memo.pending is None
 
 
+@pytest.mark.parametrize("kind", ["expired", "crash"])
+def test_one_who_is_interrupted_after_a_request_came_to_nothing_does_not_wait_for_it(lab, kind):
+    """The server refused the token, or its handler has ended with an error: nothing is under way."""
+
+    class Interrupted(Exception):
+        pass
+
+    def check():
+        if lab.asked("/assignments/self"):
+            raise Interrupted
+
+    lab.faults(create_0=Fault(kind))
+    one = lab.client()
+    one.heed(one.timing, check)
+    before = lab.simulator.clock.now()
+    with pytest.raises(Interrupted):
+        Acquisition(one, Order.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
+    lab.release(lab.memo)
+    assert lab.simulator.clock.now() - before < 30
+
+
+def test_a_server_that_is_not_trusted_any_more_has_got_no_request(lab):
+    original = lab.wire._none
+
+    def refuse(call, value):
+        if call.url.endswith("/assignments/self"):
+            raise AccessError("TLS: certificate has expired")
+        return original(call, value)
+
+    lab.wire._none = refuse
+    with pytest.raises(AccessError, match="TLS"):
+        lab.acquire()
+    assert lab.memo.pending is None
+
+
 def test_a_cloud_that_fills_up_meanwhile_is_given_back(new_lab):
     lab = new_lab(host_limit=2)
     with pytest.raises(refusals.NotEnoughHosts, match="The cloud is full"):
