@@ -290,6 +290,32 @@ def test_a_request_that_cannot_be_right_is_refused_before_anything_is_asked(star
     assert server.simulator.log == []
 
 
+def test_what_was_adopted_is_released_without_a_password(start, tmp_path):
+    server = start()
+    _lease(server, "the-team", hosts=NAMES[:2])
+    done = play("-e", "quads_lease_adopt=cloud02", *words(server), artifacts=tmp_path, project="lease")
+    assert done.code == 0, done.output
+    (run_dir,) = run_dirs(tmp_path)
+    back = play("--tags", "release", "-e", f"run_dir={run_dir}", artifacts=tmp_path, project="lease")
+    assert back.code == 0, back.output
+    assert "they stay with whom they belong to" in back.flat()
+    assert yaml.safe_load((run_dir / "lease.yml").read_text())["state"] == "released"
+    assert len(active(server)) == 1
+
+
+def test_a_release_that_fails_says_so_and_nothing_of_another_failure(start, tmp_path):
+    server = start()
+    _lease(server, "not-mine", hosts=NAMES[:2])
+    choice = ["--tags", "release", "-e", "quads_lease_id=not-mine", *words(server)]
+    wrong = {"SEATRIAL_QUADS_LEASE_PASSWORD": "another"}
+    done = play(*choice, artifacts=tmp_path, project="lease", env=wrong)
+    assert done.code != 0
+    assert "The machines could not be given back: jo@example.com can't log in" in done.flat(), done.output
+    assert "Give them back with: ansible-playbook" in done.flat()
+    assert "either" not in done.output
+    assert len(active(server)) == 1
+
+
 def test_leases_given_back_directly_leave_the_server_empty(start):
     server = start()
     _lease(server, "by-hand", count=2)

@@ -62,7 +62,10 @@ class Reply:
 
     @property
     def said(self) -> str:
-        """What the server says, in one line: the message of a JSON body, the text of a page without its markup."""
+        """What the server says, in one line: the message of a JSON body, the text of a page without its markup.
+
+        Without the status, which pages often begin with.
+        """
         body = self.body
         if isinstance(body, Mapping):
             parts = [str(body[name]) for name in ("message", "error") if body.get(name)]
@@ -71,7 +74,7 @@ class Reply:
         else:
             text = re.sub(r"<(title|style|script)\b.*?</\1>", " ", self.text, flags=re.DOTALL | re.IGNORECASE)
             text = re.sub(r"<[^>]*>", " ", text)
-        text = " ".join(text.split())
+        text = " ".join(text.split()).removeprefix(str(self.status)).lstrip()
         return text[:QUOTED] + "…" if len(text) > QUOTED else text
 
 

@@ -174,9 +174,16 @@ def register(client: Client, dry: bool) -> bool:
     try:
         client.log_in()
         return False
-    except refusals.BadCredentials:
+    except refusals.BadCredentials as error:
         if dry:
             return True
-        made = client.register()
-        client.log_in()  # a user who was there has another password: this says so
-        return made
+        if client.register():
+            client.log_in()
+            return True
+        user = client.account.username
+        raise refusals.BadCredentials(
+            f"{user} is registered at {client.base} already, with another password than the one given. Give that one, or "
+            f"have the lab reset it: registering again changes nothing",
+            error.status,
+            error.said,
+        ) from error

@@ -102,7 +102,8 @@ def _adopted(given: Mapping[str, Any], dry: bool, say: Say) -> dict[str, Any]:
 
 
 def _absent(given: Mapping[str, Any], dry: bool, step: Step, say: Say) -> dict[str, Any]:
-    client = options.client(given, secret=not dry, say=say)
+    mine = not (given.get("lease_id") and info.remembered(given.get("lease_file")).get("adopted"))
+    client = options.client(given, secret=mine and not dry, say=say)
     with step.timed("cluster", "release"):
         if given.get("lease_id"):
             return _release(given, client, dry, say)

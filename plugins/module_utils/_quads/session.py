@@ -127,7 +127,7 @@ class Session:
                 reply = self._exchange(call)
                 if reply.status < 500:
                     return reply
-                trouble = f"the server answers {reply.status} {reply.said}"
+                trouble = f"the server answers {reply.status}: {reply.said}"
             except NoAnswer as error:
                 reply, trouble = None, str(error)
             limit = self.account.retry_time if give_up is None else give_up
@@ -178,7 +178,8 @@ class Session:
         body = reply.body
         if reply.status != 200 or not isinstance(body, Mapping) or not body.get("auth_token"):
             raise refusals.BadCredentials(
-                f"{user.username} can't log in to {self.base}: the server answers {reply.status}: {reply.said}",
+                f"{user.username} can't log in to {self.base}: the server answers {reply.status}: {reply.said}. The "
+                "password is wrong, or nobody is registered by this address: module quads_user registers a user",
                 reply.status,
                 reply.said,
             )

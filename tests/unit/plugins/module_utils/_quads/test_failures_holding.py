@@ -149,6 +149,8 @@ def test_an_inventory_without_our_hosts_is_refused_and_others_in_it_are_left_out
             "Server Error Sorry.",
         ),
         ('{"error":"Forbidden"}', "Forbidden"),
+        ("<head><title>400 Bad Request</title></head><center><h1>400 Bad Request</h1>", "Bad Request"),
+        ("400", ""),
         ("", ""),
         ("[1, 2]", "[1, 2]"),
     ],
@@ -182,6 +184,15 @@ def test_a_server_that_never_answers_is_given_up_soon(lab):
     with pytest.raises(AccessError, match="connection refused"):
         lab.acquire(dry=True)
     assert lab.simulator.clock.now() - before < 30
+
+
+def test_a_status_is_said_once(lab):
+    lab.acquire(dry=True)
+    lab.faults(**{f"read_{number}": Fault("gateway") for number in range(99)})
+    with pytest.raises(refusals.Refused, match="the server answers 502: Bad Gateway"):
+        lab.acquire(dry=True)
+    assert not [line for line in lab.told if "502 502" in line or "502: 502" in line]
+    assert [line for line in lab.told if "the server answers 502: Bad Gateway; trying again" in line]
 
 
 # giving back
