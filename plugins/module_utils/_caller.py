@@ -16,6 +16,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+
 #: How often (seconds) we look.
 INTERVAL = 1.0
 
@@ -35,7 +37,7 @@ def ended_with_caller(interval: float = INTERVAL) -> Iterator[None]:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
-    watcher = threading.Thread(target=watch, name="caller", daemon=True)
+    watcher = Thread(target=watch, name="caller", daemon=True)
     watcher.start()
     try:
         yield

@@ -9,7 +9,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 #: Labels of the training-operator and of Kubernetes that name a pod's job.
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name")
@@ -118,7 +118,7 @@ class Collection:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"dest {folder} can't be made: {error.strerror}") from error
-        with ThreadPoolExecutor(max(1, order.parallel)) as pool:
+        with ThreadPool(max(1, order.parallel)) as pool:
             rows = list(pool.map(lambda pod: self._one(pod, folder / file_name(pod, chosen), len(chosen)), chosen))
         unread = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         return {

@@ -21,6 +21,7 @@ from typing import Any
 
 from ansible import constants
 from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.at_home import AtHome
 
 #: How often (seconds) the file is looked at. A line is shown at most this much after it was written.
@@ -73,7 +74,7 @@ def _progress_file(arguments: dict[str, Any], transport: str) -> Iterator[str | 
 def following(path: str | None, show: Callable[[str], None]) -> Iterator[None]:
     """Show each whole line appended to ``path`` while the body runs; end our process group if it is cut short."""
     over = threading.Event()
-    follower = threading.Thread(target=_follow, args=(path, show, over), daemon=True)
+    follower = Thread(target=_follow, args=(path, show, over), daemon=True)
     follower.start()
     try:
         yield

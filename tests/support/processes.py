@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -38,3 +39,14 @@ def ports_of(data_dir: Path) -> list[int]:
     """The ports that an instance has stored."""
     path = data_dir / "ports.json"
     return [int(port) for port in _files.read_json(path).values() if isinstance(port, int)] if path.exists() else []
+
+
+def blocked(pid: int | str = "self") -> dict[int, set[int]]:
+    """The signals that each thread of a process blocks, by the thread's id (SigBlk in proc(5))."""
+    found = {}
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        with contextlib.suppress(OSError, StopIteration):  # a thread that has just ended
+            line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("SigBlk:"))
+            mask = int(line.split()[1], 16)
+            found[int(status.parent.name)] = {number + 1 for number in range(64) if mask >> number & 1}
+    return found

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.plan i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 #: Requests at once.
 _PARALLEL = 16
@@ -89,7 +89,7 @@ class Sweep:
         return here
 
     def _listed(self, kinds: Iterable[Kind], namespace: str = "") -> list[Found]:
-        with ThreadPoolExecutor(_PARALLEL) as pool:
+        with ThreadPool(_PARALLEL) as pool:
             lists = list(pool.map(lambda kind: self._list(kind, namespace, self.selector), kinds))
         return [plan.found(kind, item) for kind, items in zip(kinds, lists, strict=True) for item in items]
 
@@ -150,7 +150,7 @@ class Sweep:
             self.client.delete_seen(one.kind, one.name, one.namespace, one.uid)
 
         told = time.monotonic()
-        with ThreadPoolExecutor(_PARALLEL) as pool:
+        with ThreadPool(_PARALLEL) as pool:
             # Errors of the threads come out here.
             for number, _nothing in enumerate(pool.map(delete, objects), 1):
                 if time.monotonic() - told >= _TELL:
@@ -197,7 +197,7 @@ class Sweep:
         kinds = [one for one in plan.deletable(self.client.kinds()) if one.namespaced] if places else []
         todo = [(kind, place) for place in sorted(places) for kind in kinds]
         while todo:
-            with ThreadPoolExecutor(_PARALLEL) as pool:
+            with ThreadPool(_PARALLEL) as pool:
                 lists = list(pool.map(lambda at: self._list(at[0], at[1], ""), todo))
             found = [[plan.found(at[0], item) for item in items] for at, items in zip(todo, lists, strict=True)]
             held = [[one for one in each if self._deleted.keys() & set(one.owners)] for each in found]
@@ -222,7 +222,7 @@ class Sweep:
         kinds = [one for one in plan.deletable(self.client.kinds()) if one.namespaced]
         kept: list[Found] = []
         for one in namespaces:
-            with ThreadPoolExecutor(_PARALLEL) as pool:
+            with ThreadPool(_PARALLEL) as pool:
                 lists = list(pool.map(lambda kind, name=one.name: self._list(kind, name, ""), kinds))
             others = [
                 f"{kind.kind} {item['metadata']['name']}"

@@ -13,7 +13,6 @@ import base64
 import hashlib
 import mimetypes
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     DataError,
     InputError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 #: Parts of at least 5 MiB are what S3 takes, except for the last one.
 LEAST_PART = 5 * 2**20
@@ -100,7 +100,7 @@ def upload(place: Place, files: Mapping[str, Path], say: Callable[[str], None]) 
     with explained(place):
         target = Target(place, client(place), say)
         names = [name for name in files if name != MANIFEST]
-        with ThreadPoolExecutor(place.parallel) as pool:
+        with ThreadPool(place.parallel) as pool:
             outcomes = list(pool.map(lambda name: target.put(name, files[name]), names))
         if MANIFEST in files:
             outcomes.append(target.put(MANIFEST, files[MANIFEST]))

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Credentials
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import unblock_signals
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 #: Seconds that the program is given.
@@ -51,6 +52,7 @@ def credentials(entry: dict[str, Any], cluster: dict[str, Any], where: Path, sou
             capture_output=True,
             timeout=_PATIENCE,
             check=False,
+            preexec_fn=unblock_signals,  # asked for by any thread
         )
     except FileNotFoundError as error:
         hint = f". {entry['installHint']}" if entry.get("installHint") else ""

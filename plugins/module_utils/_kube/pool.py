@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,7 +48,7 @@ def each(items: Iterable[T], work: Callable[[T], R], workers: int = 16) -> list[
     if threads == 1:
         serve()
         return outcomes
-    running = [threading.Thread(target=serve, daemon=True) for _thread in range(threads)]
+    running = [Thread(target=serve, daemon=True) for _thread in range(threads)]
     for thread in running:
         thread.start()
     for thread in running:

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 #: Seconds from one probe to the next.
 PERIOD = 1.0
@@ -90,7 +91,7 @@ class Breaker:
         self._limit = limit
         self._look = look_at
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="breaker", daemon=True)
+        self._thread = Thread(target=self._run, name="breaker", daemon=True)
 
     def __enter__(self) -> Breaker:
         if self._limit > 0:

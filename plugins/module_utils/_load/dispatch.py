@@ -30,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import Planned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Rendered
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import Halted, Sender, Settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 #: Between start() and the time of the first workload, seconds: threads are awake by then.
 LEAD = 0.05
@@ -94,7 +95,7 @@ class Dispatch:
         self._queue: queue.SimpleQueue[tuple[Planned, float | None] | None] = queue.SimpleQueue()
         self._count = threading.Condition()
         self._senders = [Sender(settings, number, self.halt) for number in range(max(1, min(in_flight, len(todo))))]
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._left = len(self._senders)
         self.done = threading.Event()
 
@@ -111,7 +112,7 @@ class Dispatch:
     def open(self) -> None:
         """Open all connections, several at a time. Raises AccessError when the first can't be opened."""
         self._senders[0].warm()
-        threads = [threading.Thread(target=self._warm, args=(one,), daemon=True) for one in self._senders[1:]]
+        threads = [Thread(target=self._warm, args=(one,), daemon=True) for one in self._senders[1:]]
         for one in threads:
             one.start()
         for one in threads:
@@ -124,8 +125,8 @@ class Dispatch:
         """
         first = self._todo[0].offset if self._todo and self._past.outcomes else None
         start = time.monotonic() + LEAD - (first or 0.0)
-        self._threads = [threading.Thread(target=self._serve, args=(one,), daemon=True) for one in self._senders]
-        self._threads.append(threading.Thread(target=self._dispatch, args=(start,), daemon=True))
+        self._threads = [Thread(target=self._serve, args=(one,), daemon=True) for one in self._senders]
+        self._threads.append(Thread(target=self._dispatch, args=(start,), daemon=True))
         for one in self._threads:
             one.start()
         return start

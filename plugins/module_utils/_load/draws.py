@@ -14,6 +14,7 @@ from math import log, log1p, sqrt
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import signals_blocked
 
 GENERATOR = "PCG64"
 
@@ -22,7 +23,8 @@ class Draws:
     """Uniform numbers in (0, 1), one a call."""
 
     def __init__(self, seed: int) -> None:
-        import numpy
+        with signals_blocked():  # numpy starts threads, and a load waits beside them
+            import numpy
 
         if seed < 0:
             raise InputError(f"seed {seed} is below 0")

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING
 
 
 class Interrupted(SeatrialError):
@@ -49,7 +48,7 @@ class Interrupt:
 def noticed(guard: Callable[[], str] | None = None) -> Iterator[Interrupt]:
     """Note SIGINT, SIGTERM and SIGHUP while the body runs. For the main thread."""
     interrupt = Interrupt(guard)
-    before = {number: signal.signal(number, interrupt.note) for number in SIGNALS}
+    before = {number: signal.signal(number, interrupt.note) for number in ENDING}
     try:
         yield interrupt
     finally:

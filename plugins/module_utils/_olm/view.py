@@ -13,6 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 #: Seconds before a broken watch is opened again.
 _PAUSE = 1.0
@@ -57,7 +58,7 @@ class View:
         one = _Followed(self.client.kind(api_version, kind), namespace, selector)
         self._list(one)
         self._followed[kind] = one
-        threading.Thread(target=self._keep, args=(one,), daemon=True).start()
+        Thread(target=self._keep, args=(one,), daemon=True).start()
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a followed kind, by namespace and name."""

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import process
 
 _SERVER = """
-import functools, http.server, json, os, sys, threading
+import functools, http.server, json, os, signal, sys
 folder, address, port, lifetime = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 class Handler(http.server.SimpleHTTPRequestHandler):
     def list_directory(self, path):
@@ -31,7 +31,7 @@ part = os.path.join(folder, ".server.json")
 with open(part, "w") as stream:
     json.dump({"pid": os.getpid(), "port": server.server_port}, stream)
 os.rename(part, os.path.join(folder, "server.json"))
-threading.Timer(lifetime, lambda: os._exit(0)).start()
+signal.setitimer(signal.ITIMER_REAL, lifetime)  # SIGALRM ends it
 server.serve_forever()
 """
 

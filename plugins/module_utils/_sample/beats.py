@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Connection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 #: Seconds to wait for the answer to one request.
 _TIMEOUT = 10.0
@@ -46,7 +47,7 @@ def beats(over: threading.Event, rate: float, begin: float) -> Iterator[int]:
         due = max(even + period * sway(beat), now)
 
 
-class Beating(threading.Thread):
+class Beating(Thread):
     """Sends a request at each beat, over a connection of its own, from begin() until stop()."""
 
     def __init__(self, name: str, access: Access, rate: float) -> None:

@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
 
 #: Seconds between two reports to the parent, when something changed.
 _REPORT = 0.1
@@ -117,7 +118,7 @@ def _live(access: Access, task: Task, clock: Clock, report: int, order: int) -> 
         reason[0] = f"interrupted by {signal.Signals(number).name}"
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, on_signal)
     # What the parent had built is not ours to collect; touching it would copy its pages.
     gc.freeze()
@@ -132,7 +133,7 @@ def _live(access: Access, task: Task, clock: Clock, report: int, order: int) -> 
         os.read(order, 1)  # nothing is ever written: the end of file is the order, or the parent's death
         stop.set()
 
-    threading.Thread(target=obey, name="order", daemon=True).start()
+    Thread(target=obey, name="order", daemon=True).start()
     sampler = None
     try:
         client = Client(access)

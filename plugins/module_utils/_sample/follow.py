@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, error_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.reader import Item, Reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 #: First and longest pause (seconds) before a broken watch is opened again.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
@@ -30,7 +31,7 @@ _WORTH_TELLING = 1.0
 WATCH, LIST, RELIST, LISTED, WATCHING, GAP, FAILED = "watch", "list", "relist", "listed", "watching", "gap", "failed"
 
 
-class Follower(threading.Thread):
+class Follower(Thread):
     """Tells a reader what happens to the objects of one kind, with receive times taken before any parsing.
 
     This thread lists and opens watches; the reader's thread reads them, and calls hear() and over().

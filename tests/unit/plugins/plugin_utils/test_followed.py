@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from ansible.executor.process.worker import WorkerProcess
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import followed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,8 +81,6 @@ def gone(pid: int) -> bool:
 
 def start_module(path: Path) -> None:
     """Start what stands for a module: a process of our group that says its id and then sleeps."""
-    import subprocess
-
     program = "import os, sys, time; open(sys.argv[1], 'w').write(f'{os.getpid()}\\n'); time.sleep(60)"
     subprocess.run([sys.executable, "-c", program, str(path)], check=False)
 
@@ -123,6 +126,43 @@ def test_the_death_of_the_main_process_ends_the_module(tmp_path: Path) -> None:
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
     assert gone(module)
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """A process for each processor that leaves it to nobody by itself, so that woken threads wait."""
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _one in range(os.cpu_count() or 1)]
+    yield
+    for one in spinning:
+        one.kill()
+        one.wait()
+
+
+def test_none_of_fifty_interrupts_is_lost_on_a_busy_machine(tmp_path: Path, busy: None) -> None:
+    """As Ansible does it: its own handler in the worker, which gets SIGINT and at once SIGTERM twice."""
+
+    def work(path: Path) -> None:
+        me = SimpleNamespace(pid=os.getpid())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda one, frame: WorkerProcess._term(me, one, frame))
+        with followed.following(None, print), subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) as module:
+            path.write_text(f"{module.pid}\n")
+            module.communicate()
+
+    lost = 0
+    for turn in range(5):
+        paths = [tmp_path / f"{turn}-{number}" for number in range(10)]
+        workers = {fork(partial(work, path)): path for path in paths}
+        modules = {worker: wait_for(path) for worker, path in workers.items()}
+        for worker in workers:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTERM):
+                os.kill(worker, number)
+        for worker, module in modules.items():
+            if not gone(module):
+                lost += 1
+                os.killpg(worker, signal.SIGKILL)
+            os.waitpid(worker, 0)
+    assert lost == 0
 
 
 def test_outside_of_a_group_of_its_own_nothing_is_signalled() -> None:
