@@ -123,6 +123,7 @@ def play(*arguments: str) -> int:
     process = subprocess.Popen(
         [str(VENV / "bin" / "ansible-playbook"), *arguments],
         cwd=ROOT,
+        env={"ANSIBLE_STDOUT_CALLBACK": "perfscale.seatrial.quiet", **os.environ},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     for number in (signal.SIGTERM, signal.SIGHUP):

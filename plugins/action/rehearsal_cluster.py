@@ -19,6 +19,6 @@ class ActionModule(FollowedAction):
     """Module rehearsal_cluster, followed."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Fill in the folder of the components: a module does not know where its collection lies, nor its user stands."""
+        """Fill in the folder of the components: a module knows neither that nor where its user stands."""
         given = {name: user_path.absolute_all(arguments[name]) for name in PATHS if name in arguments}
         return {**arguments, **given, "components_dir": arguments.get("components_dir") or str(COMPONENTS)}

@@ -46,6 +46,8 @@ class ActionModule(SeatrialAction):
         def edit(record: dict[str, Any]) -> None:
             close_running(record["phases"], "passed")
             record["clusters"] = clusters
+            if summary.released_nothing(record, lease):
+                record["phases"]["release"]["status"] = "skipped"
             record["held"] = summary.held(record, lease)
             record["split"] = split
             record["ended"] = stamp()
@@ -61,7 +63,7 @@ class ActionModule(SeatrialAction):
         result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
         if not arguments["final"]:
             return result
-        for line in summary.lines(record, directory, verdict):
+        for line in summary.lines(record, directory, verdict, standing):
             Display().display(line)
         if failures:
             result.update(failed=True, msg=summary.last_words(failures, directory))

@@ -19,7 +19,7 @@ class ActionModule(SeatrialAction):
 
     ARGUMENTS = {
         "name": {"type": "str"},
-        "state": {"type": "str", "choices": ["started", "passed", "failed"], "default": "started"},
+        "state": {"type": "str", "choices": ["started", "passed", "failed", "skipped"], "default": "started"},
         "error": {"type": "str"},
     }
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 
+#: What Ansible displays, in the directory of the run; plugin_utils/run_log.py writes it.
+ANSIBLE_LOG = "ansible.log"
+
 
 def stamp(moment: float | None = None) -> str:
     """Return a moment (seconds since the epoch; now if None) as UTC text: 2026-11-21T04:41:18.123Z."""

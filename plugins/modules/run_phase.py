@@ -29,9 +29,9 @@ options:
     description: Name of the phase. Without it, O(state=passed) and O(state=failed) end whatever is running.
     type: str
   state:
-    description: What happens to the phase.
+    description: What happens to the phase. O(state=skipped) is for one that had nothing to do.
     type: str
-    choices: [started, passed, failed]
+    choices: [started, passed, failed, skipped]
     default: started
   error:
     description: Why it failed.

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import ANSIBLE_LOG
 
 #: Categories of time that a run would spend with any tool; the rest is Ansible's own.
 CATEGORIES = {
@@ -47,15 +50,23 @@ def held(record: Mapping[str, Any], lease: Mapping[str, Any] | None = None) -> l
         seen.add(name)
         owned = cluster["owned"] and cluster["state"] != "released"
         if owned:
-            until = cluster.get("expires")
-            found.append({"what": f"{cluster['provider']} cluster {name}", "since": record["started"], "until": until})
+            one = {"what": f"{cluster['provider']} cluster {name}", "since": record["started"]}
+            ends = {"ends": "Hive takes it back"} if cluster["provider"] == "hive_pool" else {}
+            found.append({**one, "until": cluster.get("expires"), **ends})
         elif _objects_left(record) and cluster["state"] == "acquired":
             found.append({"what": f"objects on cluster {name}", "since": record["started"], "until": None})
     if lease and lease["state"] in ("asking", "held"):
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "nothing that is known"
         what = f"lease {lease['lease_id']}: {len(lease['hosts'])} machines in {clouds}"
-        found.append({"what": what, "since": record["started"], "until": lease["expires_at"]})
+        ends = "the lab takes them back"
+        found.append({"what": what, "since": record["started"], "until": lease["expires_at"], "ends": ends})
     return found
+
+
+def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
+    """Return whether a release that passed had nothing to give back: no lease, and each cluster is kept."""
+    kept = all(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())
+    return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
 
 
 def _objects_left(record: Mapping[str, Any]) -> bool:
@@ -97,15 +108,21 @@ def finished(record: Mapping[str, Any]) -> str:
     return f"{record['ended']} {record['project']} {record['id']} {record['status']} after {seconds:.0f} s"
 
 
-def lines(record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any]) -> list[str]:
-    """Return the summary."""
+def lines(
+    record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any], failures: Iterable[str] = ()
+) -> list[str]:
+    """Return the summary: what the run answers first, then what went wrong."""
     presets = "+".join(record["presets"]) or "no preset"
     text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
+    text += [f"  answer    {one}" for one in verdict.get("answer") or ()]
+    text += [f"  warning   {one}" for one in verdict.get("warnings") or ()]
+    for failure in failures:
+        first, *rest = failure.splitlines()
+        text += [f"  failed    {first}", *(f"            {line}" for line in rest)]
     for host, cluster in record["clusters"].items():
         if host == "sutest" or cluster != record["clusters"].get("sutest"):
             text.append(f"  where     {_where(host, cluster)}")
-    ran = [f"{name} {phase['status']}" for name, phase in record["phases"].items()]
-    text.append(f"  phases    {', '.join(ran) or 'none'}")
+    text.append(f"  phases    {_phases(record['phases'])}")
     for figure in verdict.get("headline") or []:
         text.append(f"  {figure_line(figure)}")
     if verdict:
@@ -115,12 +132,37 @@ def lines(record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any]
     if report.exists():
         text.append(f"  report    {report}")
     text.append(f"  run       {directory}")
-    for one in record["held"]:
-        until = f"until {one['until']}" if one.get("until") else "until you give it back"
-        text.append(f"  held      {one['what']}, {until}")
+    if (directory / ANSIBLE_LOG).exists():
+        text.append(f"  log       {directory / ANSIBLE_LOG}")
+    text += [f"  held      {one['what']}, {_until(one)}" for one in record["held"]]
     if record["held"]:
+        text += _reach(record["clusters"])
         text.append(f"  give back {record['give_back']}")
     return text
+
+
+def _phases(phases: Mapping[str, Mapping[str, Any]]) -> str:
+    by_status: dict[str, list[str]] = {}
+    for name, phase in phases.items():
+        by_status.setdefault(phase["status"], []).append(name)
+    return "; ".join(f"{', '.join(names)} {status}" for status, names in by_status.items()) or "none"
+
+
+def _until(one: Mapping[str, Any]) -> str:
+    """Return when that which is held ends, and what ends it."""
+    if not one.get("until"):
+        return "until you give it back"
+    moment = re.sub(r"\.\d+Z$", "Z", one["until"])
+    if one.get("ends"):
+        return f"until {moment}, when {one['ends']}"
+    return f"until you give it back; from {moment} on cluster.yml --tags reap does so too"
+
+
+def _reach(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    there = [one for one in clusters.values() if one["state"] != "released"]
+    found = [f"export KUBECONFIG={shlex.quote(one['kubeconfig'])}" for one in there if one.get("kubeconfig")]
+    consoles = [one["console"] for one in there if one.get("console")]
+    return [f"  reach it  {one}" for one in dict.fromkeys([*found, *consoles])]
 
 
 def _where(host: str, cluster: Mapping[str, Any]) -> str:
@@ -144,7 +186,7 @@ def figure_line(figure: Mapping[str, Any]) -> str:
     if isinstance(value, (int, float)):
         shown = words.value(value, unit)
     else:
-        shown = value or f"not known{f' {unit}' if unit else ''}"  # a text has its units
+        shown = "not known" if value is None else str(value)  # a text has its units
     played = ", simulated" if figure.get("simulated") else ""
     point = f"point {figure['point']} " if figure.get("point") else ""
     rest = f" ({figure['n']} of {figure['of']}{played})" if "n" in figure else played

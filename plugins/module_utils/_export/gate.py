@@ -27,6 +27,7 @@ from urllib.parse import quote, quote_plus
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import ANSIBLE_LOG
 
 #: Shorter values are looked for as whole words only; the shortest would be found in every number.
 WORD, SHORTEST = 8, 4
@@ -237,12 +238,16 @@ def _parts(stream: object) -> Iterator[bytes]:
 
 
 def files_of(top: Path) -> list[Path]:
-    """Return the files of a run that may leave: regular ones, no links, nothing hidden; in a fixed order."""
+    """Return the files of a run that may leave: regular ones, no links, nothing hidden; in a fixed order.
+
+    Ansible's log stays: it grows while it would be sent.
+    """
     found = []
     for folder, folders, names in os.walk(top):
         folders[:] = sorted(one for one in folders if not one.startswith("."))
         for name in sorted(names):
             path = Path(folder) / name
-            if not name.startswith(".") and path.is_file() and not path.is_symlink():
+            hidden = name.startswith(".") or path == top / ANSIBLE_LOG
+            if not hidden and path.is_file() and not path.is_symlink():
                 found.append(path)
     return found

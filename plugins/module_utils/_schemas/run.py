@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.words 
 )
 
 PHASE = record(
-    {"status": {"enum": ["running", "passed", "failed", "interrupted"]}, "started": STAMP},
+    {"status": {"enum": ["running", "passed", "skipped", "failed", "interrupted"]}, "started": STAMP},
     {"ended": STAMP_OR_NULL, "seconds": {"type": ["number", "null"], "minimum": 0}, "error": TEXT_OR_NULL},
 )
 
@@ -71,7 +71,8 @@ CLUSTER = record(
 #: Process on the machine whose boot is ``boot``; ``ticks``: when it started, in clock ticks since boot.
 PROCESS = record({"pid": COUNT, "ticks": COUNT})
 
-HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "where": TEXT})
+#: ends: what happens at ``until``; without it nothing does by itself.
+HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "ends": TEXT, "where": TEXT})
 
 RUN: dict[str, dict[str, Any]] = {
     "run/1": record(

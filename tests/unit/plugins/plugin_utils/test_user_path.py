@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Paths that a user gives are relative to where the user stands, whichever folder a module or a later session runs in."""
+"""Paths that a user gives are relative to where the user stands, for modules and for later sessions too."""
 
 from __future__ import annotations
 

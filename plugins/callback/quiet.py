@@ -1,0 +1,131 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The screen of a run: phases, progress, failures, summary. The log has the rest."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: quiet
+type: stdout
+short_description: Show phases, progress, failures and the summary
+version_added: 0.1.0
+author:
+  - The perfscale.seatrial authors (@perfscale)
+description:
+  - Shows the phases of a run, the progress of what takes long, messages of C(debug), warnings, each failure once with
+    the name of its task, and the summary. With C(-v) and more it shows what P(ansible.builtin.default#callback) shows.
+  - What that one would show is always appended to C(ansible.log) in the directory of the run, when there is one.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - "It is set as stdout callback: C(stdout_callback=perfscale.seatrial.quiet) in C(ansible.cfg), or the environment
+    variable C(ANSIBLE_STDOUT_CALLBACK)."
+seealso:
+  - plugin: ansible.builtin.default
+    plugin_type: callback
+"""
+
+import sys
+from pathlib import Path
+
+from ansible import constants
+from ansible.executor.task_result import CallbackTaskResult
+from ansible.plugins.callback.default import CallbackModule as Default
+from ansible.utils.fqcn import add_internal_fqcns
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_log, screen
+
+_DEBUG = add_internal_fqcns(("debug",))
+_PHASE = "perfscale.seatrial.run_phase"
+_FAIL = add_internal_fqcns(("fail",))
+_CLOSE = "perfscale.seatrial.run_close"
+
+
+class CallbackModule(Default):
+    """Ansible's default callback, whose text goes to the log alone unless -v is given."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "perfscale.seatrial.quiet"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._log = run_log.attach()
+        self._screen = self._display
+        self._quiet = self._screen.verbosity == 0
+        self._failures: list[str] = []
+        if self._quiet:
+            self._display = run_log.LogOnly(self._screen)
+
+    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+        """Show the heading of a phase, and what a debug task says."""
+        self._find_directory(result)
+        super().v2_runner_on_ok(result)
+        if self._quiet and result.task.action == _PHASE and result.task.args.get("state", "started") == "started":
+            self._screen.display(f"== {result.task.args['name']}", color=constants.COLOR_HIGHLIGHT)
+        if self._quiet and result.task.action in _DEBUG and not result.task.loop:
+            self._say(screen.said(result.result))
+        sys.stdout.flush()  # progress goes to stderr: in a pipe, both stay in order
+
+    def v2_runner_item_on_ok(self, result: CallbackTaskResult) -> None:
+        """Show what a debug task says in a loop."""
+        super().v2_runner_item_on_ok(result)
+        if self._quiet and result.task.action in _DEBUG:
+            self._say(screen.said(result.result))
+
+    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
+        """Show a failure once: a task that passes on what another one has failed with is left out."""
+        lines = screen.failure(result.result, self._origin(result))
+        super().v2_runner_on_failed(result, ignore_errors)
+        # The summary has just said why the run failed.
+        if self._quiet and not ignore_errors and result.task.action != _CLOSE:
+            self._fail(f"FAILED: {result.task.get_name().strip()}", lines, result.task.action in _FAIL)
+
+    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
+        """Show that a host could not be reached."""
+        lines = screen.failure(result.result)
+        super().v2_runner_on_unreachable(result)
+        if self._quiet and not result.task.ignore_unreachable:
+            self._fail(f"UNREACHABLE: {result.task.get_name().strip()}: {self.host_label(result)}", lines)
+
+    def v2_on_file_diff(self, result: CallbackTaskResult) -> None:
+        """Show the difference that --diff asks for."""
+        shown, self._display = self._display, self._screen
+        try:
+            super().v2_on_file_diff(result)
+        finally:
+            self._display = shown
+
+    def _fail(self, head: str, lines: list[str], passes_on: bool = False) -> None:
+        text = "\n".join(lines)
+        if passes_on and any(earlier in text for earlier in self._failures):
+            return
+        self._failures.append(lines[0])
+        self._say([head, *(f"  {line}" for line in lines)], constants.COLOR_ERROR)
+        sys.stdout.flush()
+
+    def _say(self, lines: list[str], color: str | None = None) -> None:
+        """Show lines on the screen alone: the log has them from the default callback."""
+        for line in lines:
+            self._screen.display(line, color=color, screen_only=True)
+
+    def _origin(self, result: CallbackTaskResult) -> str:
+        """Return the place of the value that an error is about, where that is not the task itself."""
+        event, found = getattr(result.exception, "event", None), ""
+        while event is not None:
+            found = event.formatted_source_context or found
+            event = event.chain.event if event.chain else None
+        own = (result.task.get_path() or "").rpartition(":")[0]
+        return "" if own and own in found.partition("\n")[0] else found
+
+    def _find_directory(self, result: CallbackTaskResult) -> None:
+        """Open the log when a task sets the fact run_dir."""
+        directory = (result.result.get("ansible_facts") or {}).get("run_dir")
+        if not isinstance(directory, str):
+            return
+        try:
+            self._log.open(Path(directory))
+        except OSError as error:
+            self._screen.warning(f"no {ANSIBLE_LOG} in {directory}: {error.strerror or error}")
