@@ -171,7 +171,7 @@ MOMENTS = [(seed, random.Random(seed).randint(5, TASKS), ("kill", "interrupt")[s
 def test_nothing_is_left_after_the_give_back_command_of_a_run_that_ended_at_any_moment(
     made_up: Lab, tmp_path: Path, seed: int, moment: int, how: str
 ) -> None:
-    words = ["-i", str(made_up.inventory), "-e", "preset=light,bare_metal", *SMALL]
+    words = ["-v", "-i", str(made_up.inventory), "-e", "preset=light,bare_metal", *SMALL]  # -v: all tasks
     log = tmp_path / "log"
     process = begin(*words, artifacts=tmp_path / "artifacts", log=log, env=made_up.environment)
     until = time.monotonic() + 1200
