@@ -1,4 +1,4 @@
-"""What a terminal shows: phases, progress, each failure once. All that Ansible says is in the run's log, or shown by -v."""
+"""What a terminal shows: phases, progress, each failure once. The log of the run has everything, -v shows it."""
 
 from __future__ import annotations
 

@@ -77,6 +77,66 @@ def test_what_is_held_is_printed_with_the_command_that_gives_it_back(tmp_path: P
     assert "GIVE BACK" not in "\n".join(summary.lines(record(), tmp_path, {}))
 
 
+@pytest.mark.parametrize(
+    ("more", "shown"),
+    [
+        (
+            {},
+            "until you give it back; from 2026-11-21T17:00:00Z on cluster.yml --tags reap does so too",
+        ),
+        ({"ends": "Hive takes it back"}, "until 2026-11-21T17:00:00Z, when Hive takes it back"),
+    ],
+)
+def test_the_end_of_what_is_held_says_what_makes_it_true(more: dict[str, str], shown: str, tmp_path: Path) -> None:
+    one = {"what": "cluster x", "since": "2026-11-21T05:00:00.000Z", "until": "2026-11-21T17:00:00.000Z", **more}
+    assert f"  held      cluster x, {shown}" in summary.lines(record(held=[one]), tmp_path, {})
+    pool = {"sutest": {**CLUSTER, "provider": "hive_pool", "expires": "2026-11-21T17:00:00.000Z"}}
+    assert summary.held(record(clusters=pool))[0]["ends"] == "Hive takes it back"
+
+
+def test_how_to_reach_what_is_held_stands_in_the_summary(tmp_path: Path) -> None:
+    kept = {**CLUSTER, "kubeconfig": "/a folder/kubeconfig", "console": "https://console.example.com"}
+    clusters = {"sutest": kept, "driver": kept}
+    held = summary.held(record(clusters=clusters))
+    found = [line for line in summary.lines(record(clusters=clusters, held=held), tmp_path, {}) if "reach it" in line]
+    assert found == [
+        "  reach it  export KUBECONFIG='/a folder/kubeconfig'",
+        "  reach it  https://console.example.com",
+    ]
+
+
+def test_the_answer_and_what_went_wrong_come_first(tmp_path: Path) -> None:
+    verdict = {"verdict": "fail", "checks": [], "answer": ["Up to 5 jobs/s."], "warnings": ["The machine was busy."]}
+    (tmp_path / "ansible.log").touch()
+    text = summary.lines(record(status="failed"), tmp_path, verdict, ["Take it: no room\nin the lab", "other"])
+    assert text[2:7] == [
+        "  answer    Up to 5 jobs/s.",
+        "  warning   The machine was busy.",
+        "  failed    Take it: no room",
+        "            in the lab",
+        "  failed    other",
+    ]
+    assert f"  log       {tmp_path}/ansible.log" in text
+
+
+def test_phases_that_did_nothing_have_not_passed(tmp_path: Path) -> None:
+    ran = {**done("test", "release"), "cleanup": {"status": "skipped"}}
+    assert "  phases    test, release passed; cleanup skipped" in summary.lines(record(phases=ran), tmp_path, {})
+    kept = {"sutest": {**CLUSTER, "kept": True}}
+    assert summary.released_nothing(record(phases=ran, clusters=kept), {})
+    assert not summary.released_nothing(record(phases=ran, clusters=kept), {"state": "released"})
+    assert not summary.released_nothing(record(phases=ran), {})
+    assert not summary.released_nothing(record(phases=ran | {"release": {"status": "failed"}}, clusters=kept), {})
+
+
+def test_objects_whose_cleanup_was_skipped_are_still_held() -> None:
+    foreign = {"sutest": {**CLUSTER, "owned": False, "provider": "existing"}}
+    ran = {**done("prepare", "test"), "cleanup": {"status": "skipped"}}
+    assert [one["what"] for one in summary.held(record(clusters=foreign, phases=ran))] == [
+        "objects on cluster t1-abcdef"
+    ]
+
+
 def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: Path) -> None:
     figure = {"name": "makespan", "value": 12.3456, "unit": "s", "n": 9, "of": 12, "simulated": True}
     verdict = {"verdict": "pass", "headline": [figure], "checks": [], "baseline": None}
