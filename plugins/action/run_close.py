@@ -13,8 +13,8 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import carried, run_record, summary
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_dir as run_dirs
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, summary
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phases import close_running
 
@@ -52,6 +52,7 @@ class ActionModule(SeatrialAction):
             record["split"] = split
             record["ended"] = stamp()
             record["status"] = summary.status(record, failures)
+            carried.close(record, failures, directory)
 
         record = run_record.change(directory, edit)
         standing = summary.standing(record, failures)

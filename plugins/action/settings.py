@@ -17,18 +17,19 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    catalogue as catalogues,
-)
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    effective as effectives,
-)
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    carried,
     gather,
     kept,
     run_record,
     secrets,
     show,
     yaml_text,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    catalogue as catalogues,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    effective as effectives,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     run_dir as run_dirs,
@@ -74,6 +75,7 @@ class ActionModule(SeatrialAction):
 
     def _open(self, chosen: list[str]) -> dict[str, Any]:
         request, written = gather.request(self.project, self.variables, self.extra, self.base, self.catalogue)
+        request = carried.opened(request, self.extra)
         found = self._effective(request, written)
         self._need_secrets(found, chosen)
         if "test" in chosen:
@@ -91,7 +93,7 @@ class ActionModule(SeatrialAction):
             self._write(directory, found, request)
             record = run_record.new(run_id, self.project, list(request.presets), points, ROOT, command)
             record["give_back"] = command.give_back(parent / name, self.project, self._give_back_tags())
-            record["sessions"].append(self._session(record["started"], command))
+            record["sessions"].append({**self._session(record["started"], command), **carried.held(record, chosen)})
             run_record.write(directory, record)
             _files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
 
@@ -121,9 +123,8 @@ class ActionModule(SeatrialAction):
         run_record.refuse_while_running(directory)
         words = {word: gather.raw(self.extra[word]) for word in ("matrix", "pre_cleanup") if word in self.extra}
         more = gather.extra_layer(self.extra, self.catalogue, words)
-        if more.values:
-            earlier = next((one.values for one in request.of("extra")), {})
-            request = request.with_layers(Layer("extra", "-e", {**earlier, **more.values}, more.origins))
+        earlier = run_record.read(directory)
+        request, dropped = carried.continued(request, more, earlier.get("sessions", []), chosen)
         found = self._effective(request, {})
         self._need_secrets(found, chosen)
         if "test" in chosen:
@@ -131,7 +132,7 @@ class ActionModule(SeatrialAction):
         if chosen == ["settings"]:
             self._show(found, request)
             return self._result(directory, found, request, only_settings=True)
-        kept.refuse_release(directory, found.settings, self._tags()[0], run_record.read(directory)["give_back"])
+        kept.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
         self._write(directory, found, request)
 
@@ -140,10 +141,13 @@ class ActionModule(SeatrialAction):
                 if phase["status"] == "running":
                     phase["status"] = "interrupted"
             record["status"] = "running"
-            record["sessions"] = [*record.get("sessions", []), self._session(run_record.stamp(), command)]
+            session = {**self._session(run_record.stamp(), command), **carried.held(record, chosen)}
+            record["sessions"] = [*record.get("sessions", []), session]
 
         run_record.change(directory, edit)
         (directory / "FINISHED").unlink(missing_ok=True)
+        if dropped:
+            self._say([f"Not taken over from the session that failed: -e {', '.join(dropped)}"])
         return self._result(directory, found, request)
 
     def _beside(self, directory: Path, request: Request) -> dict[str, Any]:

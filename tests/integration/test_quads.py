@@ -290,6 +290,24 @@ def test_a_request_that_cannot_be_right_is_refused_before_anything_is_asked(star
     assert server.simulator.log == []
 
 
+def test_a_wrong_setting_of_a_run_that_took_nothing_does_not_stick_to_its_directory(start, tmp_path):
+    server = start()
+    wrong = ["-e", "preset=three_nodes", "-e", '{"quads_lease_filters": {"model": "R65O"}}', *words(server)]
+    done = play("--tags", "acquire", *wrong, artifacts=tmp_path, project="lease", env=SECRET)
+    assert done.code != 0
+    assert "The lab has no R65O (did you mean 'R650'?)" in done.flat(), done.output
+    (run_dir,) = run_dirs(tmp_path)
+    again = ["--tags", "acquire", "-e", f"run_dir={run_dir}", *words(server)]
+    done = play(*again, artifacts=tmp_path, project="lease", env=SECRET)
+    assert done.code == 0, done.output
+    assert "Not taken over from the session that failed: -e quads_lease_filters" in done.flat()
+    assert [len(one["hosts"]) for one in active(server)] == [3]
+    # What holds something goes by what it was given: no word of where and who.
+    back = play("--tags", "release", "-e", f"run_dir={run_dir}", artifacts=tmp_path, project="lease", env=SECRET)
+    assert back.code == 0, back.output
+    assert active(server) == []
+
+
 def test_what_was_adopted_is_released_without_a_password(start, tmp_path):
     server = start()
     _lease(server, "the-team", hosts=NAMES[:2])

@@ -182,8 +182,8 @@ def register(client: Client, dry: bool) -> bool:
             return True
         user = client.account.username
         raise refusals.BadCredentials(
-            f"{user} is registered at {client.base} already, with another password than the one given. Give that one, or "
-            f"have the lab reset it: registering again changes nothing",
+            f"{user} is registered at {client.base} already, with another password than the one given. Give that one, "
+            "or have the lab reset it: registering again changes nothing",
             error.status,
             error.said,
         ) from error

@@ -98,9 +98,15 @@ RUN: dict[str, dict[str, Any]] = {
             "sessions": {
                 "type": "array",
                 "items": record(
-                    # pid and began (seconds since the epoch) name the ansible-playbook process
+                    # pid and began (seconds since the epoch) name the ansible-playbook process. held: what was held
+                    # when a session began that may take something; kept: whether its -e stay, unknown of a killed one.
                     {"started": STAMP, "command": TEXT, "tags": {"type": "array", "items": TEXT}},
-                    {"pid": COUNT, "began": {"type": "number"}},
+                    {
+                        "pid": COUNT,
+                        "began": {"type": "number"},
+                        "held": {"type": "array", "items": TEXT},
+                        "kept": TRUTH,
+                    },
                 ),
             },
             # where it was exported to, and where it came from when it is a replot
