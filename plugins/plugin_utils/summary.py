@@ -131,6 +131,9 @@ def lines(
     report = directory / "report" / "index.html"
     if report.exists():
         text.append(f"  report    {report}")
+    compared = report.parent / "compare" / "index.html"
+    if compared.exists():
+        text.append(f"  compared  {compared}")
     text.append(f"  run       {directory}")
     if (directory / ANSIBLE_LOG).exists():
         text.append(f"  log       {directory / ANSIBLE_LOG}")

@@ -18,6 +18,11 @@ pytestmark = [
 ROLE = Path(__file__).parents[2] / "roles"
 #: Width and height of a telephone and of a laptop, in CSS pixels.
 SCREENS = [(390, 844), (1440, 900)]
+#: Of each table: whether it is wider than its frame, and whether it says that it scrolls.
+TABLES = (
+    "[...document.querySelectorAll('.wide')].filter(one => one.checkVisibility())"
+    ".map(one => [one.scrollWidth > one.clientWidth + 1, getComputedStyle(one, '::before').display !== 'none'])"
+)
 LONG = "a-name-that-goes-on-and-on-" * 6
 
 
@@ -78,6 +83,15 @@ def test_nothing_overflows_and_the_verdict_is_in_sight(browser, report, width, h
     if name in ("good", "matrix"):
         assert browser.value("document.querySelector('.cards').getBoundingClientRect().bottom") <= height
     assert browser.messages == []
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_table_says_that_it_scrolls_exactly_if_it_does(browser, report, width):
+    name, path = report
+    browser.open(path, width, 844)
+    found = browser.value(TABLES)
+    assert all(scrolls == says for scrolls, says in found), found
+    assert width > 390 or name == "nothing" or any(scrolls for scrolls, _says in found), "the table of stages is wide"
 
 
 def test_every_plot_is_shown(browser, report):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import pairs, plots
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import links, pairs, plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution, compute, definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import job as kpi_job
@@ -93,7 +93,11 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
                 drawn.append(_draw(sides[0], other, first, second, made, folder / "plots", len(drawn)))
     _files.write_json(folder / "comparison.json", document, "comparison/1")
     path = folder / "index.html"
-    _files.replace_text(path, report.render(Path(template), _page(document, drawn)))
+    reports = [links.back(side.run.top, path) for side in sides]
+    _files.replace_text(path, report.render(Path(template), _page(document, drawn, reports)))
+    notes += links.add(
+        [side.run.top for side in sides], path, _title(document["runs"]), document["made"], Path(template)
+    )
     lines = [line for pair in document["pairs"] for line in _lines(pair)]
     counts = pairs.summary(row for pair in document["pairs"] for row in pair["kpis"])
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
@@ -226,7 +230,9 @@ def row_words(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _page(document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+def _page(
+    document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any]]], reports: Sequence[str]
+) -> dict[str, Any]:
     shown = []
     for pair, pictures in zip(document["pairs"], drawn, strict=True):
         rows = [row_words(row) for row in pair["kpis"]]
@@ -250,7 +256,7 @@ def _page(document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any
     ]
     return {
         "title": _title(document["runs"]),
-        "runs": document["runs"],
+        "runs": [{**one, "report": where} for one, where in zip(document["runs"], reports, strict=True)],
         "settings": settings,
         "pairs": shown,
         "notes": list(document["notes"]),

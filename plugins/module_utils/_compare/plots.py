@@ -86,7 +86,7 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
     figure, (axis,) = canvas.stacked([0.29 * (len(drawn) + 1) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
     most = max(abs(one["difference"]) for one in drawn)
     factor, unit = canvas.scale(max(most, abs(whole)))
-    texts, rows = [], []
+    texts, rows, reach = [], [], []
     for place, one in enumerate([*drawn, {"name": "in all", "writer": "", "difference": whole, "simulated": False}]):
         value = one["difference"] * factor
         colour = "#D55E00" if value > 0 else "#0072B2"
@@ -106,6 +106,7 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
         said = f"{'+' if value > 0 else ''}{words.seconds(one['difference'])}"
         ends = [value, (low or 0) * factor, (high or 0) * factor]
         edge = max(ends) if value >= 0 else min(ends)
+        reach += [(edge, f" {said} "), *((end, "") for end in ends)]
         axis.text(edge, place, f" {said} ", va="center", ha="left" if value >= 0 else "right", fontsize=9.5)
         if not last:
             texts.append(f"{shown(one['name'], one['simulated'])} by {words.writer(one['writer'])}: {said}.")
@@ -113,7 +114,7 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
     axis.axvline(0, color=GREY, linewidth=0.9)
     axis.set_yticks(range(len(drawn) + 1), [*names, "in all"], fontsize=10)
     axis.set_ylim(len(drawn) + 0.5, -0.5)
-    axis.margins(x=0.28)
+    axis.set_xlim(*canvas.limits(reach, left))
     axis.grid(axis="y", visible=False)
     axis.set_xlabel(f"difference of the mean time ({unit}); black: 95 %", loc="right")
     title = canvas.titled("What makes up the difference", label)

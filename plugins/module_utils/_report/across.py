@@ -31,7 +31,8 @@ def compare(
             texts = [_short(label) for label in labels]
             left = 0.3 + 0.082 * max(len(text) for text in texts)
             figure, (axis,) = canvas.stacked([0.28 * len(numbers) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
-            said = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
+            said, ends = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
+            axis.set_xlim(*canvas.limits(ends, left))
             title = shown(entry["title"], entry["simulated"])
             canvas.heading(figure, title)
             alt = f"{title}, at each test point. {said}"
@@ -40,18 +41,20 @@ def compare(
     return plots
 
 
-def _bars(axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str], colour: str) -> str:
+def _bars(
+    axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str], colour: str
+) -> tuple[str, list[tuple[float, str]]]:
+    """Draw the bars; return what they say, and where which text stands beside them."""
     values = {one["point"]: one for one in entry["points"]}
     known = [one["value"] for one in entry["points"] if one["value"] is not None]
     factor, unit = canvas.scale(max(known)) if entry["unit"] == "s" else (1.0, entry["unit"])
-    right = max(*known, 0.0) * factor or 1.0
-    least = min(*known, 0.0) * factor
-    axis.set_xlim(least, least + (right - least) * 1.18)
-    texts = []
+    texts: list[str] = []
+    ends: list[tuple[float, str]] = []
     for place, number in enumerate(numbers):
         one = values.get(number) or {}
         if one.get("value") is None:
-            note = one.get("note") or "not known"
+            note = (one.get("note") or "not known").partition(":")[0]
+            ends.append((0.0, f" {note}"))
             axis.text(0, place, f" {note}", va="center", fontsize=9, color=GREY)
             texts.append(f"{labels[place]}: {note}.")
             continue
@@ -61,14 +64,16 @@ def _bars(axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequ
         axis.barh(place, value, facecolor=f"{colour}66", edgecolor=colour, hatch=hatch, height=0.68)
         if high > low:
             axis.hlines(place, low, high, color="black", linewidth=1.8)
-        axis.text(max(value, high), place, f"  {words.number(float(f'{value:.3g}'))}", va="center", fontsize=10)
+        text, edge = f"  {words.number(float(f'{value:.3g}'))}", max(value, high)
+        ends += [(edge, text), (min(value, low), "")]
+        axis.text(edge, place, text, va="center", fontsize=10)
         texts.append(f"{labels[place]}: {words.value(one['value'], entry['unit'])}.")
     axis.set_yticks(range(len(numbers)), labels, fontsize=10)
     axis.set_ylim(len(numbers) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
     better = {"higher": "higher is better", "lower": "lower is better"}.get(entry["direction"], "")
     axis.set_xlabel(", ".join(part for part in (unit, better) if part) or "value")
-    return " ".join(texts)
+    return " ".join(texts), ends
 
 
 def _ends(one: dict[str, Any]) -> tuple[float, float]:

@@ -183,6 +183,25 @@ def scale(largest: float) -> tuple[float, str]:
     return (1.0, "s") if largest < 600 else (1 / 60, "min") if largest < 36_000 else (1 / 3600, "h")
 
 
+#: Inches a letter of a value beside a bar takes, at 10 points.
+LETTER = 0.085
+
+
+def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[float, float]:
+    """Return limits of an axis along which each (place, text) fits: text to the right, of places < 0 to the left.
+
+    left: inches before the axis. 0 is always inside.
+    """
+    width = WIDTH - left - RIGHT
+    low, high = 0.0, 0.0
+    for _ in range(50):  # what a text takes depends on the limits, which depend on what texts take
+        share = (high - low) / width * LETTER
+        lows = [place - share * len(text) for place, text in labels if place < 0]
+        highs = [place + share * len(text) for place, text in labels if place >= 0]
+        low, high = min(lows, default=0.0), max(highs, default=0.0)
+    return (low, high) if high > low else (0.0, 1.0)
+
+
 def whole(axis: Any) -> None:
     """Have an axis count in whole numbers."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator

@@ -21,13 +21,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.waterfa
 
 #: In the order of the page.
 FUNCTIONS: dict[str, Callable[[Data, str, float], Drawing | None]] = {
+    # Of a load in steps this is what it is run for; there is none of any other.
+    "saturation": lambda data, label, gpus: saturation(data, label),
     "counts": lambda data, label, gpus: counts(data, label),
     "raster": lambda data, label, gpus: raster(data, label),
     "waterfall": lambda data, label, gpus: waterfall(data, label),
     "occupancy": occupancy,
     "distributions": lambda data, label, gpus: distributions(data, label),
     "durations": lambda data, label, gpus: durations(data, label),
-    "saturation": lambda data, label, gpus: saturation(data, label),
     "metrics": lambda data, label, gpus: metrics(data, label),
 }
 #: Those that take longest, first: so that two processors end at about the same time.

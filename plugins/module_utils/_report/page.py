@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import facts, figure, parts
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import words
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Point, Run
@@ -18,6 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.table 
 SENTENCE = 260
 #: So many rows with contradictions are shown; timeline.csv has all.
 MOST_ROWS = 10
+#: Beside index.html: which comparisons there are with the run.
+COMPARISONS = "comparisons.json"
 QUANTILES = ("p50", "p95", "p99", "max")
 
 
@@ -46,8 +51,18 @@ def page(
         "clusters": facts.clusters(run.clusters),
         "record": facts.record(record),
         "failures": _failures(run),
+        "comparisons": comparisons(run.top / "report"),
         "missing": [*run.missing, *notes],
     }
+
+
+def comparisons(folder: Path) -> list[dict[str, str]]:
+    """Return the comparisons that the report in ``folder`` links to: path, title, when; those that are still there."""
+    try:
+        entries = _files.read_json(folder / COMPARISONS)["comparisons"]
+        return [one for one in entries if (folder / one["path"]).is_file()]
+    except (DataError, OSError, KeyError, TypeError):
+        return []
 
 
 def label(point: Point, project: str = "") -> str:

@@ -35,12 +35,12 @@ def write(
         raise InputError(f"report template {template} does not exist")
     folder = run.top / "report"
     (folder / "plots").mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder):
         return _write(run, verdict, tables, template, folder)
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Wait until no other process makes this report: one may be asked for while the run makes its own."""
     held = os.open(folder, os.O_RDONLY)
     try:

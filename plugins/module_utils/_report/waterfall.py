@@ -38,7 +38,7 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
         [height], top=0.42, gap=0, bottom=0.6 + canvas.legend_height(len(writers) + 1, 3), left=left
     )
     factor, unit = canvas.scale(total)
-    begin, texts, rows = 0.0, [], []
+    begin, furthest, texts, rows = 0.0, total * factor, [], []
     for place, one in enumerate(parts):
         mean = one["mean"] * factor
         axis.barh(
@@ -57,6 +57,7 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
             axis.hlines(place, begin + low * factor, begin + high * factor, color="black", linewidth=1.3)
             edge = max(edge, begin + high * factor)
         said = f"{words.seconds(one['mean'])}, {100 * one['share']:.0f} %"
+        furthest = max(furthest, edge)
         _label(axis, place, (begin, edge), total * factor, said)
         texts.append(f"{shown(one['name'], one['simulated'])} by {words.writer(one['writer'])}: {said}.")
         rows.append(
@@ -67,7 +68,7 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
     axis.text(begin, len(parts), f"{words.seconds(total)}  ", va="center", ha="right", fontsize=9.5)
     axis.set_yticks(range(len(parts) + 1), [*names, "in all"], fontsize=10)
     axis.set_ylim(len(parts) + 0.5, -0.5)
-    axis.set_xlim(min(0.0, begin * 0.0), begin * 1.04 if begin > 0 else 1.0)
+    axis.set_xlim(0.0, furthest * 1.04 if furthest > 0 else 1.0)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel(f"mean of the {n:,} of {of:,} that ended ({unit}); black: 95 %", loc="right")
     handles = [Patch(facecolor=f"{colour[one]}88", edgecolor=colour[one], label=words.writer(one)) for one in writers]

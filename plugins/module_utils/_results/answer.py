@@ -18,10 +18,27 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run im
 Kpi = Mapping[str, Any]
 #: With more test points than this the lowest and the highest are named only.
 MOST_NAMED = 4
+#: What the matrix set is named up to this length, else the number of the point.
+LONGEST = 40
 
 
 def sentences(points: Sequence[Point], labels: Mapping[str, str]) -> list[str]:
     """Return the answer of a run, empty when no figure gives one. labels: point number -> what the matrix set."""
+    found = _chosen(points)
+    if not found:
+        return []
+    labels = {number: text if len(text) <= LONGEST else f"point {number}" for number, text in labels.items()}
+    whole = _of_one(next(iter(found.values()))) if len(points) == 1 else _of_many(found, labels)
+    return [whole + (" (SIMULATED)" if any(one["simulated"] for one in found.values()) else "")]
+
+
+def figure(points: Sequence[Point]) -> str:
+    """Return the name of the figure that answers, empty when none does."""
+    return next((str(one["name"]) for one in _chosen(points).values()), "")
+
+
+def _chosen(points: Sequence[Point]) -> dict[str, Kpi]:
+    """Return the figure that answers, at each point that has it."""
     rows: dict[str, dict[str, Kpi]] = {}
     for point in points:
         for kpi in point.kpis or []:
@@ -32,9 +49,8 @@ def sentences(points: Sequence[Point], labels: Mapping[str, str]) -> list[str]:
             continue
         if any(one["simulated"] and one["answer"].get("only_real") for one in found.values()):
             continue
-        whole = _of_one(next(iter(found.values()))) if len(points) == 1 else _of_many(found, labels)
-        return [whole + (" (SIMULATED)" if any(one["simulated"] for one in found.values()) else "")]
-    return []
+        return found
+    return {}
 
 
 def bound(kpi: Kpi) -> str:
@@ -64,14 +80,11 @@ def _of_many(found: Mapping[str, Kpi], labels: Mapping[str, str]) -> str:
     known = [(number, one) for number, one in found.items() if one["value"] is not None]
     if len(found) > MOST_NAMED and known:
         low, high = (pick(known, key=lambda pair: pair[1]["value"]) for pick in (min, max))
-        ends = [f"{_said(one)} ({_name(one, labels[number])})" for number, one in (low, high)]
+        ends = [f"{_said(one)} ({_name(one, labels[number]) or labels[number]})" for number, one in (low, high)]
         return f"{title}: lowest {ends[0]}, highest {ends[1]}, of {len(found)} test points"
     if len(known) == len(found) == 2:
         return f"{title}: {_of_two(known, labels)}"
-    parts = [
-        f"{_name(one, labels[number])} {_said(one) or 'not known'}{_against(one, found)}"
-        for number, one in found.items()
-    ]
+    parts = [_called(one, labels[number], _against(one, found)) for number, one in found.items()]
     return f"{title}: {', '.join(parts)}"
 
 
@@ -79,7 +92,7 @@ def _of_two(known: Sequence[tuple[str, Kpi]], labels: Mapping[str, str]) -> str:
     """The better one first, then how far they are apart."""
     higher = known[0][1]["direction"] == "higher"
     ordered = sorted(known, key=lambda pair: pair[1]["value"], reverse=higher)
-    parts = [f"{_name(one, labels[number])} {_said(one)}" for number, one in ordered]
+    parts = [_called(one, labels[number]) for number, one in ordered]
     return f"{', '.join(parts)}, {_difference(known[1][1], known[0][1])}"
 
 
@@ -93,24 +106,29 @@ def _difference(kpi: Kpi, first: Kpi) -> str:
         return f"difference {words.value(abs(value), kpi['unit'])}"
     low, high = interval["low"], interval["high"]
     if low <= 0 <= high:
-        return f"no clear difference (95 %: {words.interval(low, high, kpi['unit'])})"
+        return f"no clear difference: {words.interval(low, high, kpi['unit'])} at 95 %"
     return f"difference {words.interval(*sorted((abs(low), abs(high))), kpi['unit'])}"
 
 
 def _against(kpi: Kpi, found: Mapping[str, Kpi]) -> str:
-    """Return in brackets how a figure differs from that of the first point."""
+    """Return how a figure differs from that of the first point; nothing of what is not known."""
     first = found.get((kpi.get("difference") or {}).get("point", ""))
     if first is None or first["value"] is None or kpi["value"] is None:
         return ""
     said = _difference(kpi, first)
     if said.startswith("no "):
-        return f" ({said})"
+        return said
     more = "more" if kpi["value"] > first["value"] else "less"
-    return f" ({said.removeprefix('difference ')} {more})"
+    return f"{said.removeprefix('difference ')} {more}"
+
+
+def _called(kpi: Kpi, label: str, against: str = "") -> str:
+    """Return the value with the name of its point before it; without a name what the matrix set stands behind it."""
+    name, said = _name(kpi, label), _said(kpi) or "not known"
+    behind = "; ".join(part for part in ("" if name else label, against) if part)
+    return f"{f'{name} ' if name else ''}{said}{f' ({behind})' if behind else ''}"
 
 
 def _name(kpi: Kpi, label: str) -> str:
-    """Return what a point is called: the name that the definition gives to the value that the matrix set."""
-    name, equals, value = label.partition(" = ")
-    names = kpi["answer"].get("names") or {}
-    return str(names.get(value if equals else name, label))
+    """Return the name that the definition gives to the value that the matrix set, empty when it gives none."""
+    return str((kpi["answer"].get("names") or {}).get(label.partition(" = ")[2], ""))

@@ -221,7 +221,10 @@ def overall(results: Iterable[str]) -> str:
 
 
 def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return the figures to show first: one entry a KPI, with its value in each point and one text for all."""
+    """Return the figures to show first: one entry a KPI, with its value in each point and one text for all.
+
+    The one that answers what the run asks stands before the others.
+    """
     entries: dict[str, dict[str, Any]] = {}
     for point in of:
         for kpi in point.kpis or []:
@@ -247,7 +250,8 @@ def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
                 )
     for entry in entries.values():
         _sum_up(entry)
-    return list(entries.values())
+    first = answer.figure(of)
+    return sorted(entries.values(), key=lambda entry: entry["name"] != first)
 
 
 #: With values at more test points than this a line names the lowest and the highest only.

@@ -95,6 +95,13 @@ EXCHANGE: dict[str, dict[str, Any]] = {
             ),
         }
     ),
+    # report/comparisons.json: the comparisons that a report links to. path: from the report's folder
+    "comparisons/1": record(
+        {
+            "schema": {"const": "comparisons/1"},
+            "comparisons": {"type": "array", "items": record({"path": TEXT, "title": TEXT, "made": STAMP})},
+        }
+    ),
     "comparison/1": record(
         {
             "schema": {"const": "comparison/1"},

@@ -145,6 +145,13 @@ def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: 
     assert "PASS (no baseline for the KPIs)" in text
 
 
+def test_the_page_on_which_points_are_compared_is_named(tmp_path: Path) -> None:
+    page = tmp_path / "report" / "compare" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    assert f"  compared  {page}" in summary.lines(record(), tmp_path, {})
+
+
 def test_only_a_failing_verdict_fails_the_run() -> None:
     check = {"check": "every object ended", "result": "fail", "detail": "11 of 12"}
     assert (

@@ -7,14 +7,17 @@ from types import SimpleNamespace
 
 import numpy
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import plots as compare_plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.knee import by_step, kneedle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    across,
     canvas,
     drawing,
     figures,
     heatmap,
     raster,
+    waterfall,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.over_time import occupancy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline, words
@@ -60,6 +63,57 @@ def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path)
         place = kneedle([one[0] for one in curve], [one[1] for one in curve])
         assert [row[4] == "True" for row in mine] == [at == place for at in range(len(mine))]
         assert (f"{words.stage(stage)}" in plot.alt) and ("bend" in plot.alt)
+
+
+def test_saturation_comes_first():
+    assert next(iter(figures.FUNCTIONS)) == "saturation"
+
+
+def beyond(made):
+    """The texts and lines of a drawing's axes that reach beyond it."""
+    figure = made.figure
+    (axis,) = figure.axes
+    low, high = axis.get_xlim()
+    figure.canvas.draw()
+    (left, right), found = axis.get_window_extent().intervalx, []
+    for text in axis.texts:
+        place = text.get_window_extent().intervalx
+        if place[0] < left - 1 or place[1] > right + 1:
+            found.append(text.get_text())
+    for lines in axis.collections:
+        for segment in lines.get_segments():
+            found += [f"whisker to {x}" for x, _y in segment if not low <= x <= high]
+    return found
+
+
+@pytest.mark.parametrize("high", [1.2, 3.0, 40.0])
+@pytest.mark.parametrize("value", [0.02, 1.0, 55_555.0])
+def test_values_beside_bars_and_whiskers_are_never_clipped(monkeypatch, tmp_path, value, high):
+    drawn = []
+    monkeypatch.setattr(canvas, "write", lambda made, path: drawn.append(made))
+    points = [
+        {"point": "000", "value": value, "n": 9, "of": 9, "confidence": {"low": value / 2, "high": value * high}},
+        {"point": "001", "value": value / 3, "n": 9, "of": 9, "confidence": None},
+        {"point": "002", "value": None, "n": 3, "of": 9, "note": "≥ 14.6 s: 6 of 9 were not seen to get there"},
+    ]
+    entry = {"name": "x", "title": "X", "unit": "s", "direction": "lower", "simulated": False, "points": points}
+    across.compare([entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path)
+    assert beyond(drawn[0]) == []
+
+
+@pytest.mark.parametrize("reach", [0.1, 1.0, 20.0])
+def test_the_parts_of_a_difference_and_of_a_time_are_never_clipped(reach):
+    def part(name, mean, spread):
+        confidence = {"low": mean - spread, "high": mean + spread}
+        shares = {"mean": abs(mean), "share": 0.5, "slowest": None}
+        return {"name": name, "writer": "node", "simulated": False, "difference": mean, "before": 0.0, "after": 0.0,
+                "confidence": confidence, **shares}  # fmt: skip
+
+    parts = [part("created", 1.0, 0.1), part("pods_running", 9.0, reach), part("succeeded", -4.0, reach)]
+    with canvas.style():
+        assert beyond(compare_plots.attribution(parts, "")) == []
+        positive = [part("created", 1.0, 0.1), part("succeeded", 9.0, reach)]
+        assert [one for one in beyond(waterfall.draw(positive, 10.0, 3, 3, "")) if "-" not in one] == []
 
 
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):

@@ -72,7 +72,7 @@ def test_two_points_are_named_the_better_first_with_their_difference():
 def test_a_difference_that_may_be_none_is_not_called_one():
     second = kpi(18.6, difference=difference(1.0, -2.0, 5.0))
     assert said([kpi(17.6)], [second]) == [
-        "Waiting, P95: plain Jobs 17.6 s, Kueue 18.6 s, no clear difference (95 %: -2 to 5 s)"
+        "Waiting, P95: plain Jobs 17.6 s, Kueue 18.6 s, no clear difference: -2 to 5 s at 95 %"
     ]
 
 
@@ -80,7 +80,7 @@ def test_of_three_points_each_says_how_it_differs_from_the_first():
     second = kpi(18.6, difference=difference(-16.8, -19.0, -14.0))
     third = kpi(40.0, difference=difference(4.6, None, None))
     assert said([kpi(35.4)], [second], [third]) == [
-        "Waiting, P95: plain Jobs 35.4 s, Kueue 18.6 s (14 to 19 s less), mode = appwrapper 40 s (4.60 s more)"
+        "Waiting, P95: plain Jobs 35.4 s, Kueue 18.6 s (14 to 19 s less), 40 s (mode = appwrapper; 4.60 s more)"
     ]
 
 
@@ -89,6 +89,12 @@ def test_of_many_points_the_ends_are_named():
     labels = [f"gpus = {place}" for place in range(5)]
     assert said(*points, labels=labels) == [
         "Waiting, P95: lowest 3 s (gpus = 1), highest 9 s (gpus = 2), of 5 test points"
+    ]
+
+
+def test_a_long_label_gives_way_to_the_number_of_its_point():
+    assert said([kpi(2.0)], [kpi(3.0)], labels=["x = " + "y" * 90, "x = z"]) == [
+        "Waiting, P95: 2 s (point 000), 3 s (x = z), difference 1 s"
     ]
 
 
@@ -130,7 +136,8 @@ def test_a_run_has_its_answer_in_verdict_and_page(tmp_path, definitions):
     result = work.verdict(str(top), 0.5)
     (sentence,) = _files.read_json(top / "verdict.json")["answer"]
     assert result["answer"] == [sentence]
-    assert sentence.startswith("Time until scheduled, P95: gpus = ") and "difference" in sentence
+    assert sentence.startswith("Time until scheduled, P95: ") and "ms (gpus = 1)" in sentence
+    assert "difference" in sentence
     found = {one["name"]: one for one in _files.read_json(top / "points/001/kpis.json")["kpis"]}
     assert found["time_to_scheduled_p95"]["difference"]["point"] == "000"
     assert found["time_to_scheduled_p95"]["difference"]["confidence"]["low"] is not None
