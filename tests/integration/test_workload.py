@@ -58,6 +58,8 @@ def test_every_object_is_watched_from_before_it_is_sent(world: World) -> None:
     assert versions and versions == sorted(set(versions))
     assert found["events"] >= 40
     assert world.rows("observations", "end")[0]["lag"]["n"] > 0
+    machine = world.rows("ledger", "end")[-1]["machine"]
+    assert machine["cpus"] >= 1 and machine["load"] > 0, "how busy the machine was stands in the ledger"
     leases = world.client.list(world.client.kind("coordination.k8s.io/v1", "Lease"), world.namespace)[0]
     assert leases == [], "the canary is still there"
 
