@@ -140,8 +140,6 @@ def test_a_run_has_its_answer_in_verdict_and_page(tmp_path, definitions):
     assert "difference" in sentence
     (first, *_others) = _files.read_json(top / "verdict.json")["headline"]
     assert first["name"] == "time_to_scheduled_p95", "what answers leads"
-        "what answers leads"
-    )
     found = {one["name"]: one for one in _files.read_json(top / "points/001/kpis.json")["kpis"]}
     assert found["time_to_scheduled_p95"]["difference"]["point"] == "000"
     assert found["time_to_scheduled_p95"]["difference"]["confidence"]["low"] is not None
