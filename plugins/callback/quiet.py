@@ -78,9 +78,9 @@ class CallbackModule(Default):
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Show a failure once: a task that passes on what another one has failed with is left out."""
         lines = screen.failure(result.result, self._origin(result))
+        summarised = result.task.action == _CLOSE and result.result.get("failures")
         super().v2_runner_on_failed(result, ignore_errors)
-        # The summary has just said why the run failed.
-        if self._quiet and not ignore_errors and result.task.action != _CLOSE:
+        if self._quiet and not ignore_errors and not summarised:
             self._fail(f"FAILED: {result.task.get_name().strip()}", lines, result.task.action in _FAIL)
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:

@@ -12,6 +12,12 @@ PLAYBOOK = """
 - hosts: localhost
   gather_facts: false
   tasks:
+    - name: Close a run that is gone
+      perfscale.seatrial.run_close:
+      vars:
+        run_dir: /no/such/run
+      when: gone | default(false) | bool
+
     - name: Publish the run
       ansible.builtin.set_fact:
         run_dir: "{{ run_parent }}/the run"
@@ -97,6 +103,12 @@ def test_a_failure_is_shown_once_with_its_task_and_what_the_program_said(run: Pa
     assert lines[3:5] == ["FAILED: Run a program that fails", "  non-zero return code"]
     assert "/no/such/file" in lines[5] and len(lines) == 6, done.output
     assert "the program failed: non-zero return code" in (run / "ansible.log").read_text(encoding="utf-8")
+
+
+def test_a_summary_that_could_not_be_made_is_a_failure_like_others(run: Path) -> None:
+    done = shown(run, "-e", "gone=true")
+    assert done.code == 2
+    assert "FAILED: Close a run that is gone\n  /no/such/run" in done.output, done.output
 
 
 def test_of_a_loop_the_items_that_failed_are_named(run: Path) -> None:
