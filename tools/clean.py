@@ -1,8 +1,9 @@
 """Undo the set-up of this clone: clean.py [--artifacts]
 
-Stops rehearsal clusters that this clone's tests and runs left, then removes .venv and all caches inside the repository.
-Results (artifacts/) stay unless --artifacts is given; a run that may still hold something keeps its directory even
-then, because the way to give it back is written there. Programs in the user's cache stay too: other clones use them.
+Ends what this clone's tests left and stops the rehearsal clusters of its runs, then removes .venv and all caches inside
+the repository. Results (artifacts/) stay unless --artifacts is given; a run that may still hold something keeps its
+directory even then, because the way to give it back is written there. Programs in the user's cache stay too: other
+clones use them.
 """
 
 from __future__ import annotations
@@ -86,6 +87,25 @@ def stop_clusters() -> bool:
     return fine
 
 
+def end_test_runs() -> bool:
+    """End what killed test runs of this clone left. False when something stays or a test run is under way."""
+    runs = CACHE / "tests"
+    if not any(one.is_dir() for one in runs.glob("*-*")):
+        return True
+    command = [str(VENV / "bin" / "python"), str(ROOT / "tools" / "testrun.py"), "--ended"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180)
+        problem = done.stderr.strip()[-800:] if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        done, problem = None, str(error)
+    if problem:
+        say(f"what a test run left could not be ended, so .venv and .cache stay as they are:\n{problem}")
+    elif done and (names := done.stdout.split()):
+        problem = "under way"
+        say(f"a test run is under way in this clone (process {names[0].partition('-')[0]}): nothing was removed")
+    return not problem
+
+
 def holds_something(run_file: Path) -> bool:
     """Whether a run's record says that something is still held; in doubt yes."""
     text = run_file.read_text(encoding="utf-8")
@@ -110,7 +130,7 @@ def remove_artifacts() -> None:
 def main(arguments: list[str]) -> int:
     """Stop, remove, say what stays."""
     with locked("suites", "running tests"):
-        if not stop_clusters():
+        if not (end_test_runs() and stop_clusters()):
             return 1
     if "--artifacts" in arguments:
         remove_artifacts()

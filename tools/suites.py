@@ -18,6 +18,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import sanity
+import testrun
 from before import OUTPUT, prepare, show
 from common import CACHE, ROOT, VENV, end_all, locked, quiet_environment, run_logged, say, stop
 
@@ -292,10 +293,11 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     os.chdir(ROOT)
+    testrun.begin()
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, interrupted)
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
-        say("interrupted: what ran was ended; `make clean` stops clusters that tests may have left")
+        say("interrupted: what ran was ended; the tests' clusters are stopped within seconds")
         sys.exit(130)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import rehearsal as support
+import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
 from load_world import World, world_on
 
@@ -31,24 +32,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
-def main_process(config: pytest.Config) -> int:
-    """The process that all workers of this test run have in common."""
-    return os.getppid() if hasattr(config, "workerinput") else os.getpid()
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Remove what this run started. Workers leave that to the process that outlives them."""
     if not hasattr(session.config, "workerinput"):
-        support.remove_all(support.folder_of(os.getpid()))
+        testrun.remove_all(testrun.folder_of(os.getpid()))
 
 
 @pytest.fixture(scope="session")
-def rehearsal_folder(request: pytest.FixtureRequest) -> Path:
+def rehearsal_folder() -> Path:
     """The folder of this test run's instances."""
-    support.sweep()
-    folder = support.folder_of(main_process(request.config))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    testrun.sweep()
+    return testrun.RUNS / os.environ[testrun.MARK]
 
 
 @pytest.fixture(scope="session")

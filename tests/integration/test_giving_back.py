@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-import rehearsal as support
+import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from playbook import Done, play, run_dirs
 from processes import traces
@@ -59,4 +58,4 @@ def test_the_file_gives_back_a_kept_run_and_what_would_refuse_does_so_before_any
         assert held(run_dir) == [] and cluster_of(run_dir)["state"] == "released"
         assert traces(tmp_path / "data") == []
     finally:
-        support.remove_all(tmp_path / "data")
+        testrun.remove_all(tmp_path / "data")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import rehearsal as support
+import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
@@ -78,4 +79,4 @@ def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_fo
         assert _files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
         assert "nothing is held" in play("--tags", "info", *place, **lab).flat()
     finally:
-        support.remove_all(tmp_path / "data")
+        testrun.remove_all(tmp_path / "data")

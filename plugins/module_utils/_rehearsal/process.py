@@ -26,6 +26,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step import st
 #: In the environment of every process that we start: folder of the instance, name, path of the program.
 INSTANCE, NAME, PROGRAM = "SEATRIAL_INSTANCE", "SEATRIAL_PROCESS", "SEATRIAL_PROGRAM"
 
+#: What it gets of our environment. By the last one a test run finds what it started.
+INHERITED = ("PATH", "TMPDIR", "TZ", "LANG", "SEATRIAL_STARTED_BY")
+
 
 @dataclass(frozen=True)
 class Record:
@@ -100,7 +103,7 @@ def start(
     program = command[0]
     intent = Record(name, program, recipe)
     _files.write_json(records / f"{name}.json", asdict(intent))
-    inherited = {key: value for key, value in os.environ.items() if key in ("PATH", "TMPDIR", "TZ", "LANG")}
+    inherited = {key: value for key, value in os.environ.items() if key in INHERITED}
     # HOME is the instance: KWOK and kubectl would read settings of the user's otherwise.
     marked = {**inherited, "HOME": str(instance), **environment}
     marked.update({INSTANCE: str(instance), NAME: name, PROGRAM: program})

@@ -1,0 +1,96 @@
+"""What a test run started ends with it, and is found again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import clean
+import pytest
+import testrun
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
+
+#: A process that has ended, whatever its pid is used for now.
+ENDED = "1-1"
+RUN = """
+import subprocess, sys, time
+sys.path[:0] = {path!r}
+import testrun
+testrun.begin()
+print(subprocess.Popen(["sleep", "300"], start_new_session=True).pid, flush=True)
+time.sleep(300)
+"""
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while _proc.ticks_of(pid) is not None:
+        assert time.monotonic() < deadline, f"process {pid} lives on"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_a_run_started_ends_with_it_however_it_ends(number: signal.Signals) -> None:
+    program = RUN.format(path=[one for one in sys.path if one])
+    run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert run.stdout is not None
+    child = int(run.stdout.readline())
+    folder = testrun.folder_of(run.pid)
+    assert folder.is_dir()
+    run.send_signal(number)
+    run.wait(30)
+    wait_until_gone(child)
+    deadline = time.monotonic() + 60
+    while folder.exists():
+        assert time.monotonic() < deadline, f"{folder} stays"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone's folder of test runs, with one that has ended and whose watcher is gone too."""
+    monkeypatch.setattr(testrun, "RUNS", tmp_path / "tests")
+    (tmp_path / "tests" / ENDED).mkdir(parents=True)
+    return tmp_path / "tests"
+
+
+def test_what_a_run_left_is_found_again(runs: Path) -> None:
+    left = subprocess.Popen(["sleep", "300"], env={**os.environ, testrun.MARK: ENDED}, start_new_session=True)
+    other = subprocess.Popen(["sleep", "300"], env={**os.environ, testrun.MARK: "1-2"}, start_new_session=True)
+    try:
+        assert testrun.sweep() == []
+        wait_until_gone(left.pid)
+        assert other.poll() is None
+        assert not (runs / ENDED).exists()
+    finally:
+        for one in (left, other):
+            one.kill()
+            one.wait()
+
+
+def test_a_run_that_is_under_way_is_left_alone(runs: Path) -> None:
+    mine = testrun.name_of(os.getpid())
+    (runs / mine).mkdir()
+    assert testrun.sweep() == [mine]
+    assert (runs / mine).is_dir()
+
+
+def test_clean_ends_what_was_left_and_stops_at_a_run_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this clone itself, in which this very test is a run under way."""
+    left = subprocess.Popen(["sleep", "300"], env={**os.environ, testrun.MARK: ENDED}, start_new_session=True)
+    try:
+        (testrun.RUNS / ENDED).mkdir(parents=True, exist_ok=True)
+        assert clean.end_test_runs() is False
+        assert "a test run is under way in this clone (process " in capsys.readouterr().out
+        assert left.wait(10) == -signal.SIGTERM
+    finally:
+        left.kill()
+        left.wait()
+    monkeypatch.setattr(clean, "CACHE", tmp_path)
+    assert clean.end_test_runs() is True
