@@ -1,12 +1,13 @@
-"""Generate docs/settings.md and docs/schemas/*.json, or (--check) say which of them are out of date.
+"""Generate docs/settings.md and docs/schemas/*.json, or (--check) list those that are out of date.
 
-The settings come from every role's argument_specs through the same catalogue that a run uses, the schemas from
-plugins/module_utils/_schemas. Runs with the virtual environment's Python.
+The settings come from the argument_specs of all roles, read by the same catalogue that a run uses. The schemas come
+from plugins/module_utils/_schemas. Runs with the Python of the virtual environment.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,20 +23,44 @@ DOCS = ROOT / "docs"
 
 HEAD = """# Settings
 
-Every setting is a variable of the role whose name it begins with. A preset, an inventory or `-e` changes it
+Every setting is a variable of the role whose name is its prefix. An inventory, a preset or `-e` changes it
 (in this order, the later wins); `ansible-playbook playbooks/<project>.yml --tags settings` shows what a run would use.
 This page is generated from `roles/*/meta/argument_specs.yml` by `make docs`.
 """
 
 
+#: Ansible's markup. Backslashes escape parentheses in the semantic ones only (V, O, E, RV, P).
+_MARKUP = re.compile(r"\b(?:([BCILMU])\(([^)]*)\)|(V|O|E|RV|P)\(((?:\\.|[^\\)])*)\))")
+
+
+def _rendered(markup: re.Match[str]) -> str:
+    """One piece of Ansible's markup as Markdown."""
+    kind, text = markup[1] or markup[3], markup[2] if markup[1] else re.sub(r"\\(.)", r"\1", markup[4])
+    if kind == "L":
+        label, _, url = text.partition(",")
+        return f"[{label.strip()}]({url.strip()})"
+    if kind in ("O", "RV"):  # namespace.collection.plugin#type:[entry point:]option
+        plugin, _, option = text.rpartition("#")
+        name = f"`{option.rpartition(':')[2] if plugin else option}`"
+        return f"{name} of `{plugin}`" if plugin and "#role:" not in text else name
+    if kind == "P":
+        text = text.partition("#")[0]
+    return {"B": f"**{text}**", "I": f"*{text}*", "U": f"<{text}>"}.get(kind, f"`{text}`")
+
+
+def as_markdown(text: str) -> str:
+    """Ansible's markup, such as C(code), V(value) and O(option), as Markdown."""
+    return _MARKUP.sub(_rendered, text)
+
+
 def as_text(description: Any) -> str:
     """A description, which may be a list of sentences, as one table cell."""
     parts = description if isinstance(description, list) else [description or ""]
-    return " ".join(" ".join(str(part).split()) for part in parts).replace("|", "\\|")
+    return as_markdown(" ".join(" ".join(str(part).split()) for part in parts)).replace("|", "\\|")
 
 
 def as_default(setting: catalogue.Setting) -> str:
-    """The default as YAML in one line, as one would write it in a preset."""
+    """The default on one line of YAML, as a preset would have it."""
     if setting.secret:
         return "*secret*"
     value = setting.default
@@ -57,14 +82,14 @@ def as_type(setting: catalogue.Setting) -> str:
 
 
 def settings_page() -> str:
-    """docs/settings.md: one table a role."""
+    """docs/settings.md: one table for each role."""
     known = catalogue.load(ROOT)
     by_role: dict[str, list[catalogue.Setting]] = {}
     for setting in known.settings.values():
         by_role.setdefault(setting.role, []).append(setting)
     lines = [HEAD]
     for role in sorted(by_role):
-        lines += [f"## {role}", "", "| setting | type | default | what it is |", "|---|---|---|---|"]
+        lines += [f"## {role}", "", "| setting | type | default | description |", "|---|---|---|---|"]
         for setting in sorted(by_role[role], key=lambda one: one.name):
             cells = [
                 f"`{setting.name}`",
@@ -87,7 +112,7 @@ def pages() -> dict[Path, str]:
 
 
 def out_of_date() -> list[str]:
-    """Names of generated files that differ from what is in the repository, or stand there without a source."""
+    """Names of generated files that differ from those in the repository, or that have no source."""
     made = pages()
     wrong = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     wrong += [path for path in (DOCS / "schemas").glob("*.json") if path not in made]
@@ -95,7 +120,7 @@ def out_of_date() -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Write what is out of date, or with --check fail naming it."""
+    """Write the files that are out of date; with --check, fail and name them."""
     wrong = out_of_date()
     if "--check" in arguments:
         if wrong:

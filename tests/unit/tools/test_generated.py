@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import generate
 import pytest
 import traces
@@ -14,6 +16,29 @@ def test_settings_page_and_schemas_are_up_to_date():
 def test_a_secret_never_shows_its_default():
     setting = generate.catalogue.Setting("x_token", "x", {"no_log": True, "default": "hunter2"})
     assert "hunter2" not in generate.as_default(setting)
+
+
+@pytest.mark.parametrize(
+    ("markup", "markdown"),
+    [
+        ("C(a.yml) or V(0)", "`a.yml` or `0`"),
+        ("E(KUBECONFIG), O(run_dir)", "`KUBECONFIG`, `run_dir`"),
+        (r"V(f(x\)\\)", r"`f(x)\`"),
+        ("C(<a>[=<b>]:{c})", "`<a>[=<b>]:{c}`"),
+        ("O(ns.col.mod#module:one)", "`one` of `ns.col.mod`"),
+        ("O(ns.col.role#role:main:role_x)", "`role_x`"),
+        ("M(ns.col.mod), P(ns.col.f#filter)", "`ns.col.mod`, `ns.col.f`"),
+        ("I(not) B(all) L(here, https://a.b/c) U(https://a.b)", "*not* **all** [here](https://a.b/c) <https://a.b>"),
+        ("Kubernetes(1)", "Kubernetes(1)"),
+        ("C(a|b)", r"`a\|b`"),
+    ],
+)
+def test_markup_of_ansible_becomes_markdown(markup, markdown):
+    assert generate.as_text([markup]) == markdown
+
+
+def test_settings_page_has_no_raw_markup():
+    assert re.findall(r"\b(?:[BCEILMOPUV]|RV)\([^)]*\)", generate.settings_page()) == []
 
 
 @pytest.mark.parametrize(
