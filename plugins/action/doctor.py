@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogu
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import effective as effectives
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather, user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.at_home import AtHome
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import reachable
 
 ROOT = Path(__file__).parents[2]
@@ -24,15 +26,18 @@ ROOT = Path(__file__).parents[2]
 RUN_ID = "doctor"
 #: Roles that every project goes through.
 COMMON = ("cluster", "workload", "cleanup", "metrics")
+#: Phases that are over when a run asks.
+BEFORE = ("settings", "lease", "cluster")
 
 
-class ActionModule(SeatrialAction):
+class ActionModule(SeatrialAction, AtHome):
     """See the documentation of module doctor."""
 
     ARGUMENTS = {
         **_options.CLUSTER,
         "project": {"type": "str", "required": True},
         "phases": {"type": "list", "elements": "str", "required": True},
+        "run_dir": {"type": "path", "default": ""},
         "subject": {"type": "str", "default": ""},
         "rbac_file": {"type": "path", "default": ""},
         "order": {"type": "dict"},
@@ -41,15 +46,42 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return what the module returns."""
         arguments |= {name: user_path.absolute(arguments[name]) for name in ("kubeconfig", "rbac_file")}
-        project = arguments["project"]
-        needs = {role: ROOT / "roles" / role / "meta" / "doctor.yml" for role in (*COMMON, project)}
-        if not needs[project].exists():
-            known = sorted(path.parents[1].name for path in (ROOT / "roles").glob("*/meta/doctor.yml"))
-            known = [name for name in known if name not in COMMON]
-            raise InputError(
-                f"project '{project}' has no roles/{project}/meta/doctor.yml{nearest(project, known)}; "
-                f"there are: {', '.join(known)}"
-            )
+        project, directory = arguments["project"], arguments["run_dir"]
+        documents = _documents(project, needed=not directory)
+        phases = arguments["phases"]
+        if directory:
+            tags = (list(task_vars.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
+            phases = [one for one in gather.chosen(phases, *tags) if one not in BEFORE]
+        asked = self._of_run(Path(directory), task_vars) if directory else self._resolved(project, task_vars)
+        values, render = asked.settings, asked.render
+        plan = _own(documents, "plan")
+        order = {
+            "permissions": _every(documents, "permissions", values, render),
+            "kinds": _flat(documents, "kinds", values, render),
+            "namespaces": _flat(documents, "namespaces", values, render),
+            "storage_classes": _flat(documents, "storage_classes", values, render),
+            "points": {name: render(plan, one)[0] for name, one in asked.points.items()} if plan else {},
+            # In a run phase cluster has made them, and what it was to refuse it has refused.
+            "nodes": _every(documents, "nodes", values, render) if "cluster" in phases else [],
+            "installs": render(_own(documents, "installs") or "", values)[0] if "prepare" in phases else "",
+            "heavy": asked.heavy,
+            "run_id": asked.run_id,
+            "exclusive": bool(values.get("cluster_exclusive")),
+            "others": not directory,
+        }
+        given = {key: value for key, value in arguments.items() if key != "run_dir"}
+        result = self._execute_module(
+            module_name="perfscale.seatrial.doctor",
+            module_args={**given, "phases": phases, "order": gather.raw(order)},
+            task_vars=task_vars,
+        )
+        if not result.get("failed") and not directory:
+            for line in (f"What {project} needs of {arguments['kubeconfig']}:", *result["lines"]):
+                Display().display(line)
+        return result
+
+    def _resolved(self, project: str, task_vars: dict[str, Any]) -> _Asked:
+        """Resolve the settings as a run would."""
         catalogue = catalogues.load(ROOT)
         base = gather.defaults(self._loader, ROOT, catalogue)
         # What only a run knows, so that names made from it are known too.
@@ -60,29 +92,49 @@ class ActionModule(SeatrialAction):
         catalogue.check_names(extra, project, "-e")
         request, _written = gather.request(project, task_vars, extra, base, catalogue)
         found = effectives.effective(request, catalogue, base, render)
-        documents = [_files.read_yaml(path) or {} for path in needs.values() if path.exists()]
         definitions = request.definitions()
         heavy = [one for one in reachable(definitions, request.names()) if definitions[one].get("heavy")]
-        order = {
-            "permissions": _every(documents, "permissions", found.settings, render),
-            "kinds": _flat(documents, "kinds", found.settings, render),
-            "namespaces": _flat(documents, "namespaces", found.settings, render),
-            "storage_classes": _flat(documents, "storage_classes", found.settings, render),
-            "points": {point.name: render(_own(documents, "plan"), point.settings)[0] for point in found.points},
-            "heavy": heavy,
-            "run_id": RUN_ID,
-            "exclusive": bool(found.settings.get("cluster_exclusive")),
-        }
-        result = self._execute_module(
-            module_name="perfscale.seatrial.doctor",
-            module_args={**arguments, "order": gather.raw(order)},
-            task_vars=task_vars,
+        points = {point.name: point.settings for point in found.points}
+        return _Asked(found.settings, points, render, RUN_ID, heavy)
+
+    def _of_run(self, directory: Path, task_vars: dict[str, Any]) -> _Asked:
+        """Take the settings that a run has written."""
+        values = self._settings(directory / "settings.yml")
+        paths = sorted(directory.glob("points/*/settings.yml"))
+        points = {path.parent.name: self._settings(path) for path in paths}
+        variables = {key: value for key, value in task_vars.items() if key not in values}
+        return _Asked(values, points, gather.renderer(self._templar, variables), str(task_vars["run_id"]))
+
+    def _settings(self, path: Path) -> Mapping[str, Any]:
+        """Return settings as a run wrote them: names that only the run defines are still templates."""
+        return gather.raw(self._loader.load_from_file(str(path), trusted_as_template=True))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Settings of a run and of its points, what renders expressions over them, the run's id and its heavy presets."""
+
+    settings: Mapping[str, Any]
+    points: Mapping[str, Mapping[str, Any]]
+    render: Any
+    run_id: str
+    heavy: Sequence[str] = ()
+
+
+def _documents(project: str, needed: bool) -> list[dict[str, Any]]:
+    """Return what the roles of a project need, the project's own last.
+
+    Raises InputError for a project that does not say it, if it is ``needed``.
+    """
+    needs = {role: ROOT / "roles" / role / "meta" / "doctor.yml" for role in (*COMMON, project)}
+    if needed and not needs[project].exists():
+        known = sorted(path.parents[1].name for path in (ROOT / "roles").glob("*/meta/doctor.yml"))
+        known = [name for name in known if name not in COMMON]
+        raise InputError(
+            f"project '{project}' has no roles/{project}/meta/doctor.yml{nearest(project, known)}; "
+            f"there are: {', '.join(known)}"
         )
-        if not result.get("failed"):
-            rbac = [] if arguments["rbac_file"] else ["The least RBAC:", *result["rbac_text"].splitlines()]
-            for line in [*rbac, f"What {project} needs of {arguments['kubeconfig']}:", *result["lines"]]:
-                Display().display(line)
-        return result
+    return [_files.read_yaml(path) or {} for path in needs.values() if path.exists()]
 
 
 def _own(documents: list[Mapping[str, Any]], key: str) -> Any:

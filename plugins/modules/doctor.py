@@ -37,12 +37,18 @@ options:
     type: list
     elements: str
     required: true
+  run_dir:
+    description:
+      - Directory of the run that asks. Its settings count, phases that its tags leave out and those until C(cluster) do
+        not, and nothing is shown.
+    type: path
+    default: ""
   subject:
-    description: User whom the printed RBAC is bound to.
+    description: User whom the RBAC is bound to.
     type: str
     default: ""
   rbac_file:
-    description: File that the least RBAC is written to; it is printed when empty.
+    description: File that the least RBAC is written to; none when empty.
     type: path
     default: ""
   order:
@@ -86,10 +92,6 @@ lines:
   returned: success
   type: list
   elements: str
-rbac_text:
-  description: The least RBAC as YAML.
-  returned: success
-  type: str
 """
 
 from pathlib import Path
@@ -109,6 +111,7 @@ def main() -> None:
             **_options.CLUSTER,
             "project": {"type": "str", "required": True},
             "phases": {"type": "list", "elements": "str", "required": True},
+            "run_dir": {"type": "path", "default": ""},
             "subject": {"type": "str", "default": ""},
             "rbac_file": {"type": "path", "default": ""},
             "order": {"type": "dict", "default": {}},
@@ -126,10 +129,11 @@ def main() -> None:
         lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
         path = Path(given["rbac_file"]) if given["rbac_file"] else None
+        lines.append(f"  the least RBAC: {path or 'give -e doctor_rbac_file=<file>, and it is written there'}")
         changed = path is not None and (not path.exists() or path.read_text(encoding="utf-8") != text)
         if path is not None and changed and not module.check_mode:
             _files.replace_text(path, text)
-        return {"changed": changed, **found, "lines": lines, "rbac_text": text}
+        return {"changed": changed, **found, "lines": lines}
 
     _module.run(module, work)
 

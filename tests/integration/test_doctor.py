@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from load_world import World
-from playbook import play
+from playbook import play, run_dirs
 
 
 @pytest.fixture
@@ -50,7 +51,8 @@ def test_what_is_missing_is_named_and_what_is_printed_is_enough(
     words = ["-e", json.dumps(given)]
     before = play(*words, artifacts=tmp_path, project="doctor", cwd=tmp_path)
     assert before.code != 0
-    assert f"create jobs.batch in namespace {world.namespace} (phase test)" in before.flat(), before.output
+    assert f"create, get, list, watch jobs.batch in namespace {world.namespace} (phase test)" in before.flat(), before
+    assert before.output.count("jobs.batch in namespace") == 1, "said twice"
     documents = list(yaml.safe_load_all(rbac.read_text(encoding="utf-8")))
     assert [one["kind"] for one in documents] == ["Role", "RoleBinding"]
     for one in documents:
@@ -66,3 +68,28 @@ def test_a_project_that_says_nothing_of_its_needs_is_named(tmp_path: Path, world
     words = ["-e", "doctor_project=workload_sacle", "-e", f"cluster_kubeconfig={world.kubeconfig}"]
     done = play(*words, artifacts=tmp_path, project="doctor")
     assert done.code != 0 and "did you mean 'workload_scale'?" in done.flat()
+
+
+def test_a_run_that_nothing_can_be_scheduled_for_fails_before_it_prepares_anything(
+    world: World, tmp_path: Path
+) -> None:
+    given = {
+        "cluster_provider": "existing",
+        "cluster_kubeconfig": world.kubeconfig,
+        "fine_tuning_node_selector": {"pool": "nowhere"},
+        "fine_tuning_namespace": f"{world.namespace}-new",
+    }
+    words = ["-e", "preset=light", "-e", json.dumps(given), "--tags", "cluster,prepare,test,release"]
+    done = play(*words, artifacts=tmp_path)
+    assert done.code != 0 and "lacks what the run needs: " in done.flat(), done.output[-4000:]
+    assert "no node" in done.flat() and "doctor_fail=false" in done.flat()
+    record = _files.read_yaml(run_dirs(tmp_path)[0] / "run.yml")
+    assert record["phases"]["prepare"]["status"] == "failed" and "test" not in record["phases"]
+    kind = world.client.kind("v1", "Namespace")
+    assert world.client.get(kind, given["fine_tuning_namespace"]) is None
+
+
+def test_nodes_that_the_run_makes_itself_count_as_there(world: World, tmp_path: Path) -> None:
+    words = ["-e", f"cluster_kubeconfig={world.kubeconfig}", "-e", "preset=light", "-e", "fake_gpu_real_cluster=true"]
+    done = play(*words, artifacts=tmp_path, project="doctor")
+    assert done.code == 0 and "2 more with 8 nvidia.com/gpu" in done.flat(), done.output

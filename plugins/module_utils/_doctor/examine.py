@@ -12,13 +12,18 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import plan as plans
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import rights
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import rights, room
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import fit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
 
 OK, MISSING, NOTE = "ok", "missing", "note"
 #: The oldest Kubernetes that this collection is tried with.
 OLDEST = (1, 28)
+#: Points of a plan that have a line each; of more there is only the sum.
+_SOME_POINTS = 3
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -36,6 +41,9 @@ class Order:
     exclusive: bool = False
     subject: str = ""
     run_id: str = ""  # what stands for the id of the run in names
+    nodes: Sequence[Mapping[str, Any]] = ()  # those that the run makes, as in meta/doctor.yml
+    installs: str = ""  # what phase prepare installs, which may bring kinds and resources
+    others: bool = True  # whether to look who else uses the cluster
 
 
 @dataclass
@@ -64,22 +72,22 @@ def examine(client: Client, order: Order) -> dict[str, Any]:
         version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"
     )
     found.add(OK if number >= OLDEST else NOTE, "Kubernetes", told)
-    cluster = _may(found, "nodes", lambda: identity.gather(client))
-    if cluster is not None:
-        found.add(OK, "nodes", f"{cluster.nodes_ready} of {cluster.nodes} Ready, {cluster.gpus} GPUs")
+    nodes = _may(found, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
+    has_nodes = nodes is not None and _nodes(nodes, order, found)
     _kinds(client, order, found)
     there = {name: _there(client, name, order.run_id) for name in order.namespaces}
     needed = rights.wanted(order.permissions, order.phases, there)
     lacking = rights.refused(client, needed)
-    for one in lacking:
-        found.add(MISSING, "permission", f"{one.text()} (phase {one.phase})")
+    for text in rights.texts(lacking):
+        found.add(MISSING, "permission", text)
     if not lacking:
         found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(order.phases)} need")
     _storage(client, order, found)
-    estimates = _room(order, cluster.gpus if cluster else None, found)
+    estimates = _room(client, order, nodes if has_nodes else None, found)
     for name in (name for name, is_there in there.items() if is_there):
         _quotas(client, name, estimates, found)
-    _others(client, order, found)
+    if order.others:
+        _others(client, order, found)
     return {
         "checks": found.checks,
         "missing": found.missing,
@@ -97,14 +105,47 @@ def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
         return None
 
 
+def _nodes(nodes: Sequence[Mapping[str, Any]], order: Order, found: Findings) -> bool:
+    """Tell of the nodes; return whether there are any that pods could come to, now or when the run has made them."""
+    ready = sum(holds(one, "Ready") for one in nodes)
+    gpus = sum(identity.gpu_products(nodes).values())
+    told = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
+    if order.nodes:
+        found.add(OK, "nodes", f"{told}; {' and '.join(map(_made, order.nodes))} by the run itself")
+        return True
+    if not nodes:
+        found.add(MISSING, "nodes", "the cluster has no node, so nothing can be scheduled")
+    elif not ready:
+        found.add(MISSING, "nodes", f"none of {len(nodes)} nodes is Ready, so nothing can be scheduled")
+    else:
+        found.add(OK if ready == len(nodes) else NOTE, "nodes", told)
+    return ready > 0
+
+
+def _made(entry: Mapping[str, Any]) -> str:
+    """Return which nodes an entry says that the run makes, for people."""
+    has = ", ".join(f"{text} {name}" for name, text in (entry.get("allocatable") or {}).items())
+    return f"{entry.get('count') or 'some'} more{f' with {has} each' if has else ''}"
+
+
 def _kinds(client: Client, order: Order, found: Findings) -> None:
+    there = []
     for text in order.kinds:
         version, _slash, kind = str(text).rpartition("/")
         try:
             client.kind(version, kind)
-            found.add(OK, "kind", f"{kind} ({version})")
+            there.append(f"{kind} ({version})")
         except InputError as error:
-            found.add(MISSING, "kind", str(error))
+            found.add(*_unless_installed(order, "kind", str(error)))
+    if there:
+        found.add(OK, "kinds", ", ".join(there))
+
+
+def _unless_installed(order: Order, check: str, detail: str) -> tuple[str, str, str]:
+    """Return a check for what is missing; it is only noted where phase prepare installs what may bring it."""
+    if not order.installs:
+        return MISSING, check, detail
+    return NOTE, check, f"{detail}; phase prepare installs {order.installs} before it is needed"
 
 
 def _there(client: Client, name: str, run_id: str) -> bool:
@@ -131,25 +172,56 @@ def _storage(client: Client, order: Order, found: Findings) -> None:
             found.add(MISSING, "storage class", f"{told}; there are: {', '.join(sorted(known)) or 'none'}")
 
 
-def _room(order: Order, gpus: float | None, found: Findings) -> list[plans.Estimate]:
-    estimates = []
+def _room(
+    client: Client, order: Order, nodes: Sequence[Mapping[str, Any]] | None, found: Findings
+) -> list[plans.Estimate]:
+    """Tell of what never fits and of what the plan takes; without nodes it is assumed that all fits."""
+    estimates: list[plans.Estimate] = []
+    lacking: dict[str, list[str]] = {}
     for point, given in order.points.items():
         plan = plans.plan_of(point, given)
-        one = plans.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
-        if one is None:
-            found.add(MISSING, "room", f"point {point}: one workload wants {plan.gpus:g} GPUs, there are {gpus:g}")
+        has = [*nodes, *room.made(order.nodes, plan.selector)] if nodes is not None else []
+        short = room.lacking(plan, has) if nodes is not None else ""
+        if short:
+            lacking.setdefault(short, []).append(point)
             continue
-        estimates.append(one)
+        one = plans.estimate(plan, room.gpus(plan, has) if has else plan.gpus * plan.workloads)
+        if one is not None:
+            estimates.append(one)
+    for short, points in lacking.items():
+        told = f"{_points(points)}: {short}"
+        later = _later(client, order)
+        found.add(NOTE if later else MISSING, "room", f"{told}; {later}" if later else told)
+    _plan(estimates, found)
+    return estimates
+
+
+def _later(client: Client, order: Order) -> str:
+    """Return why room that is not there now may be there when it is needed, else an empty string."""
+    if order.installs:
+        return f"phase prepare installs {order.installs} before it is needed"
+    if any(not one.get("allocatable") for one in order.nodes):
+        return "what the nodes that the run makes will have is not known yet"
+    scaler = fit.autoscaler(client)
+    return f"{scaler} may add nodes" if scaler else ""
+
+
+def _points(names: Sequence[str]) -> str:
+    return f"point{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _plan(estimates: Sequence[plans.Estimate], found: Findings) -> None:
+    for one in estimates if len(estimates) <= _SOME_POINTS else ():
         found.add(
             OK,
             "plan",
-            f"point {point}: {one.workloads} workloads in {one.seconds:.0f} s or more, {one.gpu_hours:.2f} GPU hours, "
-            f"at most {one.gpus_at_once:g} GPUs and {one.pods_at_once} pods at once",
+            f"point {one.point}: {one.workloads} workloads in {one.seconds:.0f} s or more, {one.gpu_hours:.2f} "
+            f"GPU hours, at most {one.gpus_at_once:g} GPUs and {one.pods_at_once} pods at once",
         )
     if len(estimates) > 1:
         seconds, hours = sum(one.seconds for one in estimates), sum(one.gpu_hours for one in estimates)
-        found.add(OK, "plan", f"all {len(estimates)} points: {seconds:.0f} s or more, {hours:.2f} GPU hours")
-    return estimates
+        most = f"at most {max(one.gpus_at_once for one in estimates):g} GPUs at once"
+        found.add(OK, "plan", f"all {len(estimates)} points: {seconds:.0f} s or more, {hours:.2f} GPU hours, {most}")
 
 
 def _quotas(client: Client, namespace: str, estimates: Sequence[plans.Estimate], found: Findings) -> None:
@@ -162,7 +234,7 @@ def _quotas(client: Client, namespace: str, estimates: Sequence[plans.Estimate],
         hard, used = one["status"].get("hard") or {}, one["status"].get("used") or {}
         for resource, wanted in most.items():
             if resource in hard:
-                left = float(hard[resource]) - float(used.get(resource, 0))
+                left = amount(hard[resource]) - amount(used.get(resource, 0))
                 told = (
                     f"{resource} in {namespace}: {left:g} left by {one['metadata']['name']}, {wanted:g} wanted at once"
                 )
@@ -192,4 +264,4 @@ def _others(client: Client, order: Order, found: Findings) -> None:
 
 def _gpus(pod: Mapping[str, Any]) -> float:
     limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
-    return sum(float(one.get(name, 0)) for one in limits for name in identity.GPU_RESOURCES)
+    return sum(amount(one.get(name, 0)) for one in limits for name in identity.GPU_RESOURCES)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import arrivals
@@ -14,7 +14,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ar
 
 @dataclass(frozen=True)
 class Plan:
-    """A point's load: when it comes, and of one workload pods, GPUs in all, and seconds that it runs."""
+    """A point's load: when it comes, and of one workload pods, GPUs in all, and seconds that it runs.
+
+    requests: resource -> quantity of its largest pod. selector: the nodeSelector of its pods. resource: that of its
+    GPUs, empty for any that is known to be one.
+    """
 
     point: str
     workloads: int
@@ -22,6 +26,9 @@ class Plan:
     pods: int
     gpus: float
     seconds: float
+    requests: dict[str, Any] = field(default_factory=dict)
+    selector: dict[str, str] = field(default_factory=dict)
+    resource: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,9 @@ def plan_of(point: str, given: dict[str, Any]) -> Plan:
         int(given.get("pods") or 1),
         float(given.get("gpus") or 0),
         float(given.get("seconds") or 0),
+        dict(given.get("requests") or {}),
+        {str(key): str(value) for key, value in (given.get("node_selector") or {}).items()},
+        str(given.get("gpu_resource") or ""),
     )
 
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-KEYS = frozenset(("phases", "group", "resources", "verbs", "scope", "when"))
+KEYS = frozenset(("phases", "group", "resources", "verbs", "scope", "namespace", "when"))
 CLUSTER, NAMESPACE = "cluster", "namespace"
 
 
@@ -32,16 +33,17 @@ class Right:
     namespace: str
     phase: str
 
-    def text(self) -> str:
-        """Return it for people."""
+    def what(self) -> str:
+        """Return on what it is and where, for people."""
         what = f"{self.resource}.{self.group}" if self.group else self.resource
-        return f"{self.verb} {what} {f'in namespace {self.namespace}' if self.namespace else 'in the whole cluster'}"
+        return f"{what} {f'in namespace {self.namespace}' if self.namespace else 'in the whole cluster'}"
 
 
 def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespaces: Mapping[str, bool]) -> list[Right]:
     """Return what the chosen phases need, each right once.
 
-    namespaces: name -> whether it is there already. Raises InputError for an entry that is none.
+    namespaces: name -> whether it is there already. One that is there is neither made nor deleted. Raises InputError
+    for an entry that is none.
     """
     found: dict[tuple[str, str, str, str], Right] = {}
     places = [name if there else "" for name, there in namespaces.items()] or [""]
@@ -52,10 +54,11 @@ def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespac
         phase = next((name for name in phases if name in one["phases"]), None)
         if phase is None:
             continue
-        scopes = [""] if one.get("scope", NAMESPACE) == CLUSTER else places
         for resource in one["resources"]:
-            for verb in one["verbs"]:
-                for place in scopes:
+            there = resource == "namespaces" and "" not in places  # their own names are looked at, and no more
+            scopes = [""] if one.get("scope", NAMESPACE) == CLUSTER and not there else places
+            for verb in one["verbs"] if not there else [verb for verb in one["verbs"] if verb == "get"]:
+                for place in [str(one["namespace"])] if one.get("namespace") else scopes:
                     key = (str(one.get("group", "")), str(resource), str(verb), place)
                     found.setdefault(key, Right(*key, phase))
     # Who may do something everywhere may do it in each namespace.
@@ -64,8 +67,22 @@ def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespac
 
 
 def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
-    """Return the rights that the API server says we have not, asked one by one. Raises AccessError, ApiError."""
-    return [one for one in rights if not _allowed(client, one)]
+    """Return the rights that the API server says we have not. Raises AccessError, ApiError."""
+    found = []
+    for one in pool.each(rights, lambda right: _allowed(client, right), workers=8):
+        if one.error is not None:
+            raise one.error
+        if not one.value:
+            found.append(one.item)
+    return found
+
+
+def texts(rights: Iterable[Right]) -> list[str]:
+    """Return rights for people: one text for all verbs on one thing."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for one in rights:
+        verbs.setdefault((one.what(), one.phase), []).append(one.verb)
+    return [f"{', '.join(some)} {what} (phase {phase})" for (what, phase), some in verbs.items()]
 
 
 def _allowed(client: Client, right: Right) -> bool:

@@ -16,7 +16,7 @@ LONGEST, MOST = 120, 2
 #: Seconds between two times that all are counted: there may be thousands.
 _AGAIN = 1.0
 #: The scheduler says in the same message what preemption would bring.
-_AFTERTHOUGHT = re.compile(r"\.?\s*preemption: .*", re.DOTALL)
+_AFTERTHOUGHT = re.compile(r"[.,]?\s*(?:no new claims to deallocate,\s*)?preemption: .*", re.DOTALL)
 #: What differs between two messages that say the same: numbers, and names in quotation marks.
 _OWN = re.compile(r"\"[^\"]*\"|'[^']*'|\d+")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.rights import manifests, refused, wanted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.rights import manifests, refused, texts, wanted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from scripted_server import ScriptedServer
@@ -21,17 +21,31 @@ ENTRIES: list[dict[str, Any]] = [
 
 def test_only_chosen_phases_count_and_each_right_stands_once() -> None:
     found = wanted(ENTRIES, ["cluster", "test"], {"mine": True})
-    assert [one.text() for one in found] == [
-        "list nodes in the whole cluster",
-        "create jobs.batch in namespace mine",
-        "delete jobs.batch in namespace mine",
-        "list jobs.batch in namespace mine",
+    assert [(one.verb, one.what(), one.phase) for one in found] == [
+        ("list", "nodes in the whole cluster", "cluster"),
+        ("create", "jobs.batch in namespace mine", "test"),
+        ("delete", "jobs.batch in namespace mine", "test"),
+        ("list", "jobs.batch in namespace mine", "test"),
     ]
+    assert texts(found)[1] == "create, delete, list jobs.batch in namespace mine (phase test)"
 
 
 def test_in_a_namespace_that_is_not_there_yet_they_must_hold_everywhere() -> None:
     found = wanted(ENTRIES, ["test"], {"mine": True, "made-by-the-run": False})
     assert {one.namespace for one in found} == {""}
+
+
+def test_a_namespace_that_is_there_is_looked_at_and_neither_made_nor_deleted() -> None:
+    entry = {"phases": ["prepare"], "resources": ["namespaces"], "verbs": ["get", "create"], "scope": "cluster"}
+    assert texts(wanted([entry], ["prepare"], {"mine": True})) == ["get namespaces in namespace mine (phase prepare)"]
+    assert texts(wanted([entry], ["prepare"], {"mine": True, "new": False})) == [
+        "create, get namespaces in the whole cluster (phase prepare)"
+    ]
+
+
+def test_a_right_in_a_namespace_that_is_not_the_runs_is_asked_there() -> None:
+    entry = {"phases": ["cluster"], "resources": ["leases"], "verbs": ["list"], "namespace": "locks"}
+    assert [one.namespace for one in wanted([entry], ["cluster"], {"mine": True})] == ["locks"]
 
 
 def test_the_least_rbac_has_these_rights_and_no_more() -> None:
@@ -59,4 +73,4 @@ def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
 
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
         found = refused(client, wanted(ENTRIES, ["test"], {"mine": True}))
-    assert [one.text() for one in found] == ["delete jobs.batch in namespace mine"]
+    assert texts(found) == ["delete jobs.batch in namespace mine (phase test)"]

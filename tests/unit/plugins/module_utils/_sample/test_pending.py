@@ -11,7 +11,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import 
 
 STAGES = Path(__file__).resolve().parents[5] / "roles" / "workload" / "files" / "stages"
 FULL = (
-    "0/{0} nodes are available: {0} Insufficient nvidia.com/gpu. preemption: 0/{0} nodes are available: "
+    "0/{0} nodes are available: {0} Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: "
+    "0/{0} nodes are available: "
     "{0} No preemption victims found for incoming pod."
 )
 

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a cluster has room for the workloads of a plan, with the nodes that the run makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import GPU_RESOURCES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.plan import Plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import fit
+
+Node = Mapping[str, Any]
+
+
+def made(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> list[Node]:
+    """Return the nodes that the run makes, as entries ``nodes`` of a meta/doctor.yml name them, as Node objects.
+
+    They have the labels that pods select: whoever makes nodes for a plan labels them for it.
+    """
+    return [
+        {"metadata": {"labels": dict(selector)}, "status": {"allocatable": dict(one["allocatable"])}}
+        for one in entries
+        if one.get("allocatable")
+        for _each in range(int(one.get("count") or 0))
+    ]
+
+
+def gpus(plan: Plan, nodes: Sequence[Node]) -> float:
+    """Return how many GPUs of a plan's kind the nodes have."""
+    names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
+    return sum(fit.allocatable(node, name) for node in nodes for name in names)
+
+
+def lacking(plan: Plan, nodes: Sequence[Node]) -> str:
+    """Return why a workload of the plan can never run on these nodes, an empty string when it can."""
+    found = fit.never(plan.requests, plan.selector, nodes)
+    if found:
+        return found.replace("it asks", "a pod asks", 1)
+    there = gpus(plan, nodes)
+    return f"one workload wants {plan.gpus:g} GPUs, there are {there:g}" if plan.gpus > there else ""
