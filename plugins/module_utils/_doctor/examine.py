@@ -101,7 +101,7 @@ def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except ApiError as error:
-        found.add(NOTE, what, f"can't be looked at: {error}")
+        found.add(NOTE, what, f"can't be looked at: {error.reason or error}")
         return None
 
 

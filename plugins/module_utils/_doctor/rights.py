@@ -79,10 +79,15 @@ def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
 
 def texts(rights: Iterable[Right]) -> list[str]:
     """Return rights for people: one text for all verbs on one thing."""
-    verbs: dict[tuple[str, str], list[str]] = {}
+    by: dict[str, list[Right]] = {}
     for one in rights:
-        verbs.setdefault((one.what(), one.phase), []).append(one.verb)
-    return [f"{', '.join(some)} {what} (phase {phase})" for (what, phase), some in verbs.items()]
+        by.setdefault(one.what(), []).append(one)
+    told = []
+    for what, some in by.items():
+        phases = list(dict.fromkeys(one.phase for one in some))
+        verbs = ", ".join(sorted(one.verb for one in some))
+        told.append(f"{verbs} {what} (phase{'s' if len(phases) > 1 else ''} {', '.join(phases)})")
+    return told
 
 
 def _allowed(client: Client, right: Right) -> bool:
