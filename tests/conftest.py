@@ -28,3 +28,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Have what this run starts end with it, however it ends. Workers are part of the run of their main process."""
     if not hasattr(session.config, "workerinput"):
         testrun.begin()
+
+
+@pytest.fixture(scope="session")
+def ansible_plugins() -> None:
+    """Ansible's lookups and filters, once. Not while tests are collected: from then on Ansible's loader imports us."""
+    from ansible.plugins.loader import init_plugin_loader
+
+    init_plugin_loader()

@@ -15,18 +15,14 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record, targets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.times import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step, stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue, cluster_choice
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.coerce import coerce
 
 #: The instance that playbooks/rehearsal.yml keeps up, which a run uses only when it is asked for by name.
 TOOLS_INSTANCE = "default"
 
 ROOT = Path(__file__).parents[2]
-TASKS = ROOT / "roles" / "cluster" / "tasks"
-
 
 #: Settings that the record has under names of its own.
 _TOLD = ("cluster_provider", "cluster_name", "cluster_owner", "cluster_purpose", "cluster_lifetime")
@@ -44,16 +40,12 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything first, so that nothing is taken when the second of two clusters can't be right."""
         run_dir = arguments["run_dir"]
-        self.known = catalogue.load(ROOT)
-        names = [name for name in task_vars if self._counts(name)]
-        settings = {name: self._typed(name, self._templar.template(task_vars[name])) for name in names}
-        settings.setdefault("cluster_provider", "rehearsal")
+        known = catalogue.load(ROOT)
+        names = [name for name in task_vars if cluster_choice.counts(known, name)]
+        settings = {name: self._templar.template(task_vars[name]) for name in names}
         if settings.get("rehearsal_name") == TOOLS_INSTANCE and "rehearsal_name" not in load_extra_vars(self._loader):
             settings.pop("rehearsal_name")
-        found = targets.targets(settings, self._own(task_vars, run_dir))
-        known = targets.providers_in(TASKS)
-        for one in found:
-            targets.check_provider(one.provider, known, f"cluster for {' and '.join(one.hosts)}")
+        found = cluster_choice.wanted(known, settings, task_vars.get("hostvars") or {}, self._everyone(run_dir))
         called = targets.names(found, arguments["run_id"])
         wanted = [(one, self._values(one, arguments["run_id"], name)) for one, name in zip(found, called, strict=True)]
         Step(arguments["step_dir"]).log(targets.describe(found))
@@ -70,7 +62,7 @@ class ActionModule(SeatrialAction):
                 {
                     "hosts": list(one.hosts),
                     "settings": one.chosen,
-                    "steps": targets.steps_of(TASKS, one.provider),
+                    "steps": targets.steps_of(cluster_choice.TASKS, one.provider),
                     "there": one.provider in targets.MAKING
                     and clusters.get(one.hosts[0], {}).get("state") == "acquired",
                     **values,
@@ -121,37 +113,13 @@ class ActionModule(SeatrialAction):
     def _meant(self, target: targets.Target, run_id: str) -> dict[str, Any]:
         """Return whose a cluster is that is made now, what for, and how long it may stay."""
         now = time.time()
-        lifetime = duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
+        lifetime = cluster_choice.lifetime(target)
         return {
             "owner": str(target.chosen.get("cluster_owner") or run_id),
             "purpose": str(target.chosen.get("cluster_purpose", "")),
             "taken": stamp(now),
             "expires": stamp(now + lifetime) if lifetime else None,
         }
-
-    def _own(self, task_vars: dict[str, Any], run_dir: str) -> dict[str, dict[str, Any]]:
-        """Return host -> own choice, for those of the hosts that the inventory has."""
-        hostvars = task_vars.get("hostvars") or {}
-        everyone = self._everyone(run_dir)
-        own: dict[str, dict[str, Any]] = {}
-        for host in targets.HOSTS:
-            if host in hostvars:
-                chosen = targets.own_choice(hostvars.raw_get(host), everyone)
-                own[host] = {
-                    name: self._typed(name, hostvars[host][name], host) for name in chosen if self._counts(name)
-                }
-        return own
-
-    def _counts(self, name: str) -> bool:
-        """Tell whether a variable is a setting of a cluster that may be written down."""
-        return targets.of_clusters(name) and name in self.known.settings and not self.known.settings[name].secret
-
-    def _typed(self, name: str, value: Any, where: str = "cluster") -> Any:
-        """Return a setting in its declared type: what -e gives is text."""
-        plain = _files.plain(value)
-        if name == "cluster_provider" or plain in (None, ""):
-            return plain  # an unknown one is told with those that there are
-        return coerce(self.known.settings[name], plain, where)
 
     def _everyone(self, run_dir: str) -> Mapping[str, Any]:
         """Return the raw values that the inventory gives to localhost too, from the run's request."""

@@ -90,7 +90,7 @@ class ActionModule(SeatrialAction, AtHome):
         render = gather.renderer(self._templar, variables)
         extra = load_extra_vars(self._loader)
         catalogue.check_names(extra, project, "-e")
-        request, _written = gather.request(project, task_vars, extra, base, catalogue)
+        request = gather.request(project, task_vars, extra, base, catalogue)
         found = effectives.effective(request, catalogue, base, render)
         definitions = request.definitions()
         heavy = [one for one in reachable(definitions, request.names()) if definitions[one].get("heavy")]

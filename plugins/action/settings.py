@@ -18,8 +18,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     carried,
+    estimates,
     gather,
     kept,
+    places,
+    preflight,
     run_record,
     secrets,
     show,
@@ -62,6 +65,14 @@ class ActionModule(SeatrialAction):
         self.render = gather.renderer(self._templar, {k: v for k, v in task_vars.items() if k not in self.base})
         if arguments["cluster"]:
             return self._profile(arguments["cluster"])
+        try:
+            return self._begin()
+        except InputError as error:
+            raise InputError(f"{places.placed(error)}\nNothing was created or changed.") from error
+
+    def _begin(self) -> dict[str, Any]:
+        """Open a new run or go on with an earlier one; whatever is wrong is found before a file is written."""
+        task_vars = self.variables
         self.catalogue.check_names(self.extra, self.project, "-e")
         chosen = gather.chosen(self.phases, *self._tags())
         if "run_dir" in self.extra and not self.extra["run_dir"]:
@@ -74,14 +85,12 @@ class ActionModule(SeatrialAction):
         return list(self.variables.get("ansible_run_tags") or []), list(self.variables.get("ansible_skip_tags") or [])
 
     def _open(self, chosen: list[str]) -> dict[str, Any]:
-        request, written = gather.request(self.project, self.variables, self.extra, self.base, self.catalogue)
+        request = gather.request(self.project, self.variables, self.extra, self.base, self.catalogue)
         request = carried.opened(request, self.extra)
-        found = self._effective(request, written)
-        self._need_secrets(found, chosen)
-        if "test" in chosen:
-            effectives.refuse_heavy(request, found.settings)
+        found = self._checked(request, chosen, None)
         self._show(found, request)
         if chosen == ["settings"]:
+            self._show_points(found)
             return self._result(None, found, request, only_settings=True)
         run_id = run_dirs.new_id()
         name = run_dirs.name_of(self.project, list(request.presets), run_id)
@@ -121,16 +130,14 @@ class ActionModule(SeatrialAction):
         if chosen == ["report"] and run_record.at_work(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
-        words = {word: gather.raw(self.extra[word]) for word in ("matrix", "pre_cleanup") if word in self.extra}
+        words = {word: self.extra[word] for word in ("matrix", "pre_cleanup") if word in self.extra}
         more = gather.extra_layer(self.extra, self.catalogue, words)
         earlier = run_record.read(directory)
         request, dropped = carried.continued(request, more, earlier.get("sessions", []), chosen)
-        found = self._effective(request, {})
-        self._need_secrets(found, chosen)
-        if "test" in chosen:
-            effectives.refuse_heavy(request, found.settings)
+        found = self._checked(request, chosen, directory)
         if chosen == ["settings"]:
             self._show(found, request)
+            self._show_points(found)
             return self._result(directory, found, request, only_settings=True)
         kept.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
@@ -157,7 +164,7 @@ class ActionModule(SeatrialAction):
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
         self._say([f"Run {run_record.read(directory)['id']} goes on; this is the report of what there is so far."])
-        return {**self._result(directory, self._effective(request, {}), request), "beside": True}
+        return {**self._result(directory, self._effective(request), request), "beside": True}
 
     def _profile(self, cluster: dict[str, Any]) -> dict[str, Any]:
         """Apply the cluster profiles that fit this cluster: by API host, node name or kind."""
@@ -167,12 +174,12 @@ class ActionModule(SeatrialAction):
         names = {cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])}
         fitting = {key: names_of(value) for key, value in profiles.items() if key in names}
         if not fitting:
-            return self._result(directory, self._effective(request, {}), request)
+            return self._result(directory, self._effective(request), request)
         known = gather.presets(self.variables, self.project, self.catalogue)
         layers = [Layer("profile", key, {"presets": presets}) for key, presets in fitting.items()]
         wanted = [name for presets in fitting.values() for name in presets]
         changed = request.with_layers(*gather.preset_layers(wanted, known, self.catalogue), *layers)
-        found = self._effective(changed, known)
+        found = self._effective(changed)
         effectives.refuse_heavy(changed, found.settings)
         self._write(directory, found, changed)
         self._say([f"Cluster profile {', '.join(fitting)}: presets {', '.join(wanted)}"])
@@ -183,20 +190,20 @@ class ActionModule(SeatrialAction):
         document = self._loader.load_from_file(str(path), trusted_as_template=True, cache="none")
         return Request.read(gather.raw(document), str(path))
 
-    def _effective(self, request: Request, written: Any) -> effectives.Effective:
+    def _effective(self, request: Request) -> effectives.Effective:
         try:
             return effectives.effective(request, self.catalogue, self.base, self.render)
         except SettingsError as error:
-            raise self._placed(error, request, written) from error
+            raise SettingsError(places.placed(error, request.where(error.source, error.at))) from error
 
-    def _placed(self, error: SettingsError, request: Request, written: Any) -> SettingsError:
-        """Say where the offending key was written: by Ansible's own object when we have it, else from the request."""
-        for values in written.values() if written else ():
-            for key in values:
-                if error.at is not None and key == error.at:
-                    return SettingsError(str(error), key)
-        where = next((one.origins[str(error.at)] for one in request.layers if str(error.at) in one.origins), "")
-        return SettingsError(f"{error} (written in {where})" if where and "-e" not in where else str(error))
+    def _checked(self, request: Request, chosen: list[str], run_dir: Path | None) -> effectives.Effective:
+        """Resolve a request and check everything that its phases need before one of them runs."""
+        found = self._effective(request)
+        self._need_secrets(found, chosen)
+        if "test" in chosen:
+            effectives.refuse_heavy(request, found.settings)
+        preflight.Preflight(request, found, self.catalogue, self.render, chosen, self.variables).check(run_dir)
+        return found
 
     def _need_secrets(self, found: effectives.Effective, chosen: list[str]) -> None:
         """Refuse to begin without a secret that a chosen phase needs; keep the values for masking."""
@@ -258,6 +265,9 @@ class ActionModule(SeatrialAction):
         document = show.provenance(found, request, self._secrets_given())
         base = {name: self.render(value, self.base)[0] for name, value in self.base.items()}
         self._say(show.table(show.rows(document, base), list(request.presets), len(found.points)))
+
+    def _show_points(self, found: effectives.Effective) -> None:
+        self._say(show.points(found, estimates.estimates(self.project, found.points, self.render)))
 
     def _say(self, lines: list[str]) -> None:
         for line in lines:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class SeatrialError(Exception):
@@ -65,3 +66,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     found = difflib.get_close_matches(str(name), [str(one) for one in known], n=1, cutoff=0.6)
     return f" (did you mean '{found[0]}'?)" if found else ""
+
+
+def nearest_file(path: Path) -> str:
+    """Return " (did you mean 'x'?)" for the file beside ``path`` whose name is most like it, or an empty string."""
+    try:
+        beside = {one.name: str(one) for one in path.parent.iterdir()}
+    except OSError:
+        return ""
+    found = difflib.get_close_matches(path.name, list(beside), n=1, cutoff=0.6)
+    return f" (did you mean '{beside[found[0]]}'?)" if found else ""

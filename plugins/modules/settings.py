@@ -15,7 +15,8 @@ description:
     ran and who set it into a new run directory.
   - Checks everything before anything is made. An unknown preset, setting or tag, a preset cycle, a value of the wrong
     type and a secret that is missing are one error each, with the place and the nearest known name.
-  - With the tag C(settings) alone it prints the settings that differ from their defaults and makes nothing.
+  - A phase without the cluster that it needs, and a file or kubeconfig that is not there, are refused as well.
+  - With the tag C(settings) alone it prints the settings that were set, the points and an estimate, and makes nothing.
   - With the variable C(run_dir) it goes on with that run and its settings.
   - It runs on the controller, as an action.
 author:

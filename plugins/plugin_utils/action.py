@@ -9,8 +9,22 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.places import in_file
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
+
+
+class BadInput(AnsibleActionFail):
+    """A failure that is the user's input: its message is all that is shown.
+
+    Ansible would show it twice more, with the line of the task of ours that met it, which is not where the slip is.
+    """
+
+    _include_cause_message = False  # else Ansible repeats the message of each exception that this one came from
+
+    @property
+    def omit_exception_key(self) -> bool:
+        """Leave the exception out of the result, unless details are asked for (-vvv)."""
+        return Display().verbosity < 3
 
 
 class SeatrialAction(ActionBase):
@@ -29,10 +43,9 @@ class SeatrialAction(ActionBase):
             return {"changed": False, **self.act(arguments, task_vars or {})}
         except AnsibleError:
             raise
+        except InputError as error:
+            raise BadInput(str(error)) from error
         except SeatrialError as error:
-            at = getattr(error, "at", None)
-            if in_file(at):
-                raise AnsibleError(str(error), obj=at) from error
             raise AnsibleActionFail(str(error)) from error
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -50,13 +50,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All settings by name, all role names, the parameters that callers of a role must pass, secrets' conditions."""
+    """All settings by name, all role names, the parameters that callers of a role must pass, conditions of some."""
 
     settings: dict[str, Setting]
     roles: tuple[str, ...]
     parameters: frozenset[str] = frozenset()
     #: secret -> {"phases": [...], "when": Jinja expression}
     needs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: setting that names a file or folder which must be there -> the same
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def secrets(self) -> list[str]:
@@ -110,6 +112,7 @@ def load(root: Path) -> Catalogue:
     settings: dict[str, Setting] = {}
     parameters: set[str] = set()
     needs: dict[str, dict[str, Any]] = {}
+    files: dict[str, dict[str, Any]] = {}
     roles = sorted(path.name for path in (root / "roles").iterdir() if path.is_dir())
     for role in roles:
         meta = root / "roles" / role / "meta"
@@ -120,9 +123,10 @@ def load(root: Path) -> Catalogue:
                     parameters.add(name)
                 else:
                     settings[name] = Setting(name, role, spec)
-        if (meta / "secrets.yml").exists():
-            needs.update(_files.read_yaml(meta / "secrets.yml") or {})
+        for name, conditions in (("secrets.yml", needs), ("files.yml", files)):
+            if (meta / name).exists():
+                conditions.update(_files.read_yaml(meta / name) or {})
     for name in [name for name, setting in settings.items() if setting.secret]:
         text = f"File that holds the value of {name}."
         settings[f"{name}_file"] = Setting(f"{name}_file", settings[name].role, {"type": "path", "description": text})
-    return Catalogue(settings, tuple(roles), frozenset(parameters) - set(settings), needs)
+    return Catalogue(settings, tuple(roles), frozenset(parameters) - set(settings), needs, files)

@@ -40,6 +40,7 @@ def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
             f"{source}: {setting.name} is {_ARTICLE[kind]}, and '{value}' is text; from the command line give JSON: "
             f"-e '{example}'",
             at,
+            source,
         )
     wrong = (
         (kind == "list" and not isinstance(value, (list, tuple)))
@@ -48,7 +49,7 @@ def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
         or (kind == "str" and isinstance(value, bool))
     )
     if wrong:
-        raise SettingsError(_not_a(setting, value, source), at)
+        raise SettingsError(_not_a(setting, value, source), at, source)
     return _validated(setting, value, source, at)
 
 
@@ -65,13 +66,12 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
         text = ", ".join(str(one) for one in choices)
-        raise SettingsError(
-            f"{source}: {setting.name} can't be '{value}'{nearest(str(value), choices)}; it is one of {text}", at
-        )
+        message = f"{source}: {setting.name} can't be '{value}'{nearest(str(value), choices)}; it is one of {text}"
+        raise SettingsError(message, at, source)
     if setting.type in ("list", "dict") and isinstance(value, (list, dict)):
         detail = "; ".join(to_native(text) for text in result.error_messages)
-        raise SettingsError(f"{source}: {setting.name}: {detail}", at)
-    raise SettingsError(_not_a(setting, value, source), at)
+        raise SettingsError(f"{source}: {setting.name}: {detail}", at, source)
+    raise SettingsError(_not_a(setting, value, source), at, source)
 
 
 def _not_a(setting: Setting, value: Any, source: str) -> str:

@@ -78,7 +78,8 @@ def refuse_heavy(request: Request, values: Mapping[str, Any]) -> None:
                 f"preset '{name}' is heavy: it can make a control plane slow for all who use it. On a cluster that is "
                 "there already (cluster_provider=existing) it needs -e cluster_exclusive=true, by which you say that "
                 "nobody else uses the cluster meanwhile",
-                name,
+                "heavy",
+                f"preset {name}",
             )
 
 
@@ -99,6 +100,7 @@ def _changes(request: Request, catalogue: Catalogue) -> list[Change]:
                 f"{change.source} sets {change.path[0]}, which is a secret: give it as a variable (from a vault), "
                 f"by {change.path[0]}_file or by the environment variable SEATRIAL_{str(change.path[0]).upper()}",
                 change.key,
+                change.source,
             )
     for one in request.of("overrides"):
         changes += settings.layer("overrides", one.values)
@@ -142,7 +144,7 @@ def _rendered(resolved: Resolved, catalogue: Catalogue, render: Render) -> tuple
         if undefined:
             late.append(name)
         elif setting:
-            value = coerce(setting, value, _last_source(resolved, name))
+            value = coerce(setting, value, _last_source(resolved, name), name)
         values[name] = value
     return values, tuple(late)
 
@@ -157,16 +159,18 @@ def _matrix(resolved: Resolved, request: Request) -> dict[str, list[Any]]:
     given = {paths.render(settings_path) for settings_path in _own_paths(request)}
     for key, values in matrix.items():
         if not isinstance(values, list) or not values:
-            raise SettingsError(f"matrix: {key} needs a list of values to vary over, got {values!r}", key)
+            raise SettingsError(f"matrix: {key} needs a list of values to vary over, got {values!r}", key, "matrix")
         try:
             path = paths.parse(str(key))
         except paths.PathError as error:
-            raise SettingsError(f"matrix: {error}", key) from error
+            raise SettingsError(f"matrix: {error}", key, "matrix") from error
         clash = [one for one in given if _overlap(paths.parse(one), path)]
         if clash:
             raise SettingsError(
                 f"{clash[0]} was given on the command line, and the matrix varies {key} over {values}: "
-                "leave one of them out"
+                "leave one of them out",
+                key,
+                "matrix",
             )
     return matrix
 

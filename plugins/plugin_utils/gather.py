@@ -89,14 +89,18 @@ def preset_layers(names: list[str], known: Mapping[str, Mapping[str, Any]], cata
 
 def request(
     project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], base: Mapping[str, Any], catalogue: Catalogue
-) -> tuple[Request, Mapping[str, Mapping[str, Any]]]:
-    """Return the request of a new run, and the presets as they were written (their keys know file and line)."""
+) -> Request:
+    """Return the request of a new run. Raises SettingsError for presets that are unknown or extend each other."""
     names = names_of(variables.get("preset"))
     known = presets(variables, project, catalogue)
     for name in names:
-        list(expand(known, name))  # unknown names and cycles, while all presets are known
+        try:
+            list(expand(known, name))  # while all presets are known
+        except SettingsError as error:
+            asked = variables["preset"] if error.at == name else error.at
+            raise SettingsError(str(error), asked, error.source) from error
     layers = [inventory(variables, base, extra, catalogue), *preset_layers(names, known, catalogue)]
-    words = {word: raw(variables[word]) for word in ("matrix", "pre_cleanup") if word in variables}
+    words = {word: variables[word] for word in ("matrix", "pre_cleanup") if word in variables}
     overrides = variables.get("overrides") or {}
     if not isinstance(overrides, Mapping):
         example = '-e \'{"overrides": {"dotted.key": "value"}}\''
@@ -104,17 +108,17 @@ def request(
     if overrides:
         layers.append(Layer("overrides", "overrides", standing(raw(overrides), catalogue), places(overrides)))
     layers.append(extra_layer(extra, catalogue, words))
-    return Request(project, tuple(names), tuple(one for one in layers if one.values)), known
+    return Request(project, tuple(names), tuple(one for one in layers if one.values))
 
 
 def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> Layer:
-    """Return the layer of ``-e``: settings that are no secrets, and the words that stand among them."""
+    """Return the layer of ``-e``: settings that are no secrets, and the words (as written) that stand among them."""
     values = {
         name: raw(value)
         for name, value in extra.items()
         if name in catalogue.settings and not catalogue.settings[name].secret
     }
-    return Layer("extra", "-e", {**standing(values, catalogue), **words}, places(extra))
+    return Layer("extra", "-e", {**standing(values, catalogue), **raw(words)}, places({**extra, **words}))
 
 
 def chosen(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list[str]:

@@ -26,6 +26,10 @@ def places(values: Mapping[Any, Any]) -> dict[str, str]:
     return {key: where for key, where in found.items() if where}
 
 
-def in_file(value: Any) -> bool:
-    """Tell whether a value or key was written in a file, so that its lines can be shown."""
-    return (place(value) or "<").partition("<")[0] != ""
+def placed(error: Exception, where: str | None = None) -> str:
+    """Return the message of an error, with the line at which the user wrote what it is about if that is in a file.
+
+    where: that place. Without it, it is what the error's ``at`` knows.
+    """
+    where = where or place(getattr(error, "at", None))
+    return f"{error}\nwritten in {where}" if where and not where.startswith("<") else str(error)

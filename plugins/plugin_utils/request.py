@@ -56,6 +56,22 @@ class Request:
         """Return the presets to apply: those asked for, then those of cluster profiles."""
         return [*self.presets, *(name for layer in self.of("profile") for name in layer.values["presets"])]
 
+    def where(self, source: str, key: Any) -> str | None:
+        """Return where the layer that a change or error names as its ``source`` has written ``key``, if that is known.
+
+        Of ``preset a -> b`` that is preset b; of a point of the matrix it is the layer that gave the matrix.
+        """
+        if source.startswith("matrix"):
+            given = [layer.origins["matrix"] for layer in self.layers if "matrix" in layer.origins]
+            return given[-1] if given else None
+        kind, name = source, source
+        if source.startswith(("preset ", "profile ")):
+            kind, name = "preset", source.rstrip(")").split(" ")[-1]
+        elif source == "-e":
+            kind = "extra"
+        found = [layer.origins.get(str(key)) for layer in self.layers if (layer.kind, layer.source) == (kind, name)]
+        return found[-1] if found else None
+
     def document(self) -> dict[str, Any]:
         """Return the content of request.yml."""
         layers = [

@@ -22,11 +22,15 @@ PRESET_WORDS = ("extends", "heavy")
 
 
 class SettingsError(InputError):
-    """Bad input of a layer. ``at`` is the key or name as it was written, which may know its file and line."""
+    """Bad input of a layer. ``source`` names the layer as changes do, ``at`` is the key or name as it was written.
 
-    def __init__(self, message: str, at: Any = None) -> None:
+    ``at`` may know its file and line; a key of a layer that was read back does not, then ``source`` leads to its place.
+    """
+
+    def __init__(self, message: str, at: Any = None, source: str = "") -> None:
         super().__init__(message)
         self.at = at
+        self.source = source
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def _change(source: str, key: Any, value: Any) -> Change:
     try:
         return Change(source, paths.parse(str(key)), value, key)
     except paths.PathError as error:
-        raise SettingsError(f"{source}: {error}", key) from error
+        raise SettingsError(f"{source}: {error}", key, source) from error
 
 
 def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> Resolved:
@@ -114,7 +118,8 @@ def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> R
         except paths.PathError as error:
             what = "setting" if len(change.path) == 1 else "key"
             dotted = paths.render(change.path)
-            raise SettingsError(f"{change.source} sets the unknown {what} '{dotted}': {error}", change.key) from error
+            message = f"{change.source} sets the unknown {what} '{dotted}': {error}"
+            raise SettingsError(message, change.key, change.source) from error
         provenance.setdefault(paths.render(change.path), []).append((change.source, change.value))
         made.append(change)
     return Resolved(tree, provenance, (*resolved.changes, *made))

@@ -19,11 +19,10 @@ WIDTH = 60
 
 def provenance(effective: Effective, request: Request, secrets: Iterable[str]) -> dict[str, Any]:
     """Return the content of provenance.yml: dotted key -> each write in order, with its place where that is known."""
-    origins = {(one.kind, one.source): one.origins for one in request.layers}
     found: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:
         entry: dict[str, Any] = {"source": change.source, "value": change.value}
-        where = origins.get(_layer(change.source), {}).get(str(change.key))
+        where = request.where(change.source, change.key)
         if where:
             entry["where"] = where
         found.setdefault(paths.render(change.path), []).append(entry)
@@ -32,30 +31,24 @@ def provenance(effective: Effective, request: Request, secrets: Iterable[str]) -
     return {"schema": "provenance/1", "settings": found}
 
 
-def _layer(source: str) -> tuple[str, str]:
-    """Return (kind, source) of the layer that a change came from: of ``preset a -> b`` the preset b."""
-    if source.startswith(("preset ", "profile ")):
-        return "preset", source.rstrip(")").split(" ")[-1]
-    return ("extra", "-e") if source == "-e" else (source, source)
-
-
 def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return (setting, value, who set it) of every key whose last write differs from the default, in order of names."""
+    """Return (setting, value, who set it) of every key that a layer set, in order of names.
+
+    A value that is the default all the same is said to be: whoever gave it looks for it here.
+    """
     found = []
     for key, told in sorted(document["settings"].items()):
         last = told[-1]
-        if key in defaults and last["value"] == defaults[key]:
-            continue
         beaten = [one["source"] for one in told[:-1]]
         who = last["source"] + (f" ({_short(last['where'])})" if last.get("where") and last["source"] != "-e" else "")
         who += f", over {', '.join(beaten)}" if beaten else ""
+        who += "; the default" if key in defaults and last["value"] == defaults[key] else ""
         found.append((key, _text(last["value"]), who))
     return found
 
 
 def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return value if value and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _short(where: str) -> str:
@@ -63,11 +56,28 @@ def _short(where: str) -> str:
 
 
 def table(found: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
-    """Return the lines that ``--tags settings`` prints."""
+    """Return the lines that show settings. A long value has a line of its own, whole, so that it can be copied."""
     asked = f"preset {', '.join(presets)}" if presets else "no preset"
-    lines = [f"Settings that differ from their defaults ({asked}; {points} test point{'s' * (points != 1)}):"]
+    lines = [f"Settings that were set ({asked}; {points} test point{'s' * (points != 1)}):"]
     if not found:
         return [*lines, "  none"]
     name = max(len(row[0]) for row in found)
-    value = max(len(row[1]) for row in found)
-    return [*lines, *(f"  {key:<{name}}  {text:<{value}}  {who}" for key, text, who in found)]
+    value = max((len(row[1]) for row in found if len(row[1]) <= WIDTH), default=0)
+    for key, text, who in found:
+        fits = len(text) <= WIDTH and "\n" not in text
+        lines.append(f"  {key:<{name}}  {text if fits else '':<{value}}  {who}")
+        lines += [] if fits else [f"    {line}" for line in text.splitlines()]
+    return lines
+
+
+def points(found: Effective, estimates: Mapping[str, str]) -> list[str]:
+    """Return the lines that show the points of the matrix, and what their load takes."""
+    if not found.matrix and not estimates:
+        return []
+    lines = ["Test points, and how long their load takes (preparing and reporting come on top):"]
+    for point in found.points:
+        values = ", ".join(f"{key}={_text(value)}" for key, value in point.values.items())
+        lines.append(
+            "  " + ": ".join(part for part in (f"{point.name}  {values}".rstrip(), estimates.get(point.name)) if part)
+        )
+    return [*lines, *([f"  {estimates['all']}"] if "all" in estimates else [])]

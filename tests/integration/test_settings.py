@@ -11,12 +11,12 @@ import yaml
 from playbook import ROOT, play
 
 
-def test_the_tag_settings_shows_what_differs_and_who_set_it_and_touches_nothing(tmp_path: Path) -> None:
+def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_path: Path) -> None:
     done = play("--tags", "settings", "-e", "preset=light", "-e", "fine_tuning_count=5", artifacts=tmp_path / "none")
     assert done.code == 0, done.output
     rows = [line.split() for line in done.output.splitlines()]
     assert any(row[:3] == ["fine_tuning_count", "5", "-e,"] for row in rows), done.output
-    assert "Settings that differ from their defaults (preset light; 1 test point):" in done.output
+    assert "Settings that were set (preset light; 1 test point):" in done.output
     assert "fine_tuning_presets.yml" in done.output
     assert "[WARNING]" not in done.output
     assert not (tmp_path / "none").exists()
@@ -42,6 +42,19 @@ def test_the_tag_settings_shows_what_differs_and_who_set_it_and_touches_nothing(
             "leave one of them out",
         ),
         (["-e", "cluster_provider=rehersal"], "rehersal"),
+        (["--tags", "test"], "phase test needs a cluster, and this run has none: take one first"),
+        (["--skip-tags", "cluster"], "phase prepare needs a cluster, and this run has none"),
+        (["--tags", "cleanup,release"], "works on what an earlier run left, and no run is named"),
+        (
+            ["-e", "cluster_provider=existing", "-e", "cluster_kubeconfig=README.mt"],
+            f"there is no file {ROOT}/README.mt (did you mean '{ROOT}/README.md'?) (set by -e)",
+        ),
+        (["-e", "cluster_provider=existing"], "give -e cluster_kubeconfig=<file>"),
+        (["-e", "cluster_lifetime=2moons"], "cluster_lifetime: '2moons' is no duration"),
+        (["-e", "workload_run_on=contoller"], "no such host (did you mean 'controller'?)"),
+        (["-e", "workload_kubeconfig=/no/kubeconfig"], "workload_kubeconfig: there is no /no/kubeconfig (set by -e)"),
+        (["-e", json.dumps({"results_kpi_files": ["/no/kpis.yml"]})], "results_kpi_files: there is no /no/kpis.yml"),
+        (["-e", json.dumps({"rehearsal_components": ["kueu"]})], "did you mean 'kueue'?"),
         (["--tags", "tset"], "no phase is called that (did you mean 'test'?)"),
         (["-e", "run_dir=/nowhere/at/all"], "/nowhere/at/all does not exist"),
         (["-e", "fine_tuning_model_token_required=true"], "SEATRIAL_FINE_TUNING_MODEL_TOKEN"),
@@ -55,10 +68,52 @@ def test_bad_input_is_one_clear_error_before_anything_is_touched(
     done = play(*words, artifacts=tmp_path / "none")
     assert done.code != 0
     assert message in done.flat(), done.output
+    assert "Nothing was created or changed." in done.output
+    assert done.flat().count(message) == 1, "a message is said once"
     assert not (tmp_path / "none").exists()
 
 
-def inventory(tmp_path: Path) -> Path:
+@pytest.mark.parametrize("words", [["-e", "fine_tuning_count=many"], ["-e", "cluster_provider=exsting"]])
+def test_an_error_of_the_command_line_names_no_file(words: list[str], tmp_path: Path) -> None:
+    done = play("-e", "preset=light", *words, artifacts=tmp_path / "none")
+    assert done.code != 0
+    assert "-e: " in done.output and ".yml" not in done.output, done.output
+
+
+WRONG = {"preset": "ours", "fine_tuning_presets_lab": {"ours": {"extends": ["light"], "fine_tuning_logs": "every"}}}
+
+
+@pytest.mark.parametrize(
+    ("values", "words", "source", "file"),
+    [
+        (WRONG, [], "preset ours: fine_tuning_logs can't be 'every'", "my_lab.yml"),
+        ({"fine_tuning_logs": "every"}, [], "inventory: fine_tuning_logs can't be 'every'", "my_lab.yml"),
+        ({"preset": "lihgt"}, [], "unknown preset 'lihgt' (did you mean 'light'?)", "my_lab.yml"),
+        ({}, ["-e", "@given.yml"], "-e: fine_tuning_logs can't be 'al' (did you mean 'all'?)", "given.yml"),
+        (
+            {"matrix": {"fine_tuning_logs": ["all", "every"]}},
+            [],
+            "matrix, point 002: fine_tuning_logs can't be 'every'",
+            "my_lab.yml",
+        ),
+        ({}, ["-e", "@overrides.yml"], "overrides: fine_tuning_logs can't be 'al' (did", "overrides.yml"),
+    ],
+    ids=["preset", "inventory", "name of a preset", "-e @file", "matrix", "overrides"],
+)
+def test_an_error_of_a_file_names_that_file(
+    values: dict, words: list[str], source: str, file: str, tmp_path: Path
+) -> None:
+    (tmp_path / "given.yml").write_text("fine_tuning_logs: al\n", encoding="utf-8")
+    (tmp_path / "overrides.yml").write_text("overrides: {fine_tuning_logs: al}\n", encoding="utf-8")
+    lab = ["-i", str(inventory(tmp_path, values))]
+    words = [word.replace("@", f"@{tmp_path}/") for word in words]
+    done = play(*lab, *words, "--tags", "settings", artifacts=tmp_path / "none")
+    assert done.code != 0
+    assert done.flat().count(source) == 1, done.output
+    assert re.findall(r"written in (\S+):\d+:\d+$", done.output, re.MULTILINE)[0].endswith(f"/{file}"), done.output
+
+
+def inventory(tmp_path: Path, values: dict | None = None) -> Path:
     """A lab: values in a named group's file, a preset layer of its own, a preset by default."""
     lab = tmp_path / "lab"
     (lab / "group_vars").mkdir(parents=True)
@@ -81,11 +136,12 @@ def inventory(tmp_path: Path) -> Path:
         ),
         encoding="utf-8",
     )
-    values = {
+    usual = {
         "preset": "ours",
         "fine_tuning_count": "7",
         "fine_tuning_presets_lab": {"ours": {"extends": ["light"], "fine_tuning_rate": 3}},
     }
+    values = usual if values is None else values
     (lab / "group_vars" / "my_lab.yml").write_text(yaml.safe_dump(values), encoding="utf-8")
     return lab
 
@@ -102,8 +158,18 @@ def test_a_lab_gives_values_and_presets_of_its_own_and_presets_win_over_its_valu
 def test_the_preset_that_extends_others_and_its_matrix_are_shown(tmp_path: Path) -> None:
     done = play("--tags", "settings", "-e", "preset=multi_gpu", artifacts=tmp_path / "none")
     assert done.code == 0, done.output
-    points = next(line for line in done.output.splitlines() if "test points" in line)
-    assert int(points.split(";")[1].split()[0]) >= 2
+    assert "(preset multi_gpu; 4 test points)" in done.output
+    assert "  004  fine_tuning_gpus=8: 2 workloads in 24 s or more, 0.11 GPU hours, at most 16 GPUs" in done.output
+    assert "  all 4 points: 96 s or more, " in done.output
+
+
+def test_what_was_given_is_shown_whole_and_also_when_it_is_the_default(tmp_path: Path) -> None:
+    selector = {f"node.example.com/label-{number}": "x" * 20 for number in range(4)}
+    given = json.dumps({"fine_tuning_node_selector": selector})
+    done = play("--tags", "settings", "-e", "fine_tuning_gpus=1", "-e", given, artifacts=tmp_path / "none")
+    assert done.code == 0, done.output
+    assert re.search(r"fine_tuning_gpus +1 +-e; the default$", done.output, re.MULTILINE), done.output
+    assert json.dumps(selector) in done.output
 
 
 #: Opens every preset of every project as its playbook does under the tag ``settings``, all in one process.
@@ -139,5 +205,5 @@ def test_every_preset_of_every_project_resolves(tmp_path: Path) -> None:
     (tmp_path / "all.yml").write_text(yaml.safe_dump(plays, sort_keys=False), encoding="utf-8")
     done = play("--tags", "settings", artifacts=tmp_path / "none", path=tmp_path / "all.yml")
     assert done.code == 0, done.output
-    shown = re.findall(r"Settings that differ from their defaults \(preset (\w+); \d+ test points?\):", done.output)
+    shown = re.findall(r"Settings that were set \(preset (\w+); \d+ test points?\):", done.output)
     assert len(shown) == count > 20, done.output

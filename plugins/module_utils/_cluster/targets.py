@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER, Access, load
 
 #: The hosts of an inventory that stand for clusters, the measured one first.
@@ -155,7 +155,7 @@ def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], whe
     path = Path(given).expanduser()
     path = path if path.is_absolute() else Path.cwd() / path
     if not path.is_file():
-        raise InputError(f"{where}: {origin} names '{given}', and there is no file {path}")
+        raise InputError(f"{where}: {origin} names '{given}', and there is no file {path}{nearest_file(path)}")
     if not os.access(path, os.R_OK):
         raise InputError(f"{where}: {origin} names '{given}', and {path} can't be read by this user")
     return str(path)

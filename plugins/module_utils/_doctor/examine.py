@@ -212,16 +212,9 @@ def _points(names: Sequence[str]) -> str:
 
 def _plan(estimates: Sequence[plans.Estimate], found: Findings) -> None:
     for one in estimates if len(estimates) <= _SOME_POINTS else ():
-        found.add(
-            OK,
-            "plan",
-            f"point {one.point}: {one.workloads} workloads in {one.seconds:.0f} s or more, {one.gpu_hours:.2f} "
-            f"GPU hours, at most {one.gpus_at_once:g} GPUs and {one.pods_at_once} pods at once",
-        )
+        found.add(OK, "plan", f"point {one.point}: {one.text()}")
     if len(estimates) > 1:
-        seconds, hours = sum(one.seconds for one in estimates), sum(one.gpu_hours for one in estimates)
-        most = f"at most {max(one.gpus_at_once for one in estimates):g} GPUs at once"
-        found.add(OK, "plan", f"all {len(estimates)} points: {seconds:.0f} s or more, {hours:.2f} GPU hours, {most}")
+        found.add(OK, "plan", plans.total(estimates))
 
 
 def _quotas(client: Client, namespace: str, estimates: Sequence[plans.Estimate], found: Findings) -> None:

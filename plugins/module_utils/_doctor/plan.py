@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,20 @@ class Estimate:
     gpu_hours: float
     gpus_at_once: float
     pods_at_once: int
+
+    def text(self) -> str:
+        """Return it for people."""
+        return (
+            f"{self.workloads} workloads in {self.seconds:.0f} s or more, {self.gpu_hours:.2f} GPU hours, "
+            f"at most {self.gpus_at_once:g} GPUs and {self.pods_at_once} pods at once"
+        )
+
+
+def total(found: Sequence[Estimate]) -> str:
+    """Return what several points take together, for people."""
+    seconds, hours = sum(one.seconds for one in found), sum(one.gpu_hours for one in found)
+    most = max(one.gpus_at_once for one in found)
+    return f"all {len(found)} points: {seconds:.0f} s or more, {hours:.2f} GPU hours, at most {most:g} GPUs at once"
 
 
 def plan_of(point: str, given: dict[str, Any]) -> Plan:

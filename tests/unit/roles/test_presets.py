@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue, effective, gather
 
@@ -23,12 +22,8 @@ OWN = [(project, name) for project in PROJECTS for name in VARIABLES[f"{project}
 
 
 @pytest.fixture(scope="module")
-def known() -> tuple[catalogue.Catalogue, dict[str, Any]]:
-    """The settings that there are, and their defaults, which may look up the environment.
-
-    Not while tests are collected: from then on Ansible's loader imports us.
-    """
-    init_plugin_loader()
+def known(ansible_plugins: None) -> tuple[catalogue.Catalogue, dict[str, Any]]:
+    """The settings that there are, and their defaults, which may look up the environment."""
     settings = catalogue.load(ROOT)
     return settings, gather.defaults(LOADER, ROOT, settings)
 
@@ -36,7 +31,7 @@ def known() -> tuple[catalogue.Catalogue, dict[str, Any]]:
 @pytest.mark.parametrize(("project", "name"), OWN, ids=lambda value: value)
 def test_the_preset_resolves(project: str, name: str, known: tuple[catalogue.Catalogue, dict[str, Any]]) -> None:
     settings, base = known
-    request, _presets = gather.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
+    request = gather.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
     found = effective.effective(request, settings, base, gather.renderer(Templar(loader=LOADER), {}))
     assert found.points
 

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is checked before a run directory is made: phases that can't run, files and clusters that are not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record, targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice, estimates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective import Effective, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Request
+
+ROOT = Path(__file__).parents[2]
+#: Phases that work on a cluster, and those that take one.
+ON_CLUSTER = ("prepare", "test")
+TAKING = ("cluster", "acquire")
+#: Phases that work only on what earlier ones left, and settings that name such things without a run directory.
+AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
+NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
+
+#: Settings that an error about a cluster may name, the one that is to blame first.
+_OF_CLUSTERS = ("cluster_expected_host", "cluster_kubeconfig", "cluster_lifetime", "rehearsal_components")
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """A request with its effective settings, and the phases that are to run."""
+
+    request: Request
+    found: Effective
+    catalogue: Catalogue
+    render: Render
+    chosen: list[str]
+    variables: Mapping[str, Any]
+
+    def check(self, run_dir: Path | None) -> None:
+        """Raise InputError for the first thing that would stop a phase. run_dir: that of the run that goes on."""
+        if run_dir is None:
+            self._refuse_without_run()
+        self._refuse_without_cluster(run_dir)
+        self._refuse_unknown_host()
+        self._refuse_missing_files()
+        if "test" in self.chosen:
+            estimates.estimates(self.request.project, self.found.points, self.render)  # a load that can't be planned
+        if any(phase in self.chosen for phase in TAKING):
+            self._refuse_wrong_cluster()
+
+    def _refuse_without_run(self) -> None:
+        phases = [phase for phase in self.chosen if phase != "settings"]
+        if not phases or any(phase not in AFTERWARDS for phase in phases):
+            return
+        if self._given() & set(NAMED_OTHERWISE):
+            return
+        raise InputError(
+            f"--tags {','.join(phases)} works on what an earlier run left, and no run is named: give its directory, "
+            "-e run_dir=<directory>"
+        )
+
+    def _refuse_without_cluster(self, run_dir: Path | None) -> None:
+        asked = [phase for phase in ON_CLUSTER if phase in self.chosen]
+        if not asked or "cluster" in self.chosen:
+            return
+        states = {one["state"]: one for one in record.read(run_dir).values()} if run_dir else {}
+        if states and set(states) == {"acquired"}:
+            return
+        why = "this run has none"
+        if "failed" in states:
+            why = f"the one of this run failed ({states['failed'].get('failure', 'no message')})"
+        elif "released" in states:
+            why = "this run has given its own back"
+        elif "acquiring" in states:
+            why = "the one of this run was never ready"
+        tags = ",".join(["cluster", *ON_CLUSTER[: ON_CLUSTER.index(asked[-1]) + 1]])
+        other = "" if run_dir else ", or go on with a run that has one, -e run_dir=<directory>"
+        raise InputError(f"phase {asked[0]} needs a cluster, and {why}: take one first, --tags {tags}{other}")
+
+    def _refuse_unknown_host(self) -> None:
+        """The load's host is a choice that only the inventory knows."""
+        known = ["controller", "driver_pod", *(self.variables.get("groups") or {}).get("all", [])]
+        for settings in [point.settings for point in self.found.points]:
+            host = settings.get("workload_run_on", "controller")
+            if "test" in self.chosen and "workload_run_on" not in self.found.late and host not in known:
+                raise InputError(
+                    f"workload_run_on is '{host}'{self._set_by('workload_run_on')}, and the inventory has no such host"
+                    f"{nearest(host, known)}; there are {', '.join(known)}"
+                )
+
+    def _refuse_missing_files(self) -> None:
+        for name, where in self._files():
+            path = Path(where)
+            if path.exists():
+                continue
+            raise InputError(f"{name}: there is no {path}{nearest_file(path)}{self._set_by(name)}")
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        """Yield (setting, path) of the files that the chosen phases read, at any point of the matrix."""
+        for name, when in self._needed().items():
+            if name in self.found.late or not any(phase in self.chosen for phase in when["phases"]):
+                continue
+            for point in self.found.points:
+                condition = "{{ (" + str(when.get("when", True)) + ") | bool }}"
+                if self.render(condition, point.settings)[0] is not True:
+                    continue
+                value = point.settings.get(name)
+                for one in value if isinstance(value, list) else [value]:
+                    if one:
+                        yield name, str(one)
+
+    def _needed(self) -> dict[str, dict[str, Any]]:
+        """Return those of meta/files.yml, and kubeconfigs of roles: by default the run's, else of a file."""
+        roles = {
+            name: {"phases": ON_CLUSTER}
+            for name in self._given()
+            if name.endswith("_kubeconfig") and not name.startswith(("cluster_", "doctor_"))
+        }
+        return {**roles, **self.catalogue.files}
+
+    def _refuse_wrong_cluster(self) -> None:
+        values = {name: value for name, value in self.found.settings.items() if name not in self.found.late}
+        everyone = {name: value for one in self.request.of("inventory") for name, value in one.values.items()}
+        hostvars = self.variables.get("hostvars") or {}
+        try:
+            for one in cluster_choice.wanted(self.catalogue, values, hostvars, everyone):
+                cluster_choice.lifetime(one)
+                if one.provider == "existing" and "cluster_kubeconfig" not in self.found.late:
+                    targets.check_existing(one, os.environ)
+                elif one.provider == "rehearsal":
+                    known = component.load_all(ROOT / "roles" / "rehearsal" / "files" / "components")
+                    component.select(known, values.get("rehearsal_components") or [])
+        except InputError as error:
+            name = next((one for one in _OF_CLUSTERS if one in str(error)), "")
+            raise InputError(f"{error}{self._set_by(name)}") from error
+
+    def _given(self) -> set[str]:
+        """Return the settings that some layer sets."""
+        return {str(change.path[0]) for change in self.found.resolved.changes}
+
+    def _set_by(self, name: str) -> str:
+        """Return who gave a setting its value, in brackets; an empty text for a default."""
+        changes = [change for change in self.found.resolved.changes if change.path[0] == name]
+        if not changes:
+            return ""
+        where = self.request.where(changes[-1].source, changes[-1].key)
+        return f" (set by {changes[-1].source}{f', {where}' if where and not where.startswith('<') else ''})"

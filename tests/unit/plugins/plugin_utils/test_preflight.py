@@ -1,0 +1,128 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is refused before a run begins: phases without a cluster or run, files that are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue as catalogues
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import effective as effectives
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather, preflight
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Layer, Request
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
+CATALOGUE = catalogues.load(preflight.ROOT)
+DEFAULTS = gather.defaults(DataLoader(), preflight.ROOT, CATALOGUE)
+PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+
+
+def check(chosen: list[str], run_dir: Path | None = None, *layers: Layer, **given: Any) -> None:
+    request = Request("fine_tuning", (), (*layers, Layer("extra", "-e", given)))
+    render = gather.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    found = effectives.effective(request, CATALOGUE, DEFAULTS, render)
+    preflight.Preflight(request, found, CATALOGUE, render, chosen, {}).check(run_dir)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_each_phase_alone_runs_or_says_what_it_needs(phase: str) -> None:
+    needs = {name: f"phase {name} needs a cluster, and this run has none" for name in ("prepare", "test")}
+    needs |= {name: f"--tags {name} works on what an earlier run left" for name in preflight.AFTERWARDS}
+    if phase in needs:
+        with pytest.raises(InputError, match=needs[phase]):
+            check([phase])
+    else:
+        check([phase])
+
+
+def test_the_remedy_names_the_phases_that_are_missing() -> None:
+    with pytest.raises(InputError, match="take one first, --tags cluster,prepare,test, or go on with a run that has"):
+        check(["test", "report"])
+    check(["cluster", "prepare", "test"])
+    check(PHASES)
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ("released", "this run has given its own back"),
+        ("acquiring", "the one of this run was never ready"),
+        ("failed", r"the one of this run failed \(no quota\)"),
+    ],
+)
+def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path: Path) -> None:
+    record.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": state, "failure": "no quota"})
+    with pytest.raises(InputError, match=f"phase test needs a cluster, and {why}"):
+        check(["test"], tmp_path)
+    check(["report", "cleanup", "release"], tmp_path)
+    check(["cluster", "prepare", "test"], tmp_path)
+
+
+def test_a_run_with_its_cluster_goes_on(tmp_path: Path) -> None:
+    record.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"})
+    check(["test"], tmp_path)
+
+
+def test_what_is_named_without_a_run_directory_is_given_back() -> None:
+    check(["release"], cluster_release_named="t1121-k3f9xa")
+    check(["release"], quads_lease_id="t1121-k3f9xa")
+
+
+def test_a_missing_file_is_refused_for_the_phases_that_read_it_and_at_every_point(tmp_path: Path) -> None:
+    there = tmp_path / "page.html.j2"
+    there.write_text("", encoding="utf-8")
+    wrong = str(tmp_path / "pge.html.j2")
+    words = rf"results_template: there is no {wrong} \(did you mean '{there}'\?\) \(set by -e\)"
+    with pytest.raises(InputError, match=words):
+        check(PHASES, results_template=wrong)
+    check(["cluster", "prepare", "test"], results_template=wrong)
+    check(PHASES, results_template=str(there))
+    matrix = Layer("preset", "p", {})
+    with pytest.raises(InputError, match="results_template: there is no"):
+        check(PHASES, None, matrix, matrix={"results_template": [str(there), wrong]})
+
+
+def test_who_gave_a_missing_file_is_named_with_the_line() -> None:
+    lab = Layer("inventory", "inventory", {"results_template": "/no/page"}, {"results_template": "/lab/all.yml:7:3"})
+    with pytest.raises(InputError, match=r"there is no /no/page \(set by inventory, /lab/all.yml:7:3\)"):
+        check(PHASES, None, lab)
+
+
+def test_a_file_that_only_another_provider_reads_is_not_asked_for() -> None:
+    check(PHASES, cluster_hive_kubeconfig="/no/hub")
+    with pytest.raises(InputError, match="cluster_hive_kubeconfig: there is no /no/hub"):
+        check(PHASES, cluster_hive_kubeconfig="/no/hub", cluster_provider="hive_pool")
+
+
+def test_a_load_that_can_not_be_planned_is_refused() -> None:
+    request = Request("scheduler", (), (Layer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),))
+    render = gather.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    found = effectives.effective(request, CATALOGUE, DEFAULTS, render)
+    with pytest.raises(InputError, match=r"scheduler, point 001: arrival type 'poison' .*did you mean 'poisson'"):
+        preflight.Preflight(request, found, CATALOGUE, render, PHASES, {}).check(None)
+
+
+#: Paths that are made or written, or that are on another host.
+NOT_READ = {
+    "run_artifacts_dir",
+    "cluster_installer_dir",
+    "cluster_agent_share_dir",
+    "doctor_rbac_file",
+    "new_project_root",
+    "rehearsal_data_dir",
+    "rehearsal_cache_dir",
+    "results_audit_log",  # a cluster that is not there yet may write it
+}
+
+
+def test_every_path_is_known_as_one_that_must_be_there_or_not() -> None:
+    paths = {name for name, one in CATALOGUE.settings.items() if one.is_path}
+    of_secrets = {f"{name}_file" for name in CATALOGUE.secrets}
+    of_roles = {f"{role}_kubeconfig" for role in CATALOGUE.roles} | {"workload_driver_kubeconfig"}
+    assert paths - of_secrets - of_roles - NOT_READ == set(CATALOGUE.files)
