@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import testrun
@@ -15,6 +18,7 @@ from hypothesis import settings
 settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 
+ANSIBLE: list[list[Any]] = []  # what Ansible's loader puts where imports are looked up
 KEPT = ("SEATRIAL_VALIDATE", testrun.MARK)
 # Set at import, not in a fixture: fixtures of wider scope and child processes must see it too.
 os.environ["SEATRIAL_VALIDATE"] = "1"
@@ -30,9 +34,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         testrun.begin()
 
 
-@pytest.fixture(scope="session")
-def ansible_plugins() -> None:
-    """Ansible's lookups and filters, once. Not while tests are collected: from then on Ansible's loader imports us."""
+@pytest.fixture(scope="module")
+def ansible_plugins() -> Iterator[None]:
+    """Ansible's lookups and filters. While they are there Ansible's loader imports us, so they go after the module."""
     from ansible.plugins.loader import init_plugin_loader
 
-    init_plugin_loader()
+    before = sys.meta_path[:], sys.path_hooks[:]
+    if not ANSIBLE:
+        init_plugin_loader()
+        ANSIBLE.extend((sys.meta_path[:], sys.path_hooks[:]))
+    sys.meta_path[:], sys.path_hooks[:] = ANSIBLE
+    yield
+    sys.meta_path[:], sys.path_hooks[:] = before
+    sys.path_importer_cache.clear()
