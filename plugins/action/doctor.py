@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue as catalogues
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import effective as effectives
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather, user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather, user_path, workload_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.at_home import AtHome
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import reachable
@@ -55,14 +55,16 @@ class ActionModule(SeatrialAction, AtHome):
         asked = self._of_run(Path(directory), task_vars) if directory else self._resolved(project, task_vars)
         values, render = asked.settings, asked.render
         plan = _own(documents, "plan")
+        # A matrix may have another kind of workload in each of its points.
+        trees = list(asked.points.values()) or [values]
         order = {
-            "permissions": _every(documents, "permissions", values, render),
-            "kinds": _flat(documents, "kinds", values, render),
-            "namespaces": _flat(documents, "namespaces", values, render),
-            "storage_classes": _flat(documents, "storage_classes", values, render),
-            "points": {name: render(plan, one)[0] for name, one in asked.points.items()} if plan else {},
+            "permissions": _every(documents, "permissions", trees, render),
+            "kinds": _flat(documents, "kinds", trees, render),
+            "namespaces": _flat(documents, "namespaces", trees, render),
+            "storage_classes": _flat(documents, "storage_classes", trees, render),
+            "points": {name: self._planned(render(plan, one)[0]) for name, one in asked.points.items()} if plan else {},
             # In a run phase cluster has made them, and what it was to refuse it has refused.
-            "nodes": _every(documents, "nodes", values, render) if "cluster" in phases else [],
+            "nodes": _every(documents, "nodes", [values], render) if "cluster" in phases else [],
             "installs": render(_own(documents, "installs") or "", values)[0] if "prepare" in phases else "",
             "heavy": asked.heavy,
             "run_id": asked.run_id,
@@ -79,6 +81,10 @@ class ActionModule(SeatrialAction, AtHome):
             for line in (f"What {project} needs of {arguments['kubeconfig']}:", *result["lines"]):
                 Display().display(line)
         return result
+
+    def _planned(self, plan: dict[str, Any]) -> dict[str, Any]:
+        """Return a plan with what the file of a trace holds."""
+        return {**plan, "arrival": workload_files.arrival(plan.get("arrival"), self._find_needle)}
 
     def _resolved(self, project: str, task_vars: dict[str, Any]) -> _Asked:
         """Resolve the settings as a run would."""
@@ -102,7 +108,7 @@ class ActionModule(SeatrialAction, AtHome):
         values = self._settings(directory / "settings.yml")
         paths = sorted(directory.glob("points/*/settings.yml"))
         points = {path.parent.name: self._settings(path) for path in paths}
-        variables = {key: value for key, value in task_vars.items() if key not in values}
+        variables = {"run_point": "001"} | {key: value for key, value in task_vars.items() if key not in values}
         return _Asked(values, points, gather.renderer(self._templar, variables), str(task_vars["run_id"]))
 
     def _settings(self, path: Path) -> Mapping[str, Any]:
@@ -141,21 +147,25 @@ def _own(documents: list[Mapping[str, Any]], key: str) -> Any:
     return documents[-1].get(key) or {}
 
 
-def _every(documents: list[Mapping[str, Any]], key: str, values: Mapping[str, Any], render: Any) -> list[Any]:
-    """Return the entries of all documents whose ``when`` holds, rendered."""
-    found = []
-    for one in (entry for document in documents for entry in document.get(key) or ()):
-        when = one.get("when", True)
-        if when is not True and render("{{ (" + str(when) + ") | bool }}", values)[0] is not True:
-            continue
-        found.append({name: render(value, values)[0] for name, value in one.items() if name != "when"})
+def _every(documents: list[Mapping[str, Any]], key: str, trees: Sequence[Mapping[str, Any]], render: Any) -> list[Any]:
+    """Return the entries of all documents whose ``when`` holds, rendered with each of these settings, each once."""
+    found: list[Any] = []
+    for values in trees:
+        for one in (entry for document in documents for entry in document.get(key) or ()):
+            when = one.get("when", True)
+            if when is not True and render("{{ (" + str(when) + ") | bool }}", values)[0] is not True:
+                continue
+            entry = {name: render(value, values)[0] for name, value in one.items() if name != "when"}
+            if entry not in found:
+                found.append(entry)
     return found
 
 
-def _flat(documents: list[Mapping[str, Any]], key: str, values: Mapping[str, Any], render: Any) -> list[str]:
+def _flat(documents: list[Mapping[str, Any]], key: str, trees: Sequence[Mapping[str, Any]], render: Any) -> list[str]:
     """Return a list of texts that all documents give together; an expression may give a list."""
     found: list[str] = []
-    for document in documents:
-        value = render(document.get(key) or [], values)[0]
-        found += [str(one) for one in value if str(one) not in found]
+    for values in trees:
+        for document in documents:
+            value = render(document.get(key) or [], values)[0]
+            found += [str(one) for one in value if str(one) not in found]
     return found

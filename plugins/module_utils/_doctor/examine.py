@@ -131,12 +131,18 @@ def _made(entry: Mapping[str, Any]) -> str:
 def _kinds(client: Client, order: Order, found: Findings) -> None:
     there = []
     for text in order.kinds:
-        version, _slash, kind = str(text).rpartition("/")
-        try:
-            client.kind(version, kind)
-            there.append(f"{kind} ({version})")
-        except InputError as error:
-            found.add(*_unless_installed(order, "kind", str(error)))
+        missing = ""
+        for one in str(text).split(" or "):
+            version, _slash, kind = one.rpartition("/")
+            try:
+                client.kind(version, kind)
+            except InputError as error:
+                missing = missing or str(error)
+            else:
+                there.append(f"{kind} ({version})")
+                break
+        else:
+            found.add(*_unless_installed(order, "kind", missing))
     if there:
         found.add(OK, "kinds", ", ".join(there))
 

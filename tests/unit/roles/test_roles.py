@@ -73,3 +73,11 @@ def test_every_entry_point_has_its_tasks_and_a_description(role: Path) -> None:
 
 def test_the_role_has_a_readme(role: Path) -> None:
     assert (role / "README.md").exists()
+
+
+def test_what_a_role_needs_of_a_cluster_is_written_as_doctor_reads_it(role: Path) -> None:
+    needs = load(role / "meta" / "doctor.yml") if (role / "meta" / "doctor.yml").exists() else {}
+    known = {"kinds", "namespaces", "storage_classes", "plan", "permissions", "nodes", "installs"}
+    assert set(needs) <= known
+    for one in [*needs.get("permissions", ()), *needs.get("nodes", ())]:
+        assert "{{" not in str(one.get("when", "")), f"'when' is an expression already: {one['when']}"

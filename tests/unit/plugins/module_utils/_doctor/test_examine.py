@@ -74,3 +74,10 @@ def test_points_that_lack_the_same_are_named_together(tmp_path: Path) -> None:
 def test_many_points_have_one_line_for_all(tmp_path: Path) -> None:
     points = {f"{number:03d}": PLAN for number in range(1, 9)}
     assert told(tmp_path, [node("a")], points=points)["plan"][1].startswith("all 8 points: ")
+
+
+def test_of_two_versions_of_a_kind_one_is_enough_and_without_both_the_first_is_missing(tmp_path: Path) -> None:
+    found = told(tmp_path, [node("a")], kinds=["gone/v2/Node or v1/Node"])
+    assert found["kinds"] == ("ok", "Node (v1)") and "kind" not in found
+    result, detail = told(tmp_path, [node("a")], kinds=["gone/v2/Node or gone/v1/Node"])["kind"]
+    assert result == "missing" and "gone/v2" in detail
