@@ -55,12 +55,13 @@ def test_every_command_of_the_page_works_and_the_own_kind_is_measured(clone: Pat
     assert len(blocks) >= 6
     for text in blocks:
         shell(text, clone, artifacts)
-    first, second = run_dirs(artifacts)
-    for run, kind, count in ((first, "Job", 5), (second, "PyTorchJob", 4)):
+    first, second, third = run_dirs(artifacts)
+    assert _files.read_yaml(second / "settings.yml")["my_llm_test_cpu"] == "250m"
+    for run, kind, count in ((first, "Job", 5), (second, "Job", 5), (third, "PyTorchJob", 4)):
         assert _files.read_yaml(run / "run.yml")["status"] == "passed"
         rows = [one for one in _files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
         assert [(one["kind"], one["outcome"]) for one in rows] == [(kind, "succeeded")] * count
-    kpis = {one["name"]: one for one in _files.read_json(second / "points/001/kpis.json")["kpis"]}
+    kpis = {one["name"]: one for one in _files.read_json(third / "points/001/kpis.json")["kpis"]}
     assert kpis["time_to_accepted_p95"]["n"] == 4
 
 
