@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import leftovers
 import pytest
-import testrun
 from hypothesis import settings
 
 # A deadline for one example says something about the machine, not about the code.
@@ -19,7 +19,7 @@ settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 
 ANSIBLE: list[list[Any]] = []  # what Ansible's loader puts where imports are looked up
-KEPT = ("SEATRIAL_VALIDATE", testrun.MARK)
+KEPT = ("SEATRIAL_VALIDATE", leftovers.MARK)
 # Set at import, not in a fixture: fixtures of wider scope and child processes must see it too.
 os.environ["SEATRIAL_VALIDATE"] = "1"
 for name in ("KUBECONFIG", "ARTIFACT_DIR", "ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH"):
@@ -31,7 +31,7 @@ for name in [name for name in os.environ if name.startswith("SEATRIAL_") and nam
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Have what this run starts end with it, however it ends. Workers are part of the run of their main process."""
     if not hasattr(session.config, "workerinput"):
-        testrun.begin()
+        leftovers.begin()
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import CACHE, ROOT, VENV, locked, say, seatrial_cache
+from common import CACHE, ROOT, VENV, home, locked, run, say, seatrial_cache
 
 FOLDERS = (".venv", ".cache", ".ansible", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis", "tests/output")
 ARTIFACTS = ROOT / "artifacts"
@@ -24,7 +24,7 @@ ARTIFACTS = ROOT / "artifacts"
 
 def state_folder() -> Path:
     """Where rehearsal clusters live by default (role rehearsal, rehearsal_data_dir)."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    base = os.environ.get("XDG_STATE_HOME") or str(home() / ".local" / "state")
     return Path(base) / "seatrial" / "rehearsal"
 
 
@@ -87,22 +87,24 @@ def stop_clusters() -> bool:
     return fine
 
 
-def end_test_runs() -> bool:
-    """End what killed test runs of this clone left. False when something stays or a test run is under way."""
-    runs = CACHE / "tests"
+def end_leftovers() -> bool:
+    """End what killed tests and set-ups left. False when something stays, or one of them is under way."""
+    runs = CACHE / "runs"
     if not any(one.is_dir() for one in runs.glob("*-*")):
         return True
-    command = [str(VENV / "bin" / "python"), str(ROOT / "tools" / "testrun.py"), "--ended"]
+    command = [str(VENV / "bin" / "python"), str(ROOT / "tools" / "leftovers.py"), "--ended"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180)
         problem = done.stderr.strip()[-800:] if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         done, problem = None, str(error)
     if problem:
-        say(f"what a test run left could not be ended, so .venv and .cache stay as they are:\n{problem}")
+        say(f"what killed tests or set-ups left could not be ended, so .venv and .cache stay as they are:\n{problem}")
     elif done and (names := done.stdout.split()):
         problem = "under way"
-        say(f"a test run is under way in this clone (process {names[0].partition('-')[0]}): nothing was removed")
+        say(
+            f"tests or a set-up are under way in this clone (process {names[0].partition('-')[0]}): nothing was removed"
+        )
     return not problem
 
 
@@ -130,7 +132,7 @@ def remove_artifacts() -> None:
 def main(arguments: list[str]) -> int:
     """Stop, remove, say what stays."""
     with locked("suites", "running tests"):
-        if not (end_test_runs() and stop_clusters()):
+        if not (end_leftovers() and stop_clusters()):
             return 1
     if "--artifacts" in arguments:
         remove_artifacts()
@@ -152,4 +154,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(lambda: sys.exit(main(sys.argv[1:])))

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import pwd
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,9 +41,62 @@ def stop(message: str) -> None:
     raise SystemExit(f"error: {message}")
 
 
+def user_name(number: int) -> str:
+    """The name of a user, or the number when the system knows no name."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def home() -> Path:
+    """The user's home folder. Ends when there is none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        stop(f"HOME is not set, and the system knows no home of user {os.getuid()}: set HOME to a folder of yours")
+        raise
+
+
+def check_home() -> None:
+    """End when the home folder is none that we can write to: caches, clusters and Ansible's own files go there."""
+    folder, given = home(), os.environ.get("HOME")
+    if given is not None and not os.path.isabs(given):
+        stop(f"HOME='{given}' is no absolute path: set HOME to a folder of yours")
+    if not os.access(visible(folder), os.W_OK | os.X_OK):
+        stop(
+            f"{f'HOME={folder}' if given else f'the home folder {folder}'} can't be written to by user"
+            f" {user_name(os.getuid())}: caches, rehearsal clusters and Ansible's own files go there;"
+            " set HOME to a folder of yours"
+        )
+
+
+def visible(path: Path) -> Path:
+    """``path``, or the nearest folder above it that this user can see."""
+    while not os.path.exists(path):
+        path = path.parent
+    return path
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a tool's main function; what a user can mend is one sentence, Ctrl-C one word."""
+    try:
+        main()
+    except PermissionError as error:
+        path = Path(error.filename or ROOT)
+        owner = user_name(visible(path.parent).stat().st_uid)
+        stop(
+            f"{path}: permission denied for user {user_name(os.getuid())}; its folder belongs to user {owner}."
+            " Use a clone of your own, or have that user do it"
+        )
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise SystemExit(130) from None
+
+
 def seatrial_cache() -> Path:
     """The user's cache folder of this project: binaries of the rehearsal cluster and tools of tests."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    base = os.environ.get("XDG_CACHE_HOME") or str(home() / ".cache")
     return Path(base) / "seatrial"
 
 

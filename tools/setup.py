@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import CACHE, ROOT, VENV, check_space, locked, run_logged, say, stop, tail
+import leftovers
+from common import CACHE, ROOT, VENV, check_home, check_space, locked, run, run_logged, say, stop, tail
 
 LEVELS = {"user": ("requirements-pypi.txt",), "test": ("requirements-pypi.txt", "test-requirements.txt")}
 DONE = VENV / "complete.json"
@@ -27,8 +28,8 @@ VENV_GB, VENV_MINUTES = 1.0, 2
 #: Files that nothing here imports, as a pattern for compileall.
 OTHERS = "ansible_collections/(?!kubernetes/core/|community/general/plugins/module_utils/)|/tests/|ansible_test/_data"
 
-#: Seconds until pip is given up; on a slow line the packages are 150 MB.
-PIP_LIMIT = 1800.0
+#: Seconds until pip is given up; on a slow line the packages are 150 MB. And until making an empty environment is.
+PIP_LIMIT, VENV_LIMIT = 1800.0, 300.0
 
 
 def with_included(name: str) -> list[str]:
@@ -64,12 +65,11 @@ def is_complete(level: str) -> bool:
 
 def create() -> None:
     """Create .venv with pip, over one that is there. Ends with what to install when Python can't."""
-    command = [sys.executable, "-m", "venv", str(VENV)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if done.returncode == 0:
+    log = CACHE / "setup-venv.log"
+    if run_logged([sys.executable, "-m", "venv", str(VENV)], log, "venv", VENV_LIMIT) == 0:
         return
     shutil.rmtree(VENV)
-    said = done.stdout + done.stderr
+    said = log.read_text(encoding="utf-8", errors="replace")
     if "ensurepip" in said or "No module named venv" in said:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         stop(
@@ -115,6 +115,7 @@ def main(level: str) -> None:
     """Do what is missing for ``level``, once, also when two makes ask at the same time."""
     if level not in LEVELS:
         stop(f"setup.py takes one of {', '.join(LEVELS)}, not '{level}'")
+    check_home()
     if is_complete(level):
         return
     with locked("setup", "setting up"):
@@ -127,9 +128,11 @@ def main(level: str) -> None:
         began = time.monotonic()
         say(f"setting up Python packages for '{level}' in {VENV.relative_to(ROOT)} (once, about {VENV_MINUTES} min)")
         files = wanted(level)
-        make_venv()
-        install(level)
-        compile_used()
+        leftovers.sweep(clusters=False)  # of a set-up that was killed, which would go on to write into .venv
+        with leftovers.begun():
+            make_venv()
+            install(level)
+            compile_used()
         BUSY.unlink()
         record = {"where": str(VENV), "python": sys.version.split()[0], "level": level, "files": files}
         temporary = Path(f"{DONE}.new")
@@ -139,4 +142,4 @@ def main(level: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "user")
+    run(partial(main, sys.argv[1] if len(sys.argv) > 1 else "user"))

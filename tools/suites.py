@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+import leftovers
 import sanity
-import testrun
 from before import OUTPUT, prepare, show
-from common import CACHE, ROOT, VENV, end_all, locked, quiet_environment, run_logged, say, stop
+from common import CACHE, ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
 
 
 @dataclass
@@ -291,9 +291,10 @@ def main(arguments: list[str]) -> int:
     return 1 if total.failed or not total.passed else 0
 
 
-if __name__ == "__main__":
+def start() -> None:
+    """Be a run of leftovers.py, which ends what it starts; end with the suites' exit code."""
     os.chdir(ROOT)
-    testrun.begin()
+    leftovers.begin()
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, interrupted)
     try:
@@ -301,3 +302,7 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         say("interrupted: what ran was ended; the tests' clusters are stopped within seconds")
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    run(start)

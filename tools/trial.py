@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import setup
-from common import ROOT, VENV, check_space, free_gb, say, seatrial_cache, stop
+from common import ROOT, VENV, check_home, check_space, free_gb, run, say, seatrial_cache, stop
 
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
 #: Parts that are started unless a preset says otherwise, as in roles/rehearsal/defaults/main.yml.
@@ -139,6 +139,7 @@ def main() -> None:
     parser.add_argument("--preset", default="light")
     parser.add_argument("--setup-only", action="store_true")
     asked = parser.parse_args()
+    check_home()
     if asked.setup_only:
         announce(DEFAULT)
         setup.main("user")
@@ -154,4 +155,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

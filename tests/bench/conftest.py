@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import leftovers
 import pytest
 import rehearsal as support
-import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
 from benchmark_table import Table
 from load_bench import Bench
@@ -29,7 +29,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
     # As in a run: nothing is validated on write, and what was compiled once is not compiled again.
     for name in ("SEATRIAL_VALIDATE", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
-    testrun.sweep()
+    leftovers.sweep()
     options = support.options(tmp_path_factory.mktemp("cluster"), "bench", components=[])
     info = cluster.present(options, support.quiet)
     with support.Rehearsal(info["kubeconfig"], info).client() as client:

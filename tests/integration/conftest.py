@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import leftovers
 import pytest
 import rehearsal as support
-import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
 from load_world import World, world_on
 
@@ -35,14 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Remove what this run started. Workers leave that to the process that outlives them."""
     if not hasattr(session.config, "workerinput"):
-        testrun.remove_all(testrun.folder_of(os.getpid()))
+        leftovers.remove_all(leftovers.folder_of(os.getpid()))
 
 
 @pytest.fixture(scope="session")
 def rehearsal_folder() -> Path:
     """The folder of this test run's instances."""
-    testrun.sweep()
-    return testrun.RUNS / os.environ[testrun.MARK]
+    leftovers.sweep()
+    return leftovers.RUNS / os.environ[leftovers.MARK]
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import testrun
+import leftovers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from playbook import Done, play, run_dirs
 from processes import traces
@@ -58,4 +58,4 @@ def test_the_file_gives_back_a_kept_run_and_what_would_refuse_does_so_before_any
         assert held(run_dir) == [] and cluster_of(run_dir)["state"] == "released"
         assert traces(tmp_path / "data") == []
     finally:
-        testrun.remove_all(tmp_path / "data")
+        leftovers.remove_all(tmp_path / "data")

@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import leftovers
 import pytest
 import rehearsal as support
-import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
@@ -79,4 +79,4 @@ def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_fo
         assert _files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
         assert "nothing is held" in play("--tags", "info", *place, **lab).flat()
     finally:
-        testrun.remove_all(tmp_path / "data")
+        leftovers.remove_all(tmp_path / "data")

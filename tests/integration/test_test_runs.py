@@ -7,15 +7,15 @@ import subprocess
 import sys
 import time
 
+import leftovers
 import pytest
-import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process
 from playbook import ROOT
 
 
 def clusters(name: str) -> list[str]:
     """The processes of rehearsal clusters that a test run started."""
-    return [one[process.NAME] for one in testrun.marked(name).values() if process.INSTANCE in one]
+    return [one[process.NAME] for one in leftovers.marked(name).values() if process.INSTANCE in one]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def clusters(name: str) -> list[str]:
 def test_the_control_plane_of_a_killed_test_run_ends(number: signal.Signals, words: list[str]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", *words, "tests/integration/test_kube.py"]
     run = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    name = testrun.name_of(run.pid)
+    name = leftovers.name_of(run.pid)
     deadline = time.monotonic() + 120
     while "kube-apiserver" not in clusters(name):
         assert run.poll() is None and time.monotonic() < deadline, "no control plane was started"
@@ -34,6 +34,6 @@ def test_the_control_plane_of_a_killed_test_run_ends(number: signal.Signals, wor
     run.send_signal(number)
     run.wait(30)
     deadline = time.monotonic() + 120
-    while testrun.marked(name) or (testrun.RUNS / name).exists():
-        assert time.monotonic() < deadline, f"left: {testrun.marked(name)}"
+    while leftovers.marked(name) or (leftovers.RUNS / name).exists():
+        assert time.monotonic() < deadline, f"left: {leftovers.marked(name)}"
         time.sleep(0.1)

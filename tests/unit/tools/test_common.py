@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import common
 import pytest
@@ -59,3 +62,56 @@ def test_an_interrupt_ends_what_runs_and_lets_nothing_begin(tmp_path, monkeypatc
     assert codes == [-15]
     with pytest.raises(RuntimeError, match="not started, the run was interrupted"):
         common.run_logged(*arguments, cwd=tmp_path)
+
+
+def as_nobody(work: Callable[[], None]) -> str:
+    """Call ``work`` as a user without rights, in a process of its own; return with what words it ended."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            work()
+        except SystemExit as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as stream:
+        said = stream.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("home", "message"),
+    [
+        ("", "error: HOME='' is no absolute path: "),
+        ("not/absolute", "error: HOME='not/absolute' is no absolute path: "),
+        ("/nonexistent", "error: HOME=/nonexistent can't be written to by user "),
+    ],
+)
+def test_a_home_that_can_not_be_used_is_one_sentence(monkeypatch, home, message):
+    monkeypatch.setenv("HOME", home)
+    said = as_nobody(common.check_home)
+    assert said.startswith(message) and said.endswith("set HOME to a folder of yours")
+
+
+def test_no_home_at_all_is_one_sentence(monkeypatch):
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(common.Path, "home", none)
+    with pytest.raises(SystemExit, match="HOME is not set, and the system knows no home of user"):
+        common.check_home()
+
+
+def test_what_belongs_to_another_user_is_one_sentence(tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    theirs.chmod(0o700 if os.geteuid() == 0 else 0)  # closed to nobody, and to ourselves where we are no other user
+    said = as_nobody(lambda: common.run(lambda: print((theirs / "complete.json").read_text())))
+    assert said.startswith("error: ") and ": permission denied for user " in said and said.count("\n") == 0

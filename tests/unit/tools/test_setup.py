@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import common
@@ -27,6 +28,8 @@ def clone(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(setup, "install", asked.append)
     monkeypatch.setattr(setup, "compile_used", lambda: None)
+    monkeypatch.setattr(setup.leftovers, "RUNS", tmp_path / ".cache" / "runs")
+    monkeypatch.setattr(setup.leftovers, "begun", contextlib.nullcontext)
     return tmp_path, asked
 
 
@@ -112,6 +115,7 @@ def test_a_python_without_venv_says_what_to_install(clone, monkeypatch):
     (root / "python").chmod(0o755)
     monkeypatch.undo()
     monkeypatch.setattr(setup, "VENV", root / ".venv")
+    monkeypatch.setattr(setup, "CACHE", root / ".cache")
     (root / ".venv").mkdir()
     monkeypatch.setattr(setup.sys, "executable", str(root / "python"))
     with pytest.raises(SystemExit, match="can't make virtual environments. Install its venv module"):

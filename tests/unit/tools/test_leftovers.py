@@ -1,4 +1,4 @@
-"""What a test run started ends with it, and is found again."""
+"""What tests and set-ups started ends with them, and is found again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import clean
+import leftovers
 import pytest
-import testrun
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 
 #: A process that has ended, whatever its pid is used for now.
@@ -19,8 +19,8 @@ ENDED = "1-1"
 RUN = """
 import subprocess, sys, time
 sys.path[:0] = {path!r}
-import testrun
-testrun.begin()
+import leftovers
+leftovers.begin()
 print(subprocess.Popen(["sleep", "300"], start_new_session=True).pid, flush=True)
 time.sleep(300)
 """
@@ -39,7 +39,7 @@ def test_what_a_run_started_ends_with_it_however_it_ends(number: signal.Signals)
     run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert run.stdout is not None
     child = int(run.stdout.readline())
-    folder = testrun.folder_of(run.pid)
+    folder = leftovers.folder_of(run.pid)
     assert folder.is_dir()
     run.send_signal(number)
     run.wait(30)
@@ -52,17 +52,17 @@ def test_what_a_run_started_ends_with_it_however_it_ends(number: signal.Signals)
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone's folder of test runs, with one that has ended and whose watcher is gone too."""
-    monkeypatch.setattr(testrun, "RUNS", tmp_path / "tests")
+    """A clone's folder of runs, with one that has ended and whose watcher is gone too."""
+    monkeypatch.setattr(leftovers, "RUNS", tmp_path / "tests")
     (tmp_path / "tests" / ENDED).mkdir(parents=True)
     return tmp_path / "tests"
 
 
 def test_what_a_run_left_is_found_again(runs: Path) -> None:
-    left = subprocess.Popen(["sleep", "300"], env={**os.environ, testrun.MARK: ENDED}, start_new_session=True)
-    other = subprocess.Popen(["sleep", "300"], env={**os.environ, testrun.MARK: "1-2"}, start_new_session=True)
+    left = subprocess.Popen(["sleep", "300"], env={**os.environ, leftovers.MARK: ENDED}, start_new_session=True)
+    other = subprocess.Popen(["sleep", "300"], env={**os.environ, leftovers.MARK: "1-2"}, start_new_session=True)
     try:
-        assert testrun.sweep() == []
+        assert leftovers.sweep() == []
         wait_until_gone(left.pid)
         assert other.poll() is None
         assert not (runs / ENDED).exists()
@@ -72,10 +72,35 @@ def test_what_a_run_left_is_found_again(runs: Path) -> None:
             one.wait()
 
 
+def test_a_set_up_ends_what_another_left_but_no_cluster(runs: Path) -> None:
+    """It runs before there is what stopping a cluster takes."""
+    marks = ({}, {leftovers.INSTANCE: str(runs / ENDED / "cluster")})
+    pip, etcd = (
+        subprocess.Popen(["sleep", "300"], env={**os.environ, leftovers.MARK: ENDED, **more}, start_new_session=True)
+        for more in marks
+    )
+    try:
+        leftovers.sweep(clusters=False)
+        wait_until_gone(pip.pid)
+        assert etcd.poll() is None
+        assert (runs / ENDED).is_dir(), "the name by which the cluster is found later is forgotten"
+    finally:
+        for one in (pip, etcd):
+            one.kill()
+            one.wait()
+
+
+def test_the_mark_of_a_cluster_is_the_products_own() -> None:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process
+
+    assert process.INSTANCE == leftovers.INSTANCE
+    assert leftovers.MARK in process.INHERITED
+
+
 def test_a_run_that_is_under_way_is_left_alone(runs: Path) -> None:
-    mine = testrun.name_of(os.getpid())
+    mine = leftovers.name_of(os.getpid())
     (runs / mine).mkdir()
-    assert testrun.sweep() == [mine]
+    assert leftovers.sweep() == [mine]
     assert (runs / mine).is_dir()
 
 
@@ -83,14 +108,14 @@ def test_clean_ends_what_was_left_and_stops_at_a_run_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In this clone itself, in which this very test is a run under way."""
-    left = subprocess.Popen(["sleep", "300"], env={**os.environ, testrun.MARK: ENDED}, start_new_session=True)
+    left = subprocess.Popen(["sleep", "300"], env={**os.environ, leftovers.MARK: ENDED}, start_new_session=True)
     try:
-        (testrun.RUNS / ENDED).mkdir(parents=True, exist_ok=True)
-        assert clean.end_test_runs() is False
-        assert "a test run is under way in this clone (process " in capsys.readouterr().out
+        (leftovers.RUNS / ENDED).mkdir(parents=True, exist_ok=True)
+        assert clean.end_leftovers() is False
+        assert "under way in this clone (process " in capsys.readouterr().out
         assert left.wait(10) == -signal.SIGTERM
     finally:
         left.kill()
         left.wait()
     monkeypatch.setattr(clean, "CACHE", tmp_path)
-    assert clean.end_test_runs() is True
+    assert clean.end_leftovers() is True

@@ -1,10 +1,10 @@
-"""A test run ends what it started, also when it is killed: testrun.py NAME | --ended
+"""End what a tool started when the tool has ended, also when it was killed: leftovers.py NAME | --ended
 
-A test run is a pytest, or the suites of `make test` around several. It is named by its process, ``<pid>-<ticks>``; what
-it starts carries that name in its environment (SEATRIAL_STARTED_BY), clusters included, and .cache/tests/<name> holds
+The tests (pytest, and `make test` around several) and the set-up begin() a run, named by its process, <pid>-<ticks>.
+What a run starts carries its name in the environment (SEATRIAL_STARTED_BY), clusters included; .cache/runs/<name> holds
 its data. With NAME this is the watcher of a run: it waits until the run's process has ended, however that came about,
-and ends what is left of it. With --ended it does the same for all runs of this clone whose process and watcher are
-gone, and prints the names of those that are under way.
+and ends what is left of it. With --ended it does the same for all runs of this clone that have ended without their
+watcher doing so, and prints the names of those that are under way.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from common import CACHE, ROOT
 
-sys.path.insert(0, str(ROOT / "collections"))
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
+# By its bare name: the set-up runs with any Python, in which another ansible_collections may hide ours.
+sys.path.append(str(ROOT / "plugins" / "module_utils"))
+import _proc
 
-RUNS = CACHE / "tests"
+RUNS = CACHE / "runs"
 MARK = "SEATRIAL_STARTED_BY"
+#: In the environment of a rehearsal cluster's processes: its folder.
+INSTANCE = "SEATRIAL_INSTANCE"
 #: Seconds that processes get to end by themselves.
 GRACE = 10.0
 #: So many looks, seconds apart: in the middle of its start (execve(2)) a process has no environment to be known by.
@@ -32,23 +36,23 @@ LOOKS, PAUSE = 3, 0.3
 
 
 def name_of(pid: int) -> str:
-    """The name of the test run whose process is ``pid``."""
+    """The name of the run whose process is ``pid``."""
     return f"{pid}-{_proc.ticks_of(pid)}"
 
 
 def folder_of(pid: int) -> Path:
-    """The folder of the test run whose process is ``pid``."""
+    """The folder of the run whose process is ``pid``."""
     return RUNS / name_of(pid)
 
 
 def is_under_way(name: str) -> bool:
-    """Whether the process of a test run lives."""
+    """Whether the process of a run lives."""
     pid = name.partition("-")[0]
     return pid.isdigit() and name_of(int(pid)) == name
 
 
 def begin() -> None:
-    """Make this process a test run: what it starts from now on is known by its name, and ends with it."""
+    """Make this process a run: what it starts from now on is known by its name, and ends with it."""
     name = name_of(os.getpid())
     (RUNS / name).mkdir(parents=True, exist_ok=True)
     unmarked = {key: value for key, value in os.environ.items() if key != MARK}
@@ -65,8 +69,21 @@ def begin() -> None:
     os.environ[MARK] = name
 
 
+@contextlib.contextmanager
+def begun() -> Iterator[None]:
+    """Be a run while the body runs; what is started afterwards is no part of it."""
+    before = os.environ.get(MARK)
+    begin()
+    try:
+        yield
+    finally:
+        os.environ.pop(MARK)
+        if before is not None:
+            os.environ[MARK] = before
+
+
 def await_end(name: str) -> None:
-    """Return when the process of a test run has ended."""
+    """Return when the process of a run has ended."""
     try:
         handle = os.pidfd_open(int(name.partition("-")[0]))
     except (OSError, AttributeError):  # it has ended, or the kernel is older than 5.3
@@ -81,31 +98,37 @@ def await_end(name: str) -> None:
 
 
 def marked(name: str) -> dict[int, dict[str, str]]:
-    """The living processes that a test run started: pid -> environment."""
+    """The living processes that a run started: pid -> environment."""
     found = {pid: _proc.environment_of(pid) for pid in _proc.pids() if pid != os.getpid() and _proc.ticks_of(pid)}
     return {pid: environment for pid, environment in found.items() if environment.get(MARK) == name}
 
 
-def end(name: str) -> None:
-    """End what a test run left, whatever it is, and remove its data. Raises SeatrialError when something stays."""
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process
+def end(name: str, clusters: bool = True) -> None:
+    """End what a run left, and remove its data. Without ``clusters`` these stay, and the name by which they are found.
 
+    Raises RuntimeError, SeatrialError when something can't be ended.
+    """
     for _look in range(LOOKS):
         left = marked(name)
         # Who might start a cluster ends before the clusters.
-        _proc.end([_proc.Process.of(pid) for pid, one in left.items() if process.INSTANCE not in one], GRACE)
-        for path in sorted({Path(one[process.INSTANCE]) for one in left.values() if process.INSTANCE in one}):
+        _proc.end([_proc.Process.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE)
+        for path in sorted({Path(one[INSTANCE]) for one in left.values() if INSTANCE in one}) if clusters else []:
             remove(path.parent, path.name)
         time.sleep(PAUSE)
-    if left := marked(name):
-        raise ProcessError(f"processes {sorted(left)} of test run {name} can't be ended")
-    remove_all(RUNS / name)
-    (RUNS / f"{name}.log").unlink(missing_ok=True)
+    left = marked(name)
+    if stubborn := [pid for pid, one in left.items() if clusters or INSTANCE not in one]:
+        raise RuntimeError(f"processes {stubborn} of run {name} can't be ended")
+    if clusters:
+        remove_all(RUNS / name)
+    if not left:
+        with contextlib.suppress(OSError):
+            (RUNS / name).rmdir()
+        (RUNS / f"{name}.log").unlink(missing_ok=True)
 
 
 def remove(data_dir: Path, name: str) -> None:
     """Stop a rehearsal cluster, whoever owns it, and remove its data."""
+    sys.path.insert(0, str(ROOT / "collections"))
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
 
     given: dict[str, Any] = {"data_dir": str(data_dir), "cache_dir": "", "force": True}
@@ -124,13 +147,13 @@ def remove_all(data_dir: Path) -> None:
         data_dir.rmdir()
 
 
-def sweep() -> list[str]:
-    """End what ended test runs of this clone left; return the names of those that are under way."""
+def sweep(clusters: bool = True) -> list[str]:
+    """End what ended runs of this clone left, as end() does; return the names of those that are under way."""
     names = sorted(path.name for path in RUNS.glob("*-*") if path.is_dir())
     running = [name for name in names if is_under_way(name)]
     for name in names:
         if name not in running:
-            end(name)
+            end(name, clusters)
     return running
 
 
