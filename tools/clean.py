@@ -100,11 +100,9 @@ def end_leftovers() -> bool:
         done, problem = None, str(error)
     if problem:
         say(f"what killed tests or set-ups left could not be ended, so .venv and .cache stay as they are:\n{problem}")
-    elif done and (names := done.stdout.split()):
-        problem = "under way"
-        say(
-            f"tests or a set-up are under way in this clone (process {names[0].partition('-')[0]}): nothing was removed"
-        )
+    elif done and done.stdout.strip():
+        problem = f"tests or a set-up are under way in this clone (process {done.stdout.split('-')[0]})"
+        say(f"{problem}: nothing was removed")
     return not problem
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
 
 import common
 import pytest
@@ -79,6 +81,20 @@ def test_an_interrupted_set_up_is_never_taken_for_complete(clone, monkeypatch):
     setup.main("user")
     assert asked == ["user"] and setup.is_complete("user")
     assert not (root / ".venv" / "half").exists()
+
+
+def test_what_a_killed_set_up_left_running_ends_before_anything_is_written(clone, monkeypatch):
+    root, asked = clone
+    (root / ".cache" / "runs" / "1-1").mkdir(parents=True)
+    left = subprocess.Popen(["sleep", "300"], env={**os.environ, setup.leftovers.MARK: "1-1"}, start_new_session=True)
+    create, seen = setup.create, []
+    monkeypatch.setattr(setup, "create", lambda: (seen.append(setup.leftovers.marked("1-1")), create()))
+    try:
+        setup.main("user")
+    finally:
+        left.kill()
+        left.wait()
+    assert (seen, asked) == ([{}], ["user"])
 
 
 def test_a_moved_clone_is_set_up_anew(clone):
