@@ -277,7 +277,7 @@ def test_a_project_leases_before_its_cluster_and_gives_back_after_it(start, tmp_
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"quads_lease_api_url": ""}, "which lab? Set quads_lease_api_url"),
+        ({"quads_lease_api_url": ""}, "quads_lease_api_url is empty"),
         ({"quads_lease_username": "jo"}, "set it to the e-mail address"),
     ],
     ids=["lab", "user"],
