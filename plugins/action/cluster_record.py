@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity, record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity, record, regain
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
@@ -28,6 +32,7 @@ class ActionModule(SeatrialAction):
         "say": {"type": "list", "elements": "str", "default": []},
         "store": {"type": "str", "default": ""},
         "named": {"type": "str", "default": ""},
+        "regain": {"type": "bool", "default": False},
         "step_dir": {"type": "path"},
     }
 
@@ -45,8 +50,10 @@ class ActionModule(SeatrialAction):
         if arguments["hosts"] and not self._task.check_mode:
             values = _files.plain(arguments["values"])
             clusters, changed = record.update(arguments["run_dir"], arguments["hosts"], values)
+        if arguments["regain"] and not self._task.check_mode:
+            clusters, changed = self._regain(arguments["run_dir"], clusters, task_vars)
         distinct = record.distinct(clusters)
-        lines = [identity.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("api_host")]
+        lines = [identity.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
         for line in [*(lines if arguments["show"] else []), *arguments["say"]]:
             Display().display(line)
         if changed:
@@ -63,3 +70,46 @@ class ActionModule(SeatrialAction):
             "lines": lines,
             "operators": operators,
         }
+
+    def _regain(
+        self, run_dir: str, clusters: dict[str, dict[str, Any]], task_vars: dict[str, Any]
+    ) -> tuple[dict[str, dict[str, Any]], bool]:
+        """Record kubeconfigs that are given now, in place of recorded ones that are gone or were replaced by -e."""
+        now = load_extra_vars(self._loader)
+        changed = False
+        for host, one in list(clusters.items()):
+            values = self._access_now(host, one, now, task_vars)
+            if values:
+                clusters, wrote = record.update(run_dir, [host], values)
+                changed = changed or wrote
+        return clusters, changed
+
+    def _access_now(
+        self, host: str, one: dict[str, Any], now: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        def given(name: str, where: Mapping[str, Any] = task_vars) -> str:
+            return str(self._templar.template(where.get(name)) or "")
+
+        data = one.get("provider_data") or {}
+        if one["provider"] == "hive_pool" and regain.is_gone(data.get("hub") or IN_CLUSTER):
+            hub = given("cluster_hive_kubeconfig")
+            return {"provider_data": {**data, "hub": regain.absolute(hub)}} if hub else None
+        if one["provider"] != "existing" or not one.get("kubeconfig"):
+            return None
+        if one["state"] == "released" and not one.get("objects"):
+            return None
+        asked = given("cluster_kubeconfig", now)
+        if not asked and not regain.is_gone(one["kubeconfig"]):
+            return None
+        hostvars = task_vars.get("hostvars") or {}
+        own = given("cluster_kubeconfig", hostvars[host]) if host in hostvars else ""
+        paths = [asked, own, given("cluster_kubeconfig"), *os.environ.get("KUBECONFIG", "").split(os.pathsep)]
+        found = regain.by(one, paths, given("cluster_context", now))
+        if found is None and asked and regain.absolute(asked) != one["kubeconfig"]:
+            regain.refuse_another(one, asked, given("cluster_context", now))
+        if found is None:
+            Display().warning(
+                f"the kubeconfig of the run's cluster {one.get('api_host', '')} is gone ({one['kubeconfig']}): give "
+                "the one that you have now, with -e cluster_kubeconfig=<file> or in the environment variable KUBECONFIG"
+            )
+        return found

@@ -13,7 +13,7 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import carried, run_record, summary
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import carried, holdings, run_record, summary
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_dir as run_dirs
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phases import close_running
@@ -48,7 +48,7 @@ class ActionModule(SeatrialAction):
             record["clusters"] = clusters
             if summary.released_nothing(record, lease):
                 record["phases"]["release"]["status"] = "skipped"
-            record["held"] = summary.held(record, lease)
+            record["held"] = holdings.of(directory, record["started"])
             record["split"] = split
             record["ended"] = stamp()
             record["status"] = summary.status(record, failures)
@@ -64,6 +64,7 @@ class ActionModule(SeatrialAction):
         result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
         if not arguments["final"]:
             return result
+        result["closed"] = str(directory)
         for line in summary.lines(record, directory, verdict, standing):
             Display().display(line)
         if failures:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record as clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phases import close, close_running
+
+#: Phases in which a run makes objects on its clusters.
+MAKING = ("prepare", "test")
 
 
 class ActionModule(SeatrialAction):
@@ -29,6 +33,9 @@ class ActionModule(SeatrialAction):
         name, state = arguments["name"], arguments["state"]
         if task_vars.get("run_beside"):  # another session works on the run, and the record is its
             return {"changed": False, "phases": run_record.read(directory)["phases"]}
+
+        if state == "started" and name in MAKING:
+            clusters.update(directory, clusters.read(directory), {"objects": True})
 
         def edit(record: dict[str, Any]) -> None:
             phases = record["phases"]

@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from ansible import context
+from ansible import constants, context
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
@@ -26,6 +26,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     run_record,
     secrets,
     show,
+    temporary,
+    unfinished,
     yaml_text,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
@@ -77,6 +79,7 @@ class ActionModule(SeatrialAction):
         chosen = gather.chosen(self.phases, *self._tags())
         if "run_dir" in self.extra and not self.extra["run_dir"]:
             raise InputError("-e run_dir= is empty; give the directory of an earlier run, or leave it out")
+        self.remote_tmp = self._remote_tmp()
         if task_vars.get("run_dir"):
             return self._continue(str(self._templar.template(task_vars["run_dir"])), chosen)
         return self._open(chosen)
@@ -269,6 +272,19 @@ class ActionModule(SeatrialAction):
     def _show_points(self, found: effectives.Effective) -> None:
         self._say(show.points(found, estimates.estimates(self.project, found.points, self.render)))
 
+    def _remote_tmp(self) -> str | None:
+        """Return the folder for ansible_remote_tmp where the one that is set can't be used, None where it can."""
+        if self._connection.transport != "local":
+            return None
+        asked = self.get_shell_option("remote_tmp", default="~/.ansible/tmp")
+        why = temporary.trouble(self._remote_expand_user(asked, sudoable=False))
+        if not why:
+            return None
+        if "ansible_remote_tmp" in self.extra:
+            raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be made there: {why}")
+        self._say([f"No folder can be made in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}"])
+        return str(constants.DEFAULT_LOCAL_TMP)
+
     def _say(self, lines: list[str]) -> None:
         for line in lines:
             Display().display(line)
@@ -285,4 +301,7 @@ class ActionModule(SeatrialAction):
             "presets": list(request.presets),
             "late": list(found.late),
             "pre_cleanup": found.pre_cleanup,
+            "remote_tmp": getattr(self, "remote_tmp", None),
+            "gives_back": unfinished.phases(gather.chosen(self.phases, *self._tags()), self.phases, found.settings),
+            "keep_failed": bool(found.settings.get("cluster_keep_failed")),
         }

@@ -24,17 +24,35 @@ def pids() -> list[int]:
     return [int(one.name) for one in ROOT.iterdir() if one.name.isdigit()]
 
 
-def ticks_of(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None when there is no such process or it is a zombie.
+def _stat(pid: int) -> list[str] | None:
+    """Return /proc/<pid>/stat (proc(5)) from field 3 on; None when there is no such process or it is a zombie.
 
-    Field 22 of /proc/<pid>/stat (proc(5)); the name in field 2 may hold blanks and parentheses.
+    The name in field 2 may hold blanks and parentheses.
     """
     try:
         text = (ROOT / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[0] in "ZX" else fields
+
+
+def ticks_of(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None when there is none or it is a zombie."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process; None when there is no such process or it is a zombie."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def group_of(pid: int) -> int | None:
+    """Return the process group of a process; None when there is no such process or it is a zombie."""
+    fields = _stat(pid)
+    return int(fields[2]) if fields else None
 
 
 def began(pid: int) -> float:

@@ -49,6 +49,10 @@ options:
     description: Wait for this many nodes to be Ready.
     type: int
     default: 0
+  run_id:
+    description: Leave out nodes that carry the label of another run than this one. All nodes count when empty.
+    type: str
+    default: ''
   kinds:
     description: Kinds to look for, such as V(kubeflow.org/v1/PyTorchJob).
     type: list
@@ -123,6 +127,7 @@ def main() -> None:
             "expected_host": {"type": "str", "default": ""},
             "timeout": {"type": "float", "default": 0},
             "nodes_ready": {"type": "int", "default": 0},
+            "run_id": {"type": "str", "default": ""},
             "kinds": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
             **_options.STEP,
@@ -140,7 +145,7 @@ def main() -> None:
         ):
             if given["expected_host"]:
                 targets.check_host(client.access, given["expected_host"])
-            found = identity.wait(client, given["timeout"], given["nodes_ready"], say)
+            found = identity.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
             step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
             return {
                 "changed": False,

@@ -70,6 +70,13 @@ options:
   caller_pid:
     description: Process whose life the lock is tied to. The action plugin gives ansible-playbook's.
     type: int
+  unreachable:
+    description:
+      - What to do with O(state=absent) when the API server does not answer, so that nobody knows whether the lock is
+        still held. O(lock_file) stays as it is either way.
+    type: str
+    choices: [fail, warn]
+    default: fail
 notes:
   - Times of other machines are never compared. A Lease counts as expired when it was watched for its whole duration and
     did not change, so an abandoned one is waited for once more.
@@ -128,6 +135,7 @@ def main() -> None:
             "duration": {"type": "int", "default": 60},
             "timeout": {"type": "float", "default": 3600},
             "caller_pid": {"type": "int"},
+            "unreachable": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
             **_options.STEP,
             **_options.PROGRESS,
         },
@@ -138,7 +146,7 @@ def main() -> None:
         wish = turn.Wish.of(module.params, os.getppid())
         if module.params["state"] == "present":
             return turn.take(wish, step, step.teller(module.params["progress_file"], "lock"), module.check_mode)
-        result = turn.give(wish, module.check_mode)
+        result = turn.give(wish, module.check_mode, module.params["unreachable"] == "fail")
         step.log(result["msg"])
         if result["warning"]:
             module.warn(result["warning"])

@@ -45,6 +45,12 @@ options:
     description: Where what destroys clusters is kept; a folder or C(s3://bucket/prefix).
     type: str
     default: ''
+  regain:
+    description:
+      - Record the kubeconfig that is given now (C(cluster_kubeconfig), C(KUBECONFIG)) where the recorded one is gone,
+        or where one is given by C(-e). Fails when it leads to another API server.
+    type: bool
+    default: false
   show:
     description: Print a line about each cluster whose identity is known.
     type: bool

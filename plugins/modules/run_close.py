@@ -61,6 +61,10 @@ held:
   returned: always
   type: list
   elements: dict
+closed:
+  description: The run directory, once the run is closed.
+  returned: when O(final=true)
+  type: str
 split:
   description: Seconds by category, C(ansible) for Ansible's own part and C(total).
   returned: always

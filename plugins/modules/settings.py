@@ -98,4 +98,17 @@ pre_cleanup:
   description: Whether to clean up before preparing.
   returned: success
   type: bool
+remote_tmp:
+  description: The folder for modules on this machine where the one that is set can't be used, else null.
+  returned: success
+  type: str
+gives_back:
+  description: The phases that give back, should this session be cut short, what it would give back at its end.
+  returned: success
+  type: list
+  elements: str
+keep_failed:
+  description: Whether a cluster that failed stays.
+  returned: success
+  type: bool
 """

@@ -98,18 +98,28 @@ class CommandLine:
 
     def give_back(self, run_dir: Path, project: str, tags: list[str]) -> str:
         """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
-        playbook = next(iter(self.cli.get("args") or ()), f"perfscale.seatrial.{project}")
-        words = [self.program(), _absolute(playbook)]
-        for source in self.cli.get("inventory") or ():
-            if isinstance(source, str):
-                words += ["-i", _absolute(source)]
-        words += self._vault()
+        words = self._program_and_files(project)
         for path in self.secret_files:
             words += ["-e", f"@{_absolute(path)}"]
         words += ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}", "-e", "cluster_keep=false"]
         return " ".join(
             [*(f"{name}={shlex.quote(value)}" for name, value in _environment().items()), shlex.join(words)]
         )
+
+    def again(self, run_dir: Path, project: str, tags: list[str]) -> list[str]:
+        """Return the words of this command for some phases of the run, with all its ``-e``, to be run at once."""
+        given = [word for one in self.cli.get("extra_vars") or () for word in ("-e", one)]
+        tail = ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}"]
+        return [*self._program_and_files(project), *given, *tail]
+
+    def _program_and_files(self, project: str) -> list[str]:
+        playbooks = list(self.cli.get("args") or ())
+        mine = [one for one in playbooks if Path(one).stem == project or one.endswith(f".{project}")]
+        words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
+        for source in self.cli.get("inventory") or ():
+            if isinstance(source, str):
+                words += ["-i", _absolute(source)]
+        return words + self._vault()
 
     def _vault(self) -> list[str]:
         words = []
@@ -151,14 +161,27 @@ def started_of_process(pid: int) -> float:
 
 
 def at_work(run_dir: Path) -> dict[str, Any] | None:
-    """Return the earlier session whose ansible-playbook process still works on this run, if there is one."""
+    """Return the earlier session whose ansible-playbook process still works on this run, if there is one.
+
+    One that has started us does not: it was cut short, and has us give back what it holds.
+    """
+    above = ancestors(os.getpid())
     for session in read_optional(run_dir / "run.yml").get("sessions", []):
         pid = session.get("pid")
-        if not pid or pid == os.getppid() or not Path(f"/proc/{pid}").exists():
+        if not pid or pid in above or not Path(f"/proc/{pid}").exists():
             continue
         if abs(started_of_process(pid) - session["began"]) < 2.0:
             return session
     return None
+
+
+def ancestors(pid: int) -> set[int]:
+    """Return the process, its parent, and so on."""
+    found: set[int] = set()
+    while pid and pid not in found:
+        found.add(pid)
+        pid = _proc.parent_of(pid) or 0
+    return found
 
 
 def refuse_while_running(run_dir: Path) -> None:

@@ -39,41 +39,10 @@ def split_line(parts: Mapping[str, float]) -> str:
     return f"{parts['total']:.1f} s = " + " + ".join([*named, f"Ansible itself {parts['ansible']:.1f}"])
 
 
-def held(record: Mapping[str, Any], lease: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return what the run still holds: clusters that it owns, objects that were not cleaned up, a lease of machines."""
-    found: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    for cluster in record["clusters"].values():
-        name = str(cluster.get("name") or cluster.get("api_host") or cluster["provider"])
-        if name in seen:
-            continue
-        seen.add(name)
-        owned = cluster["owned"] and cluster["state"] != "released"
-        if owned:
-            one = {"what": f"{cluster['provider']} cluster {name}", "since": record["started"]}
-            ends = {"ends": "Hive takes it back"} if cluster["provider"] == "hive_pool" else {}
-            found.append({**one, "until": cluster.get("expires"), **ends})
-        elif _objects_left(record) and cluster["state"] == "acquired":
-            found.append({"what": f"objects on cluster {name}", "since": record["started"], "until": None})
-    if lease and lease["state"] in ("asking", "held"):
-        clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "nothing that is known"
-        what = f"lease {lease['lease_id']}: {len(lease['hosts'])} machines in {clouds}"
-        ends = "the lab takes them back"
-        found.append({"what": what, "since": record["started"], "until": lease["expires_at"], "ends": ends})
-    return found
-
-
 def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
     """Return whether a release that passed had nothing to give back: no lease, and each cluster is kept."""
     kept = all(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())
     return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
-
-
-def _objects_left(record: Mapping[str, Any]) -> bool:
-    phases = list(record["phases"])
-    made = max((phases.index(name) for name in ("prepare", "test") if name in phases), default=-1)
-    cleaned = phases.index("cleanup") if record["phases"].get("cleanup", {}).get("status") == "passed" else -1
-    return made > cleaned
 
 
 def verdict_failure(verdict: Mapping[str, Any]) -> str | None:

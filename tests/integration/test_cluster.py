@@ -184,8 +184,8 @@ def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) 
     assert not Path(record["data_dir"]).exists()
 
 
-def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_is(lab: Lab, rehearsal: Any) -> None:
-    another = turn.Wish.of(
+def wish_of_another(lab: Lab, rehearsal: Any) -> turn.Wish:
+    return turn.Wish.of(
         {
             "kubeconfig": rehearsal.kubeconfig,
             "context": "",
@@ -200,6 +200,30 @@ def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_i
         },
         0,
     )
+
+
+def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_ours(lab: Lab, rehearsal: Any) -> None:
+    another = wish_of_another(lab, rehearsal)
+    data = Path(rehearsal.info["data_dir"])
+    words = ["-e", f"rehearsal_name={data.name}", "-e", f"rehearsal_data_dir={data.parent}"]
+    words += ["-e", "fake_gpu_pool=c-nodes", "-e", "fake_gpu_nodes=1"]
+    turn.take(another, Step(None), lambda _text: None)
+    try:
+        done = lab.run("acquire", *words, "-e", "cluster_lock_timeout=1")
+        assert done.code == 2 and "was not ours within 1 s" in done.flat(), done.output
+        assert list(lab.run_dir.glob("*__fake_gpu__*")) == []
+        assert "nodes" not in lab.clusters["sutest"], "nobody counted them"
+    finally:
+        turn.give(another)
+    done = lab.run("acquire,release", *words)
+    assert done.code == 0, done.output
+    assert lab.clusters["sutest"]["objects"] is True, "they are held until a clean-up has seen none"
+    with Client.from_kubeconfig(rehearsal.kubeconfig) as client:
+        client.delete(client.kind("v1", "Node"), "c-nodes-0000")
+
+
+def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_is(lab: Lab, rehearsal: Any) -> None:
+    another = wish_of_another(lab, rehearsal)
     turn.take(another, Step(None), lambda _text: None)
     try:
         done = lab.run("acquire", *existing(rehearsal.kubeconfig), "-e", "cluster_lock_timeout=1")

@@ -16,7 +16,7 @@ import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import keeper, lease, lock, lock_file, turn
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
 from load_world import World, wait_until_created
 
@@ -133,6 +133,19 @@ def test_who_waits_is_told_whose_lock_it_is_and_leaves_the_queue_when_its_time_i
     assert given["changed"] and given["lock"]["state"] == "released"
     assert not turn.give(turns.wish("run-first"))["changed"]
     assert turns.leases() == []
+
+
+def test_a_lock_is_released_when_the_server_said_so_and_not_before(turns: Turns) -> None:
+    turn.take(turns.wish("run-first"), Step(None), quiet)
+    gone = {"kubeconfig": str(turns.folder / "none")}
+    for _attempt in range(2):
+        with pytest.raises(AccessError, match="nobody can say whether run run-first still has its lock"):
+            turn.give(turns.wish("run-first", **gone))
+        assert turns.record("run-first")["state"] == "held"
+    assert "expires by itself" in turn.give(turns.wish("run-first", **gone), must=False)["warning"]
+    assert turns.record("run-first")["state"] == "held"
+    assert turn.give(turns.wish("run-first"))["lock"]["state"] == "released"
+    assert turn.give(turns.wish("run-first", **gone))["lock"]["state"] == "released"
 
 
 def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns) -> None:

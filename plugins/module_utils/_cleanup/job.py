@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import plan, writers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import made, plan, writers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.sweep import Outcome, Sweep, verify
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -62,7 +62,8 @@ def run(order: Order, step: Step) -> dict[str, Any]:
             if order.unreachable == "fail":
                 raise
             return _unreached(order, say, str(error))
-        sweep = Sweep(client, order.run_id, order.selector, order.kinds, order.keep_nodes, say)
+        known = made.read(order.run_dir) if order.run_dir else {}
+        sweep = Sweep(client, order.run_id, order.selector, order.kinds, order.keep_nodes, say, known)
         with step.timed("cleanup", "verify" if order.verify else "delete and wait"):
             return _swept(order, sweep, say)
 

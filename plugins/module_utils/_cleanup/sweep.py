@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +65,10 @@ class Sweep:
         kinds: Sequence[str] = (),
         keep_nodes: bool = False,
         say: Callable[[str], None] = lambda text: None,
+        made: Mapping[str, set[str]] | None = None,
     ) -> None:
+        """made: kind -> namespaces of what the run is known to have made; of these kinds no look may fail."""
+        self.made = made or {}
         self.client = client
         self.run_id = run_id
         self.selector = plan.selector(run_id, extra_selector)
@@ -94,13 +97,20 @@ class Sweep:
         return [plan.found(kind, item) for kind, items in zip(kinds, lists, strict=True) for item in items]
 
     def _list(self, kind: Kind, namespace: str, selector: str) -> list[dict[str, Any]]:
-        """Return the metadata of a kind's objects; a kind that can't be listed is noted, one just gone is empty."""
+        """Return the metadata of a kind's objects; one just gone is empty.
+
+        Whoever may not list a kind everywhere may do so where the run has made objects of it. A kind of which the run
+        has made none is noted when it can't be listed.
+        """
         try:
             return self.client.list(kind, namespace, selector, metadata_only=True)[0]
         except ApiError as error:
             if error.status in (404, 405):
                 return []
-            if error.status == 403 or error.status >= 500:
+            places = self.made.get(kind.kind, set())
+            if error.status == 403 and not namespace and places - {""}:
+                return [item for place in sorted(places - {""}) for item in self._list(kind, place, selector)]
+            if (error.status == 403 or error.status >= 500) and not places:
                 self.outcome.unlisted.append(f"{kind.kind} ({error.status})")
                 return []
             raise

@@ -78,10 +78,9 @@ def _of_run(folder: Path, now: float) -> list[Held]:
     except (DataError, KeyError, TypeError):
         return []
     held = []
-    for one in record.distinct({host: each for host, each in clusters.items() if each["state"] != "released"}):
+    for one in record.distinct(clusters):
         cluster = one["record"]
-        # Somebody else's cluster is not held; one of which nothing is known yet may be.
-        if not cluster["owned"] and not (cluster["state"] == "acquiring" and cluster["provider"] != "existing"):
+        if not record.may_be_ours(cluster):
             continue
         kept = bool(cluster.get("kept"))
         held.append(

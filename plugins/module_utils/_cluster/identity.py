@@ -72,11 +72,14 @@ class Identity:
         return found
 
 
-def gather(client: Client) -> Identity:
-    """Ask for version, nodes and, on OpenShift, its version and platform. Raises AccessError, ApiError."""
+def gather(client: Client, run: str = "") -> Identity:
+    """Ask for version, nodes and, on OpenShift, its version and platform. Raises AccessError, ApiError.
+
+    run: nodes that carry another run's label do not count. All do when it is empty.
+    """
     access = client.access
     found = Identity(api_host(access), client.request("GET", "/version")["gitVersion"])
-    nodes = _nodes(client)
+    nodes = [one for one in _nodes(client) if not run or label(one, _labels.RUN) in ("", run)]
     found.nodes = len(nodes)
     found.node_names = sorted(node["metadata"]["name"] for node in nodes)
     found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
@@ -192,9 +195,13 @@ def _node_kind(node: dict[str, Any]) -> str | None:
 
 
 def wait(
-    client: Client, timeout: float, nodes_ready: int = 0, say: Callable[[str], None] = lambda text: None
+    client: Client,
+    timeout: float,
+    nodes_ready: int = 0,
+    say: Callable[[str], None] = lambda text: None,
+    run: str = "",
 ) -> Identity:
-    """Ask until the API server answers and so many nodes are Ready; return the identity then.
+    """Ask until the API server answers and so many nodes are Ready; return the identity then, as gather() does.
 
     ``timeout`` in seconds; 0 asks once. What no waiting mends (an untrusted certificate, refused credentials, a
     kubeconfig that can't be used) is raised at once. Raises WaitTimeout naming what is missing.
@@ -203,7 +210,7 @@ def wait(
     told = 0.0
     while True:
         try:
-            found = gather(client)
+            found = gather(client, run)
         except (AccessError, ApiError) as error:
             if not _may_pass(error) or time.monotonic() >= deadline:
                 raise

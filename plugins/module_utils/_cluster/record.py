@@ -86,6 +86,14 @@ def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     )
 
 
+def may_be_ours(record: Mapping[str, Any]) -> bool:
+    """Return whether a cluster has to be given back: it is the run's, or nobody knows yet because it was not made."""
+    if record["state"] == "released":
+        return False
+    unknown = record["provider"] != "existing" and record["state"] in ("acquiring", "failed")
+    return bool(record["owned"]) or unknown
+
+
 def distinct(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each cluster once: ``{"hosts": [...], "record": {...}}``, in the order of their first host."""
     found: list[dict[str, Any]] = []

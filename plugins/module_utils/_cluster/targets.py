@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER, Access, load
 
@@ -192,14 +193,14 @@ def check_host(access: Access, expected: str, where: str = "") -> None:
 
 
 def check_existing(target: Target, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return kubeconfig and context of an existing cluster, refused when it isn't the one that was expected."""
+    """Return kubeconfig, context and API host of an existing cluster, refused when it isn't the one expected."""
     where = f"cluster for {' and '.join(target.hosts)}"
     path = kubeconfig_of(target.chosen, environment, where)
     context = target.chosen.get("cluster_context", "")
     access = load(path, context)
     if target.chosen.get("cluster_expected_host"):
         check_host(access, target.chosen["cluster_expected_host"], where)
-    return {"kubeconfig": path, "context": context}
+    return {"kubeconfig": path, "context": context, "api_host": api_host(access)}
 
 
 def providers_in(folder: Path) -> list[str]:

@@ -147,28 +147,28 @@ def _may_pass(error: Exception) -> bool:
     return "is not trusted" not in str(error) and "refuses our credentials" not in str(error)
 
 
-def give(wish: Wish, check: bool = False) -> dict[str, Any]:
+def give(wish: Wish, check: bool = False, must: bool = True) -> dict[str, Any]:
     """End the keeper and delete what the run holds. Safe twice, and from another machine.
 
-    A server that can't be asked is no failure: the lock expires by itself, and the result's ``warning`` says so.
+    Only the server's answer makes the lock file say ``released``. When it can't be asked AccessError is raised, or,
+    without ``must``, the result's ``warning`` says so: the lock expires by itself.
     """
     known = lock_file.read(wish.path)
+    state = known["state"] if known is not None else ""
     if check:
-        return {
-            "changed": known is not None and known["state"] == lock_file.HELD,
-            "lock": known,
-            "msg": "",
-            "warning": "",
-        }
+        return {"changed": state == lock_file.HELD, "lock": known, "msg": "", "warning": ""}
     stopped = keeper.stop(known)
-    given: list[lease.Entry] = []
-    warning = ""
+    if state == lock_file.RELEASED and not stopped:
+        return {"changed": False, "lock": known, "msg": f"run {wish.who.run} gave the lock back before", "warning": ""}
     try:
         with Client.from_kubeconfig(wish.kubeconfig, wish.context, timeout=10) as client:
             given = lock.give_back(lease.ServerStore(client, wish.namespace), wish.who.run)
     except SeatrialError as error:
-        if known is not None and known["state"] == lock_file.HELD:
-            warning = f"the lock could not be deleted and expires by itself, {known['until']} at the latest: {error}"
+        until = f", {known['until']} at the latest" if known is not None else ""
+        text = f"nobody can say whether run {wish.who.run} still has its lock, which expires by itself{until}: {error}"
+        if must:
+            raise AccessError(text) from error
+        return {"changed": stopped, "lock": known, "msg": "", "warning": text}
     # The keeper may have written once more before it ended.
     known = lock_file.read(wish.path)
     if known is not None and known["state"] != lock_file.RELEASED:
@@ -176,7 +176,7 @@ def give(wish: Wish, check: bool = False) -> dict[str, Any]:
         lock_file.write(wish.path, known)
     held = any(one.role == lease.HOLDER for one in given)
     said = f"run {wish.who.run} gave the lock back" if held else f"run {wish.who.run} holds no lock"
-    return {"changed": stopped or bool(given), "lock": known, "msg": said, "warning": warning}
+    return {"changed": stopped or bool(given), "lock": known, "msg": said, "warning": ""}
 
 
 def tell(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:

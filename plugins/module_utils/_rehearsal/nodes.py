@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import time
@@ -78,10 +79,9 @@ def name_of(order: Order, index: int) -> str:
     return f"{order.pool}-{index:04d}"
 
 
-def node(order: Order, index: int) -> dict[str, Any]:
+def node(order: Order, name: str) -> dict[str, Any]:
     """Return the manifest of one node."""
     shape = order.shape
-    name = name_of(order, index)
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -138,23 +138,34 @@ class Changes:
 
 
 def compare(order: Order, found: list[dict[str, Any]]) -> Changes:
-    """Return what has to change so that a pool is as ordered.
+    """Return what has to change so that a pool is as ordered. Nodes of other runs neither count nor change.
 
-    Raises OwnershipError when a node of another run would have to be removed or replaced.
+    Raises OwnershipError when a node of no run would have to be removed or replaced for a run.
     """
-    wanted = {name_of(order, index): node(order, index) for index in range(order.count)}
-    have = {one["metadata"]["name"]: one for one in found}
+    wanted = {name: node(order, name) for name in names(order, found)}
+    have = {one["metadata"]["name"]: one for one in found if not of_another(order, one)}
     remove = [name for name, one in have.items() if name not in wanted or not same(wanted[name], one)]
     foreign = [name for name in remove if owner_of(have[name]) != order.run_id]
     if foreign:
-        owner = owner_of(have[foreign[0]])
         raise OwnershipError(
-            f"pool {order.pool}: {len(foreign)} nodes of {'run ' + owner if owner else 'no run'} stand in the way"
-            f" ({foreign[0]}{', …' if len(foreign) > 1 else ''}), and only nodes of"
-            f" {'run ' + order.run_id if order.run_id else 'no run'} are removed here:"
+            f"pool {order.pool}: {len(foreign)} nodes of no run stand in the way"
+            f" ({foreign[0]}{', …' if len(foreign) > 1 else ''}), and only those of run {order.run_id} are removed:"
             " remove them, or ask for the same shape and at least as many"
         )
     return Changes([one for name, one in wanted.items() if name not in have or name in remove], sorted(remove))
+
+
+def names(order: Order, found: list[dict[str, Any]]) -> list[str]:
+    """Return the names of the order's nodes: those of no run, then its own, then the lowest that nobody has taken."""
+    owners = {one["metadata"]["name"]: owner_of(one) for one in found}
+    usable = [[name for name in sorted(owners) if owners[name] == owner] for owner in dict.fromkeys(("", order.run_id))]
+    fresh = (name for index in itertools.count() if (name := name_of(order, index)) not in owners)
+    return list(itertools.islice(itertools.chain(*usable, fresh), order.count))
+
+
+def of_another(order: Order, found: dict[str, Any]) -> bool:
+    """Return whether a node belongs to another run. What belongs to no run, such as a standing cluster's, is shared."""
+    return owner_of(found) not in ("", order.run_id)
 
 
 def owner_of(found: dict[str, Any]) -> str:
@@ -183,7 +194,8 @@ def present(client: Client, order: Order, timeout: float, say: Say, check: bool 
     """Give a pool the nodes that were ordered and wait until pods can be scheduled on all of them."""
     order.check()
     real_cluster.check(client, order.leave, order.run_id)
-    changes = compare(order, list_pool(client, order.pool))
+    found = list_pool(client, order.pool)
+    changes, wanted = compare(order, found), names(order, found)
     result = {"created": len(changes.make), "removed": len(changes.remove), "nodes": order.count}
     result["gpus"] = order.count * order.shape.gpus
     result["changed"] = bool(changes.make or changes.remove)
@@ -201,15 +213,15 @@ def present(client: Client, order: Order, timeout: float, say: Say, check: bool 
         say(f"making {len(changes.make)} nodes with {order.shape.gpus} GPUs each")
         kind = client.kind("v1", "Node")
         _raise_first(pool.each(changes.make, lambda one: client.request("POST", kind.path(), one), WORKERS))
-    await_ready(client, order, timeout, say)
+    await_ready(client, order, wanted, timeout, say)
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"]:
         say(f"{order.count} nodes with {result['gpus']} GPUs are ready after {result['seconds']:.1f} s (simulated)")
     return result
 
 
-def await_ready(client: Client, order: Order, timeout: float, say: Say) -> None:
-    """Wait until all nodes are ready. Raises WaitTimeout naming some that are not.
+def await_ready(client: Client, order: Order, wanted: list[str], timeout: float, say: Say) -> None:
+    """Wait until the nodes ``wanted`` are ready. Raises WaitTimeout naming some that are not.
 
     A list to begin with, then a watch: listing a thousand nodes again and again costs the API server more time than
     making them.
@@ -219,7 +231,7 @@ def await_ready(client: Client, order: Order, timeout: float, say: Say) -> None:
     told = time.monotonic()
     while True:
         found, version = client.list(kind, label_selector=selector)
-        waiting = {name_of(order, index) for index in range(order.count)}
+        waiting = set(wanted)
         waiting -= {one["metadata"]["name"] for one in found if is_ready(one)}
         left = deadline - time.monotonic()
         if waiting and left <= 0:

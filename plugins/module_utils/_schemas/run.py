@@ -53,6 +53,8 @@ CLUSTER = record(
         "expires": STAMP_OR_NULL,
         # Left up on purpose (cluster_keep): the release refuses until cluster_keep=false is given.
         "kept": TRUTH,
+        # The run may have objects on it: set before the first is made, cleared when a clean-up has seen none.
+        "objects": TRUTH,
         # The settings it is made from, secrets left out, and whatever else its provider needs to give it back, from
         # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
         "provider_data": FREE,

@@ -53,22 +53,6 @@ def test_the_split_sums_to_the_total() -> None:
     )
 
 
-def test_an_owned_cluster_is_held_once_until_it_is_released() -> None:
-    assert [one["what"] for one in summary.held(record())] == ["rehearsal cluster t1-abcdef"]
-    assert summary.held(record(clusters={"sutest": {**CLUSTER, "state": "released"}})) == []
-    acquiring = {"sutest": {**CLUSTER, "state": "acquiring"}}
-    assert len(summary.held(record(clusters=acquiring))) == 1
-
-
-@pytest.mark.parametrize(
-    ("ran", "held"),
-    [(("prepare", "test"), 1), (("prepare", "test", "cleanup"), 0), (("cleanup", "prepare"), 1), (("cluster",), 0)],
-)
-def test_objects_on_a_cluster_of_others_are_held_until_cleanup_passed(ran: tuple[str, ...], held: int) -> None:
-    foreign = {"sutest": {**CLUSTER, "owned": False, "provider": "existing"}}
-    assert len(summary.held(record(clusters=foreign, phases=done(*ran)))) == held
-
-
 def test_what_is_held_is_printed_with_the_command_that_gives_it_back(tmp_path: Path) -> None:
     held = [{"what": "rehearsal cluster x", "since": "2026-11-21T05:00:00.000Z", "until": None}]
     text = "\n".join(summary.lines(record(held=held), tmp_path, {}))
@@ -90,14 +74,12 @@ def test_what_is_held_is_printed_with_the_command_that_gives_it_back(tmp_path: P
 def test_the_end_of_what_is_held_says_what_makes_it_true(more: dict[str, str], shown: str, tmp_path: Path) -> None:
     one = {"what": "cluster x", "since": "2026-11-21T05:00:00.000Z", "until": "2026-11-21T17:00:00.000Z", **more}
     assert f"  held      cluster x, {shown}" in summary.lines(record(held=[one]), tmp_path, {})
-    pool = {"sutest": {**CLUSTER, "provider": "hive_pool", "expires": "2026-11-21T17:00:00.000Z"}}
-    assert summary.held(record(clusters=pool))[0]["ends"] == "Hive takes it back"
 
 
 def test_how_to_reach_what_is_held_stands_in_the_summary(tmp_path: Path) -> None:
     kept = {**CLUSTER, "kubeconfig": "/a folder/kubeconfig", "console": "https://console.example.com"}
     clusters = {"sutest": kept, "driver": kept}
-    held = summary.held(record(clusters=clusters))
+    held = [{"what": "rehearsal cluster t1-abcdef", "since": "2026-11-21T05:00:00.000Z", "until": None}]
     found = [line for line in summary.lines(record(clusters=clusters, held=held), tmp_path, {}) if "reach it" in line]
     assert found == [
         "  reach it  export KUBECONFIG='/a folder/kubeconfig'",
@@ -127,14 +109,6 @@ def test_phases_that_did_nothing_have_not_passed(tmp_path: Path) -> None:
     assert not summary.released_nothing(record(phases=ran, clusters=kept), {"state": "released"})
     assert not summary.released_nothing(record(phases=ran), {})
     assert not summary.released_nothing(record(phases=ran | {"release": {"status": "failed"}}, clusters=kept), {})
-
-
-def test_objects_whose_cleanup_was_skipped_are_still_held() -> None:
-    foreign = {"sutest": {**CLUSTER, "owned": False, "provider": "existing"}}
-    ran = {**done("prepare", "test"), "cleanup": {"status": "skipped"}}
-    assert [one["what"] for one in summary.held(record(clusters=foreign, phases=ran))] == [
-        "objects on cluster t1-abcdef"
-    ]
 
 
 def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_an_existing_target_is_checked_before_a_request_is_sent(tmp_path: Path) 
     with pytest.raises(InputError, match="cluster_expected_host is 'api.lab.example'"):
         targets.check_existing(targets.Target(("sutest", "driver"), chosen), {})
     found = targets.check_existing(targets.Target(("sutest",), {**chosen, "cluster_expected_host": "127.0.0.1"}), {})
-    assert found == {"kubeconfig": str(path), "context": ""}
+    assert found == {"kubeconfig": str(path), "context": "", "api_host": "127.0.0.1:1"}
 
 
 def test_providers_are_the_folders_that_can_acquire(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ ORDER = nodes.Order(3, run_id="run-1")
 
 def made(order: nodes.Order) -> list[dict]:
     """The nodes of an order as the API server would list them: quantities in its own form, more labels."""
-    found = [copy.deepcopy(nodes.node(order, index)) for index in range(order.count)]
+    found = [copy.deepcopy(nodes.node(order, nodes.name_of(order, index))) for index in range(order.count)]
     for one in found:
         one["status"]["capacity"] = {**one["status"]["capacity"], "memory": "1Ti"}
         one["metadata"]["labels"]["added.by/somebody"] = "x"
@@ -25,7 +25,7 @@ def made(order: nodes.Order) -> list[dict]:
 
 def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
     one = nodes.node(
-        nodes.Order(1, nodes.Shape(gpus=4, product="P", gpu_memory_mib=7), "pool", "run-1", {"zone": "a"}), 0
+        nodes.Order(1, nodes.Shape(gpus=4, product="P", gpu_memory_mib=7), "pool", "run-1", {"zone": "a"}), "pool-0000"
     )
     labels = one["metadata"]["labels"]
     assert one["metadata"]["name"] == "pool-0000"
@@ -42,7 +42,7 @@ def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
 
 
 def test_a_node_without_gpus_has_no_sign_of_them() -> None:
-    one = nodes.node(nodes.Order(1, nodes.Shape(gpus=0)), 0)
+    one = nodes.node(nodes.Order(1, nodes.Shape(gpus=0)), "fake-gpu-0000")
     assert not [key for key in [*one["metadata"]["labels"], *one["status"]["capacity"]] if "nvidia" in key]
 
 
@@ -65,16 +65,25 @@ def test_a_node_of_another_shape_is_replaced(shape: nodes.Shape) -> None:
     assert len(changes.make) == len(changes.remove) == 3
 
 
-def test_nodes_of_another_run_that_fit_are_used() -> None:
-    changes = nodes.compare(nodes.Order(2, run_id="run-1"), made(nodes.Order(2, run_id="run-2")))
+def test_nodes_of_no_run_that_fit_are_used() -> None:
+    changes = nodes.compare(nodes.Order(2, run_id="run-1"), made(nodes.Order(2)))
     assert (changes.make, changes.remove) == ([], [])
 
 
+@pytest.mark.parametrize("shape", [nodes.Shape(), nodes.Shape(gpus=1)])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_nodes_of_another_run_never_count_and_never_stand_in_the_way(count: int, shape: nodes.Shape) -> None:
+    order, others = nodes.Order(count, run_id="run-1"), made(nodes.Order(2, shape, run_id="run-2"))
+    changes = nodes.compare(order, others)
+    assert changes.remove == []
+    assert [one["metadata"]["name"] for one in changes.make] == [f"fake-gpu-{2 + n:04d}" for n in range(count)]
+    assert nodes.compare(order, changes.make) == nodes.Changes([], []), "also when those of the other run are gone"
+
+
 @pytest.mark.parametrize("count", [1, 0])
-@pytest.mark.parametrize(("owner", "words"), [("run-2", "run run-2"), ("", "no run")])
-def test_nodes_of_another_run_are_never_removed(count: int, owner: str, words: str) -> None:
-    with pytest.raises(OwnershipError, match=f"nodes of {words} stand in the way"):
-        nodes.compare(nodes.Order(count, run_id="run-1"), made(nodes.Order(2, run_id=owner)))
+def test_nodes_of_no_run_are_never_removed_for_a_run(count: int) -> None:
+    with pytest.raises(OwnershipError, match="nodes of no run stand in the way"):
+        nodes.compare(nodes.Order(count, run_id="run-1"), made(nodes.Order(2)))
 
 
 @given(st.integers(0, 30), st.integers(0, 30))

@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which kinds a run has made objects of, and where: from manifests that its steps keep, and plans of its loads."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+
+
+def read(run_dir: str | Path) -> dict[str, set[str]]:
+    """Return kind -> namespaces of its objects ("" for what lies in none). Raises DataError for a torn manifest."""
+    import yaml
+
+    found: dict[str, set[str]] = {}
+    for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
+        try:
+            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        except (OSError, yaml.YAMLError) as error:
+            raise DataError(f"{path}: {error}") from error
+        for one in documents:
+            if isinstance(one, dict) and one.get("kind"):
+                found.setdefault(str(one["kind"]), set()).add(_namespace(one))
+    for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
+        for header in itertools.islice(_files.read_lines(path), 1):
+            for one in header.get("templates") or ():
+                found.setdefault(one["kind"], set()).add(one.get("namespace") or "")
+    return found
+
+
+def _namespace(manifest: dict[str, Any]) -> str:
+    return str((manifest.get("metadata") or {}).get("namespace") or "")
