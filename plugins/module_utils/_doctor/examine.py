@@ -174,7 +174,7 @@ def _storage(client: Client, order: Order, found: Findings) -> None:
         if name in known or (not name and default):
             found.add(OK, "storage class", name or f"{default[0]}, the default")
         else:
-            told = f"{name} is not there" if name else "the cluster has no default, and none is named"
+            told = f"{name} is not there" if name else "the cluster has no default storage class, and none is named"
             found.add(MISSING, "storage class", f"{told}; there are: {', '.join(sorted(known)) or 'none'}")
 
 
