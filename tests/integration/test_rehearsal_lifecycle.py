@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -16,9 +17,9 @@ from typing import Any
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, plan, process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, plan, ports, process
 
 #: Calls cluster.<function>(options) in a process of its own, which can then be killed.
 DRIVER = """
@@ -43,15 +44,51 @@ def pids(options: cluster.Options) -> dict[str, int]:
     return {one.name: one.pid for one in process.running(options.instance.path)}
 
 
-def assert_gone(options: cluster.Options, ports: dict[str, int]) -> None:
+def assert_gone(options: cluster.Options, used: dict[str, int]) -> None:
     """Nothing is left: no process, no port, no file."""
     assert process.running(options.instance.path) == []
-    for port in ports.values():
+    for port in used.values():
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", port)) != 0
     root = Path(options.data_dir)
     left = [one.name for one in root.iterdir() if one.name.lstrip(".").startswith(options.name)]
     assert set(left) <= {f".{options.name}.gone"}
+
+
+@pytest.fixture
+def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Listen, from the moment of its choice on, on each port whose name is the next in the list."""
+    names: list[str] = []
+    sockets: list[socket.socket] = []
+    choose = ports.choose
+
+    def taken(*words: Any) -> dict[str, int]:
+        chosen = choose(*words)
+        if names:
+            sockets.append(socket.create_server(("127.0.0.1", chosen[names.pop(0)])))
+        return chosen
+
+    monkeypatch.setattr(ports, "choose", taken)
+    yield names
+    for one in sockets:
+        one.close()
+
+
+def test_a_port_that_another_program_takes_meanwhile_is_given_up(own_instance, taker: list[str]) -> None:
+    options = own_instance("life-taken", components=[])
+    taker += ["kube-apiserver.https", "kwok.https"]
+    said: list[str] = []
+    assert cluster.present(options, said.append)["ready"]
+    given_up = [one for one in said if "choosing another port" in one]
+    assert [one.partition(":")[0] for one in given_up] == ["kube-apiserver", "kwok"]
+    assert all(f"of 127.0.0.1 is in use by process {os.getpid()} (python" in one for one in given_up)
+
+
+def test_ports_that_are_taken_again_and_again_are_one_sentence(own_instance, taker: list[str]) -> None:
+    taker += ["etcd.client"] * 3
+    with pytest.raises(ProcessError) as raised:
+        cluster.present(own_instance("life-never", components=[]), support.quiet)
+    assert re.fullmatch(r"etcd: port \d+ of 127.0.0.1 is in use by process \d+ \(python[\d.]*\)", str(raised.value))
 
 
 def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,12 @@ class Options:
         """Take what is meant for us from a module's parameters."""
         if not given.get("components_dir"):
             raise InputError("components_dir is empty: no folder to read the components from")
+        for name in ("data_dir", "cache_dir"):
+            if "~" in Path(str(given.get(name))).parts:  # what is left where there is no home folder
+                raise InputError(
+                    f"rehearsal_{name} is '{given[name]}', but HOME is not set, and the system knows no home of user"
+                    f" {os.getuid()}: set HOME to a folder of yours"
+                )
         names = [one.name for one in dataclasses.fields(cls)]
         return cls(**{name: given[name] for name in names if given.get(name) is not None})
 

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import random
 import socket
 from collections.abc import Iterable, Mapping
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
 
 LOOPBACK = "127.0.0.1"
@@ -33,6 +36,35 @@ def is_free(port: int, address: str = LOOPBACK) -> bool:
                 return False
             raise
     return True
+
+
+def listener(port: int) -> str:
+    """Name the program that listens on ``port``; "another program" when it is not ours to see (proc(5), tcp)."""
+    inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(table, port)}
+    for pid in _proc.pids() if inodes else []:
+        if inodes & _open_in(pid):
+            return f"process {pid} ({os.path.basename(_proc.program_of(pid) or '?')})"
+    return "another program"
+
+
+def _open_in(pid: int) -> set[str]:
+    """Return what a process has open; nothing of what is not ours to see."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for one in os.listdir(_proc.ROOT / str(pid) / "fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                found.add(os.readlink(_proc.ROOT / str(pid) / "fd" / one))
+    return found
+
+
+def _inodes(table: str, port: int) -> list[str]:
+    """Return the inodes of the sockets that listen on ``port`` (state 0A)."""
+    try:
+        rows = (_proc.ROOT / "net" / table).read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return []
+    fields = (row.split() for row in rows)
+    return [one[9] for one in fields if one[3] == "0A" and int(one[1].rpartition(":")[2], 16) == port]
 
 
 def choose(names: Iterable[str], have: Mapping[str, int], taken: Iterable[int], seed: object = None) -> dict[str, int]:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binaries, objects, plan, probe
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binaries, objects, plan, ports, probe
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process as processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Component, Process, levels
@@ -26,6 +26,14 @@ Say = Callable[[str], None]
 
 #: How long (seconds) processes may take to end by themselves. Nothing that they hold is needed afterwards.
 GRACE = 5.0
+
+
+#: How often ports are chosen: between the choice and its use another program may take one.
+CHOICES = 3
+
+
+class PortTaken(ProcessError):
+    """Another program listens on a port that a process of ours was to listen on."""
 
 
 class Start:
@@ -52,7 +60,22 @@ class Start:
         self.client: Client | None = None
 
     def run(self) -> list[str]:
-        """Bring everything up in order; return what had to be done."""
+        """Bring everything up in order; return what had to be done.
+
+        Raises PortTaken when each choice of ports failed, ProcessError, WaitTimeout.
+        """
+        for left in range(CHOICES - 1, -1, -1):
+            try:
+                self._bring_up()
+                break
+            except PortTaken as error:
+                if not left:
+                    raise
+                self.say(f"{error}: choosing another port")
+                self.alive, self.client = _one_each(self.instance), None
+        return list(dict.fromkeys(self.changes))
+
+    def _bring_up(self) -> None:
         wanted = processes_of(self.components)
         self.instance.furnish()
         chosen = plan.settle_ports(self.instance, wanted, set(self.alive))
@@ -68,7 +91,6 @@ class Start:
             self._start_level([commands[one.name] for one in level])
             if any(one.name == "kube-apiserver" for one in level):
                 self._prepare_api()
-        return self.changes
 
     def _is_current(self, command: Command) -> bool:
         """Tell whether the process runs and was started exactly so."""
@@ -110,7 +132,17 @@ class Start:
                 what, ask = question.url, partial(probe.ask, question, self.instance.pki)
             else:
                 what, ask = path, partial(self._ask_api, path)
-            probe.wait(process.name, ask, pid, log, self.timeout, what)
+            try:
+                probe.wait(process.name, ask, pid, log, self.timeout, what)
+            except ProcessError as error:
+                self._look_for_listener(process)
+                raise error
+
+    def _look_for_listener(self, process: Process) -> None:
+        """Raise PortTaken if a port of a process that has ended is in use."""
+        for port in (int(str(self.values[f"port.{process.name}.{one}"])) for one in process.ports):
+            if not ports.is_free(port):
+                raise PortTaken(f"{process.name}: port {port} of {ports.LOOPBACK} is in use by {ports.listener(port)}")
 
     def _ask_api(self, path: str) -> str:
         try:

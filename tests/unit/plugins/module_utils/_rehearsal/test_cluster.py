@@ -133,6 +133,13 @@ def test_parameters_without_a_folder_of_components_are_refused() -> None:
         cluster.Options.of({"name": "x", "data_dir": "/x", "cache_dir": "/x", "components_dir": None})
 
 
+@pytest.mark.parametrize("value", ["~/.cache/seatrial", "/here/~/.cache/seatrial"])
+def test_a_home_folder_that_there_is_none_of_is_refused(value: str) -> None:
+    given = {"name": "x", "data_dir": "/x", "cache_dir": value, "components_dir": "/x"}
+    with pytest.raises(InputError, match="rehearsal_cache_dir is '.*', but HOME is not set, .* set HOME"):
+        cluster.Options.of(given)
+
+
 def test_what_started_last_is_stopped_first_and_the_unknown_before_all(data: Path) -> None:
     names = ["etcd", "kube-scheduler", "kube-apiserver", "old-operator", "kwok"]
     found = [process.Found(name, number, number, "/x") for number, name in enumerate(names)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 
 import pytest
@@ -19,6 +21,14 @@ def listener():
 
 def test_a_port_that_is_listened_on_is_not_free(listener: int) -> None:
     assert not ports.is_free(listener)
+
+
+def test_who_listens_on_a_port_is_named(listener: int) -> None:
+    assert re.fullmatch(rf"process {os.getpid()} \(python[\d.]*\)", ports.listener(listener))
+
+
+def test_a_port_that_nobody_to_be_seen_listens_on_has_no_name() -> None:
+    assert ports.listener(1) == "another program"
 
 
 def test_a_port_whose_connections_linger_is_free() -> None:
