@@ -109,7 +109,7 @@ answer:
   returned: success
   type: list
   elements: str
-  sample: ["Workloads at up to 5/s until P95 scheduling bends"]
+  sample: ["The P95 scheduling latency has its knee at 5/s"]
 doubts:
   description: What makes the figures doubtful, such as a busy machine, a sentence each. In the file it is C(warnings).
   returned: success
