@@ -12,12 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from common import ROOT, say, stop
 
 sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _schemas
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_catalogue
 
 DOCS = ROOT / "docs"
 
@@ -59,7 +60,7 @@ def as_text(description: Any) -> str:
     return as_markdown(" ".join(" ".join(str(part).split()) for part in parts)).replace("|", "\\|")
 
 
-def as_default(setting: catalogue.Setting) -> str:
+def as_default(setting: settings_catalogue.Setting) -> str:
     """The default on one line of YAML, as a preset would have it."""
     if setting.secret:
         return "*secret*"
@@ -70,7 +71,7 @@ def as_default(setting: catalogue.Setting) -> str:
     return "`" + " ".join(text.split()).replace("|", "\\|") + "`"
 
 
-def as_type(setting: catalogue.Setting) -> str:
+def as_type(setting: settings_catalogue.Setting) -> str:
     """Type, elements and allowed values."""
     text = setting.type
     if setting.spec.get("elements"):
@@ -83,8 +84,8 @@ def as_type(setting: catalogue.Setting) -> str:
 
 def settings_page() -> str:
     """docs/settings.md: one table for each role."""
-    known = catalogue.load(ROOT)
-    by_role: dict[str, list[catalogue.Setting]] = {}
+    known = settings_catalogue.load(ROOT)
+    by_role: dict[str, list[settings_catalogue.Setting]] = {}
     for setting in known.settings.values():
         by_role.setdefault(setting.role, []).append(setting)
     lines = [HEAD]
@@ -102,9 +103,34 @@ def settings_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+ROOMS_BEGIN, ROOMS_END = "<!-- rooms: written by make docs from rooms.yml -->", "<!-- rooms: end -->"
+
+
+def rooms_table() -> str:
+    """The parts of docs/rooms.yml as Markdown: which part may import which."""
+    table = yaml.safe_load((DOCS / "rooms.yml").read_text(encoding="utf-8"))
+    lines = ["| ground floor: any part may import it | |", "|---|---|"]
+    lines += [f"| `{name}` | {does} |" for name, does in table["ground"].items()]
+    lines += ["", "| room or folder | is | imports, beside the ground floor |", "|---|---|---|"]
+    for name, room in {**table["rooms"], **table["plugins"]}.items():
+        uses = "every room" if room["uses"] == "all" else ", ".join(f"`{one}`" for one in room["uses"])
+        lines.append(f"| `{name}` | {room['does']} | {uses} |")
+    return "\n".join(lines)
+
+
+def architecture_page() -> str:
+    """docs/architecture.md with its table of parts renewed."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    before, begin, rest = text.partition(ROOMS_BEGIN)
+    _old, end, after = rest.partition(ROOMS_END)
+    if not begin or not end:
+        stop(f"docs/architecture.md lacks '{ROOMS_BEGIN}' or '{ROOMS_END}'")
+    return f"{before}{begin}\n\n{rooms_table()}\n\n{end}{after}"
+
+
 def pages() -> dict[Path, str]:
     """Path → content of everything that is generated."""
-    made = {DOCS / "settings.md": settings_page()}
+    made = {DOCS / "settings.md": settings_page(), DOCS / "architecture.md": architecture_page()}
     for name in _schemas.SCHEMAS:
         path = DOCS / "schemas" / f"{name.replace('/', '-')}.json"
         made[path] = json.dumps(_schemas.schema(name), indent=2) + "\n"

@@ -23,7 +23,7 @@ from common import CACHE, ROOT
 
 # By its bare name: the set-up runs with any Python, in which another ansible_collections may hide ours.
 sys.path.append(str(ROOT / "plugins" / "module_utils"))
-import _proc
+import _processes
 
 RUNS = CACHE / "runs"
 MARK = "SEATRIAL_STARTED_BY"
@@ -37,7 +37,7 @@ LOOKS, PAUSE = 3, 0.3
 
 def name_of(pid: int) -> str:
     """The name of the run whose process is ``pid``."""
-    return f"{pid}-{_proc.ticks_of(pid)}"
+    return f"{pid}-{_processes.ticks_of(pid)}"
 
 
 def folder_of(pid: int) -> Path:
@@ -99,7 +99,11 @@ def await_end(name: str) -> None:
 
 def marked(name: str) -> dict[int, dict[str, str]]:
     """The living processes that a run started: pid -> environment."""
-    found = {pid: _proc.environment_of(pid) for pid in _proc.pids() if pid != os.getpid() and _proc.ticks_of(pid)}
+    found = {
+        pid: _processes.environment_of(pid)
+        for pid in _processes.pids()
+        if pid != os.getpid() and _processes.ticks_of(pid)
+    }
     return {pid: environment for pid, environment in found.items() if environment.get(MARK) == name}
 
 
@@ -111,7 +115,7 @@ def end(name: str, clusters: bool = True) -> None:
     for _look in range(LOOKS):
         left = marked(name)
         # Who might start a cluster ends before the clusters.
-        _proc.end([_proc.Process.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE)
+        _processes.end([_processes.Process.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE)
         for path in sorted({Path(one[INSTANCE]) for one in left.values() if INSTANCE in one}) if clusters else []:
             remove(path.parent, path.name)
         time.sleep(PAUSE)
@@ -129,11 +133,13 @@ def end(name: str, clusters: bool = True) -> None:
 def remove(data_dir: Path, name: str) -> None:
     """Stop a rehearsal cluster, whoever owns it, and remove its data."""
     sys.path.insert(0, str(ROOT / "collections"))
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 
     given: dict[str, Any] = {"data_dir": str(data_dir), "cache_dir": "", "force": True}
     components = str(ROOT / "roles" / "rehearsal" / "files" / "components")
-    cluster.absent(cluster.Options(name=name, components_dir=components, **given), lambda _line: None)
+    cluster_lifecycle.absent(
+        cluster_lifecycle.Options(name=name, components_dir=components, **given), lambda _line: None
+    )
 
 
 def remove_all(data_dir: Path) -> None:

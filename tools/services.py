@@ -123,11 +123,14 @@ def get_versitygw(log: Path) -> bool:
     """Build the S3 server as the programs of the rehearsal cluster are built."""
     sys.path.insert(0, str(ROOT / "collections"))
     from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binaries, component
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+        component_binaries,
+        component_spec,
+    )
 
-    part = component.load(SOURCES / "versitygw")
+    part = component_spec.load(SOURCES / "versitygw")
     try:
-        binaries.ensure([part], binaries.Sources(seatrial_cache()), say)
+        component_binaries.ensure([part], component_binaries.Sources(seatrial_cache()), say)
     except SeatrialError as error:
         say(f"tests that need an S3 server are not run: {error}")
         return False
@@ -137,10 +140,13 @@ def get_versitygw(log: Path) -> bool:
 def versitygw() -> Path | None:
     """The S3 server in the cache, None when it is not there."""
     sys.path.insert(0, str(ROOT / "collections"))
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binaries, component
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+        component_binaries,
+        component_spec,
+    )
 
-    part = component.load(SOURCES / "versitygw")
-    found = binaries.read_entry(part, binaries.entry_of(part, seatrial_cache()))
+    part = component_spec.load(SOURCES / "versitygw")
+    found = component_binaries.read_entry(part, component_binaries.entry_of(part, seatrial_cache()))
     return found.paths["versitygw"] if found else None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import unfinished
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run
 
 DOCUMENTATION = r"""
 name: seatrial_unfinished
@@ -33,7 +33,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
-        self._watch = unfinished.Watch(self._display.display)
+        self._watch = interrupted_run.RunWatch(self._display.display)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Note a run that was opened or closed."""

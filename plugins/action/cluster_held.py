@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.followed import FollowedAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
 COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "components"
 
 
-class ActionModule(FollowedAction):
+class ActionModule(ProgressAction):
     """Module cluster_held, followed."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

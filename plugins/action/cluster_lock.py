@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.followed import FollowedAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
 
-class ActionModule(FollowedAction):
+class ActionModule(ProgressAction):
     """Module cluster_lock, followed."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,16 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity, record, regain
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import (
+    cluster_identity,
+    cluster_record,
+    kubeconfig_recovery,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import store
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import destroy_metadata_store
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 
 class ActionModule(SeatrialAction):
@@ -39,21 +43,21 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return all records, each cluster once, and a line for each that has an identity."""
         changed = False
-        clusters = record.read(arguments["run_dir"])
+        clusters = cluster_record.read(arguments["run_dir"])
         if arguments["named"] and not self._task.check_mode:
             if not arguments["store"]:
                 raise InputError(
                     f"cluster_release_named={arguments['named']} needs cluster_metadata_store, which knows it"
                 )
-            kept = store.get(arguments["store"], arguments["named"])
-            clusters, changed = record.take_over(arguments["run_dir"], kept)
+            kept = destroy_metadata_store.get(arguments["store"], arguments["named"])
+            clusters, changed = cluster_record.take_over(arguments["run_dir"], kept)
         if arguments["hosts"] and not self._task.check_mode:
             values = _files.plain(arguments["values"])
-            clusters, changed = record.update(arguments["run_dir"], arguments["hosts"], values)
+            clusters, changed = cluster_record.update(arguments["run_dir"], arguments["hosts"], values)
         if arguments["regain"] and not self._task.check_mode:
             clusters, changed = self._regain(arguments["run_dir"], clusters, task_vars)
-        distinct = record.distinct(clusters)
-        lines = [identity.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
+        distinct = cluster_record.distinct(clusters)
+        lines = [cluster_identity.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
         for line in [*(lines if arguments["show"] else []), *arguments["say"]]:
             Display().display(line)
         if changed:
@@ -80,7 +84,7 @@ class ActionModule(SeatrialAction):
         for host, one in list(clusters.items()):
             values = self._access_now(host, one, now, task_vars)
             if values:
-                clusters, wrote = record.update(run_dir, [host], values)
+                clusters, wrote = cluster_record.update(run_dir, [host], values)
                 changed = changed or wrote
         return clusters, changed
 
@@ -91,22 +95,22 @@ class ActionModule(SeatrialAction):
             return str(self._templar.template(where.get(name)) or "")
 
         data = one.get("provider_data") or {}
-        if one["provider"] == "hive_pool" and regain.is_gone(data.get("hub") or IN_CLUSTER):
+        if one["provider"] == "hive_pool" and kubeconfig_recovery.is_gone(data.get("hub") or IN_CLUSTER):
             hub = given("cluster_hive_kubeconfig")
-            return {"provider_data": {**data, "hub": regain.absolute(hub)}} if hub else None
+            return {"provider_data": {**data, "hub": kubeconfig_recovery.absolute(hub)}} if hub else None
         if one["provider"] != "existing" or not one.get("kubeconfig"):
             return None
         if one["state"] == "released" and not one.get("objects"):
             return None
         asked = given("cluster_kubeconfig", now)
-        if not asked and not regain.is_gone(one["kubeconfig"]):
+        if not asked and not kubeconfig_recovery.is_gone(one["kubeconfig"]):
             return None
         hostvars = task_vars.get("hostvars") or {}
         own = given("cluster_kubeconfig", hostvars[host]) if host in hostvars else ""
         paths = [asked, own, given("cluster_kubeconfig"), *os.environ.get("KUBECONFIG", "").split(os.pathsep)]
-        found = regain.by(one, paths, given("cluster_context", now))
-        if found is None and asked and regain.absolute(asked) != one["kubeconfig"]:
-            regain.refuse_another(one, asked, given("cluster_context", now))
+        found = kubeconfig_recovery.by(one, paths, given("cluster_context", now))
+        if found is None and asked and kubeconfig_recovery.absolute(asked) != one["kubeconfig"]:
+            kubeconfig_recovery.refuse_another(one, asked, given("cluster_context", now))
         if found is None:
             Display().warning(
                 f"the kubeconfig of the run's cluster {one.get('api_host', '')} is gone ({one['kubeconfig']}): give "

@@ -13,11 +13,11 @@ from typing import Any
 
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record, targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, cluster_targets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step, stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue, cluster_choice
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice, settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 #: The instance that playbooks/rehearsal.yml keeps up, which a run uses only when it is asked for by name.
 TOOLS_INSTANCE = "default"
@@ -40,21 +40,21 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything first, so that nothing is taken when the second of two clusters can't be right."""
         run_dir = arguments["run_dir"]
-        known = catalogue.load(ROOT)
+        known = settings_catalogue.load(ROOT)
         names = [name for name in task_vars if cluster_choice.counts(known, name)]
         settings = {name: self._templar.template(task_vars[name]) for name in names}
         if settings.get("rehearsal_name") == TOOLS_INSTANCE and "rehearsal_name" not in load_extra_vars(self._loader):
             settings.pop("rehearsal_name")
         found = cluster_choice.wanted(known, settings, task_vars.get("hostvars") or {}, self._everyone(run_dir))
-        called = targets.names(found, arguments["run_id"])
+        called = cluster_targets.names(found, arguments["run_id"])
         wanted = [(one, self._values(one, arguments["run_id"], name)) for one, name in zip(found, called, strict=True)]
-        Step(arguments["step_dir"]).log(targets.describe(found))
+        Step(arguments["step_dir"]).log(cluster_targets.describe(found))
         changed = False
-        clusters: dict[str, dict[str, Any]] = record.read(run_dir)
+        clusters: dict[str, dict[str, Any]] = cluster_record.read(run_dir)
         self._refuse_failed(run_dir, found, clusters)
         if not self._task.check_mode:
             for one, values in wanted:
-                clusters, wrote = record.begin(run_dir, one.hosts, values)
+                clusters, wrote = cluster_record.begin(run_dir, one.hosts, values)
                 changed = changed or wrote
         return {
             "changed": changed,
@@ -62,8 +62,8 @@ class ActionModule(SeatrialAction):
                 {
                     "hosts": list(one.hosts),
                     "settings": one.chosen,
-                    "steps": targets.steps_of(cluster_choice.TASKS, one.provider),
-                    "there": one.provider in targets.MAKING
+                    "steps": cluster_targets.steps_of(cluster_choice.TASKS, one.provider),
+                    "there": one.provider in cluster_targets.MAKING
                     and clusters.get(one.hosts[0], {}).get("state") == "acquired",
                     **values,
                 }
@@ -73,12 +73,12 @@ class ActionModule(SeatrialAction):
         }
 
     def _refuse_failed(
-        self, run_dir: str, found: list[targets.Target], clusters: Mapping[str, Mapping[str, Any]]
+        self, run_dir: str, found: list[cluster_targets.ClusterTarget], clusters: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Refuse to go on with what can't be finished: what there is of it must be given back first."""
         for one in found:
             known = clusters.get(one.hosts[0], {})
-            if one.provider in targets.MAKING and known.get("state") == "failed":
+            if one.provider in cluster_targets.MAKING and known.get("state") == "failed":
                 raise OwnershipError(
                     f"this run's {known['provider']} cluster {known.get('name', '')} failed ({known.get('failure')}): "
                     f"release it (--tags release -e run_dir={run_dir}) before another is made"
@@ -92,15 +92,15 @@ class ActionModule(SeatrialAction):
                     "begin again"
                 )
 
-    def _values(self, target: targets.Target, run_id: str, called: str) -> dict[str, Any]:
+    def _values(self, target: cluster_targets.ClusterTarget, run_id: str, called: str) -> dict[str, Any]:
         """Return what is known of a cluster before it is acquired."""
         if target.provider == "existing":
-            return {"provider": "existing", **targets.check_existing(target, os.environ)}
+            return {"provider": "existing", **cluster_targets.check_existing(target, os.environ)}
         if target.provider == "rehearsal":
             name = target.chosen.get("rehearsal_name") or run_id
             played = {"provider": "rehearsal", "name": name, "simulated": True, "simulated_writers": ["node"]}
             return {**played, **self._meant(target, run_id)}
-        if target.provider not in targets.MAKING:
+        if target.provider not in cluster_targets.MAKING:
             return {"provider": target.provider}
         return {
             "provider": target.provider,
@@ -110,7 +110,7 @@ class ActionModule(SeatrialAction):
             "provider_data": {"settings": {name: one for name, one in target.chosen.items() if name not in _TOLD}},
         }
 
-    def _meant(self, target: targets.Target, run_id: str) -> dict[str, Any]:
+    def _meant(self, target: cluster_targets.ClusterTarget, run_id: str) -> dict[str, Any]:
         """Return whose a cluster is that is made now, what for, and how long it may stay."""
         now = time.time()
         lifetime = cluster_choice.lifetime(target)

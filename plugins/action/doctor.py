@@ -12,14 +12,18 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue as catalogues
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import effective as effectives
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather, user_path, workload_files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.at_home import AtHome
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import reachable
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    collect_layers,
+    effective_settings,
+    settings_catalogue,
+    user_path,
+    workload_files,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import reachable
 
 ROOT = Path(__file__).parents[2]
 #: Stands for the id that a run would have.
@@ -30,11 +34,11 @@ COMMON = ("cluster", "workload", "cleanup", "metrics")
 BEFORE = ("settings", "lease", "cluster")
 
 
-class ActionModule(SeatrialAction, AtHome):
+class ActionModule(SeatrialAction, InPlaceAction):
     """See the documentation of module doctor."""
 
     ARGUMENTS = {
-        **_options.CLUSTER,
+        **_common_options.CLUSTER,
         "project": {"type": "str", "required": True},
         "phases": {"type": "list", "elements": "str", "required": True},
         "run_dir": {"type": "path", "default": ""},
@@ -51,7 +55,7 @@ class ActionModule(SeatrialAction, AtHome):
         phases = arguments["phases"]
         if directory:
             tags = (list(task_vars.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
-            phases = [one for one in gather.chosen(phases, *tags) if one not in BEFORE]
+            phases = [one for one in collect_layers.chosen(phases, *tags) if one not in BEFORE]
         asked = self._of_run(Path(directory), task_vars) if directory else self._resolved(project, task_vars)
         values, render = asked.settings, asked.render
         plan = _own(documents, "plan")
@@ -74,7 +78,7 @@ class ActionModule(SeatrialAction, AtHome):
         given = {key: value for key, value in arguments.items() if key != "run_dir"}
         result = self._execute_module(
             module_name="perfscale.seatrial.doctor",
-            module_args={**given, "phases": phases, "order": gather.raw(order)},
+            module_args={**given, "phases": phases, "order": collect_layers.raw(order)},
             task_vars=task_vars,
         )
         if not result.get("failed") and not directory:
@@ -88,16 +92,16 @@ class ActionModule(SeatrialAction, AtHome):
 
     def _resolved(self, project: str, task_vars: dict[str, Any]) -> _Asked:
         """Resolve the settings as a run would."""
-        catalogue = catalogues.load(ROOT)
-        base = gather.defaults(self._loader, ROOT, catalogue)
+        catalogue = settings_catalogue.load(ROOT)
+        base = collect_layers.defaults(self._loader, ROOT, catalogue)
         # What only a run knows, so that names made from it are known too.
         run = {"run_id": RUN_ID, "run_point": "001", "cluster_acquired": {"sutest": {"simulated_writers": []}}}
         variables = {key: value for key, value in task_vars.items() if key not in base} | run
-        render = gather.renderer(self._templar, variables)
+        render = collect_layers.renderer(self._templar, variables)
         extra = load_extra_vars(self._loader)
         catalogue.check_names(extra, project, "-e")
-        request = gather.request(project, task_vars, extra, base, catalogue)
-        found = effectives.effective(request, catalogue, base, render)
+        request = collect_layers.request(project, task_vars, extra, base, catalogue)
+        found = effective_settings.effective(request, catalogue, base, render)
         definitions = request.definitions()
         heavy = [one for one in reachable(definitions, request.names()) if definitions[one].get("heavy")]
         points = {point.name: point.settings for point in found.points}
@@ -109,11 +113,11 @@ class ActionModule(SeatrialAction, AtHome):
         paths = sorted(directory.glob("points/*/settings.yml"))
         points = {path.parent.name: self._settings(path) for path in paths}
         variables = {"run_point": "001"} | {key: value for key, value in task_vars.items() if key not in values}
-        return _Asked(values, points, gather.renderer(self._templar, variables), str(task_vars["run_id"]))
+        return _Asked(values, points, collect_layers.renderer(self._templar, variables), str(task_vars["run_id"]))
 
     def _settings(self, path: Path) -> Mapping[str, Any]:
         """Return settings as a run wrote them: names that only the run defines are still templates."""
-        return gather.raw(self._loader.load_from_file(str(path), trusted_as_template=True))
+        return collect_layers.raw(self._loader.load_from_file(str(path), trusted_as_template=True))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Export a run, see plugin_utils/exporting.py."""
+"""Export a run, see plugin_utils/export_action.py."""
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.exporting import ExportAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.export_action import ExportAction
 
 
 class ActionModule(ExportAction):

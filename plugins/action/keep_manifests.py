@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secrets import MASK
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK
 
 
 class ActionModule(SeatrialAction):

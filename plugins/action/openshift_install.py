@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.followed import FollowedAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
 
-class ActionModule(FollowedAction):
+class ActionModule(ProgressAction):
     """Module openshift_install, followed."""

@@ -14,7 +14,7 @@ from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 #: What is read of a machine, beside what a setting of ours says of it.
 NAMES = ("quads_macs", "macs", "quads_model", "model", "bmc_address", "bmc_user", "bmc_system")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _training_played
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _training_simulation
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 
 class ActionModule(SeatrialAction):
@@ -29,10 +29,10 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Write the log (unless it has no place) and return what is played."""
         pods, gpus = arguments["pods"], arguments["gpus"]
-        played = _training_played.play(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
+        played = _training_simulation.simulate(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
         changed = False
         if arguments["path"] and not self._task.check_mode:
-            texts = _training_played.lines(played, arguments["model_name"], arguments["dataset_name"], pods, gpus)
-            changed = _training_played.write(arguments["path"], texts)
+            texts = _training_simulation.lines(played, arguments["model_name"], arguments["dataset_name"], pods, gpus)
+            changed = _training_simulation.write(arguments["path"], texts)
         Step(arguments["step_dir"]).log(f"played: pods run {played.run_seconds:g} s, their log says {played.figures}")
         return {"changed": changed, "run_seconds": played.run_seconds, "figures": played.figures}

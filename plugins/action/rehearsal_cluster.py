@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.followed import FollowedAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
 COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "components"
 PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 
 
-class ActionModule(FollowedAction):
+class ActionModule(ProgressAction):
     """Module rehearsal_cluster, followed."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.at_home import AtHome
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 
 PATHS = ("sources", "dest", "ca_file")
 
 
-class ActionModule(AtHome):
+class ActionModule(InPlaceAction):
     """See the documentation of module results_source."""
 
     TRANSFERS_FILES = False

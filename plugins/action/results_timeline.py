@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.at_home import AtHome
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 
 
-class ActionModule(AtHome):
+class ActionModule(InPlaceAction):
     """Does nothing that the module does not do."""
 
     TRANSFERS_FILES = False

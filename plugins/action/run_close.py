@@ -12,11 +12,16 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import carried, holdings, run_record, summary
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_dir as run_dirs
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phases import close_running
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    carried_extra_vars,
+    run_directory,
+    run_holdings,
+    run_record,
+    run_summary,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phase_record import close_running
 
 
 class ActionModule(SeatrialAction):
@@ -31,44 +36,44 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Write FAILURES, FINISHED and the state of run.yml; when final also print the summary, and fail if it did."""
         directory = Path(self._templar.template(task_vars["run_dir"]))
-        verdict = run_dirs.read_optional(directory / "verdict.json")
+        verdict = run_directory.read_optional(directory / "verdict.json")
         failures = list(arguments["failures"])
-        judged = summary.verdict_failure(verdict) if arguments["fail_on_verdict"] else None
+        judged = run_summary.verdict_failure(verdict) if arguments["fail_on_verdict"] else None
         if judged and not failures:
             failures.append(judged)
         if task_vars.get("run_beside"):
             return self._beside(directory, list(arguments["failures"]))
         began = run_record.started_of_process(os.getppid())
-        split = summary.split(time.time() - began, run_dirs.timings(directory, began))
-        clusters = run_dirs.read_optional(directory / "cluster.yml").get("clusters") or {}
-        lease = run_dirs.read_optional(directory / "lease.yml")
+        split = run_summary.split(time.time() - began, run_directory.timings(directory, began))
+        clusters = run_directory.read_optional(directory / "cluster.yml").get("clusters") or {}
+        lease = run_directory.read_optional(directory / "lease.yml")
 
         def edit(record: dict[str, Any]) -> None:
             close_running(record["phases"], "passed")
             record["clusters"] = clusters
-            if summary.released_nothing(record, lease):
+            if run_summary.released_nothing(record, lease):
                 record["phases"]["release"]["status"] = "skipped"
-            record["held"] = holdings.of(directory, record["started"])
+            record["held"] = run_holdings.of(directory, record["started"])
             record["split"] = split
             record["ended"] = stamp()
-            record["status"] = summary.status(record, failures)
-            carried.close(record, failures, directory)
+            record["status"] = run_summary.status(record, failures)
+            carried_extra_vars.close(record, failures, directory)
 
         record = run_record.change(directory, edit)
-        standing = summary.standing(record, failures)
+        standing = run_summary.standing(record, failures)
         if standing:
             _files.replace_text(directory / "FAILURES", "\n".join(standing) + "\n")
         else:
             (directory / "FAILURES").unlink(missing_ok=True)
-        _files.replace_text(directory / "FINISHED", summary.finished(record) + "\n")
+        _files.replace_text(directory / "FINISHED", run_summary.finished(record) + "\n")
         result: dict[str, Any] = {"changed": True, "failures": failures, "held": record["held"], "split": split}
         if not arguments["final"]:
             return result
         result["closed"] = str(directory)
-        for line in summary.lines(record, directory, verdict, standing):
+        for line in run_summary.lines(record, directory, verdict, standing):
             Display().display(line)
         if failures:
-            result.update(failed=True, msg=summary.last_words(failures, directory))
+            result.update(failed=True, msg=run_summary.last_words(failures, directory))
         return result
 
     def _beside(self, directory: Path, failures: list[str]) -> dict[str, Any]:

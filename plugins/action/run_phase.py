@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record as clusters
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phases import close, close_running
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phase_record import close, close_running
 
 #: Phases in which a run makes objects on its clusters.
 MAKING = ("prepare", "test")
@@ -35,7 +35,7 @@ class ActionModule(SeatrialAction):
             return {"changed": False, "phases": run_record.read(directory)["phases"]}
 
         if state == "started" and name in MAKING:
-            clusters.update(directory, clusters.read(directory), {"objects": True})
+            cluster_record.update(directory, cluster_record.read(directory), {"objects": True})
 
         def edit(record: dict[str, Any]) -> None:
             phases = record["phases"]

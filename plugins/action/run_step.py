@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_dir
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_directory
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 
 class ActionModule(SeatrialAction):
@@ -24,6 +24,6 @@ class ActionModule(SeatrialAction):
         top = task_vars.get("run_dir")
         if not top:
             raise InputError(f"role {arguments['role']} has no run directory: call entry point open of role run first")
-        path = run_dir.next_step(Path(self._templar.template(top)), arguments["role"], arguments["entry"])
+        path = run_directory.next_step(Path(self._templar.template(top)), arguments["role"], arguments["entry"])
         Step(str(path)).log(f"{arguments['role']} {arguments['entry']}")
         return {"path": str(path)}

@@ -16,11 +16,11 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load, standalone
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import where
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.away import Line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.remote_connection import RemoteConnection
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 
 MODULE = "perfscale.seatrial.workload_elsewhere"
@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         self.given = dict(self._task.args)
         self.parent = os.getppid()
         self.host = str(getattr(self._task, "delegate_to", None) or self.variables.get("inventory_hostname", "?"))
-        self.line = Line(
+        self.line = RemoteConnection(
             self.host,
             str(self.given["run_id"]),
             float(self.given.get("reconnect", 600)),
@@ -89,11 +89,11 @@ class ActionModule(ActionBase):
     def _present(self) -> dict[str, Any]:
         point_dir = Path(str(self.given["point_dir"]))
         point_dir.mkdir(parents=True, exist_ok=True)
-        note = where.read(point_dir)
-        if note and note["state"] == where.FETCHED:
+        note = remote_record.read(point_dir)
+        if note and note["state"] == remote_record.FETCHED:
             return {**note["result"], "changed": False, "found": True}
         # Before it is started: whoever cleans up after us knows where to look.
-        where.write(point_dir, self.host, str(self.given.get("root") or ""), where.STARTED)
+        remote_record.write(point_dir, self.host, str(self.given.get("root") or ""), remote_record.STARTED)
         begun = self._begin() if not note else {"found": True}
         if note:
             begun = self._found_again()
@@ -101,10 +101,12 @@ class ActionModule(ActionBase):
         self._fetch(outcome, point_dir)
         result = outcome["outcome"]
         if result["ok"]:
-            where.write(point_dir, self.host, str(self.given.get("root") or ""), where.FETCHED, result["result"])
+            remote_record.write(
+                point_dir, self.host, str(self.given.get("root") or ""), remote_record.FETCHED, result["result"]
+            )
         self._lasting("removing its files", lambda: self._module(state="absent"))
         if not result["ok"]:
-            where.forget(point_dir)
+            remote_record.remove(point_dir)
             raise AnsibleActionFail(f"{self.host}: {result['msg']}")
         return {**result["result"], "found": begun["found"]}
 
@@ -128,7 +130,7 @@ class ActionModule(ActionBase):
         return {
             "request": {**_files.plain(request), "context": ""},
             "kubeconfig_content": standalone(kubeconfig, context),
-            "lock": where.held_lock(self.given.get("lock_dir"), target),
+            "lock": remote_record.held_lock(self.given.get("lock_dir"), target),
         }
 
     def _follow(self) -> dict[str, Any]:
@@ -162,5 +164,5 @@ class ActionModule(ActionBase):
         """End the load and remove what is there of it."""
         result = self._module(state="absent")
         if self.given.get("point_dir"):
-            where.forget(Path(str(self.given["point_dir"])))
+            remote_record.remove(Path(str(self.given["point_dir"])))
         return {"changed": bool(result["changed"])}

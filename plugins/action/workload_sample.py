@@ -10,10 +10,10 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.followed import FollowedAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
 
-class ActionModule(FollowedAction):
+class ActionModule(ProgressAction):
     """Stage definitions are found by the name of their kind."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

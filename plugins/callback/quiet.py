@@ -34,8 +34,8 @@ from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import ANSIBLE_LOG
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_log, screen
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import result_display, run_log
 
 _DEBUG = add_internal_fqcns(("debug",))
 _PHASE = "perfscale.seatrial.run_phase"
@@ -66,18 +66,18 @@ class CallbackModule(Default):
         if self._quiet and result.task.action == _PHASE and result.task.args.get("state", "started") == "started":
             self._screen.display(f"== {result.task.args['name']}", color=constants.COLOR_HIGHLIGHT)
         if self._quiet and result.task.action in _DEBUG and not result.task.loop:
-            self._say(screen.said(result.result))
+            self._say(result_display.said(result.result))
         sys.stdout.flush()  # progress goes to stderr: in a pipe, both stay in order
 
     def v2_runner_item_on_ok(self, result: CallbackTaskResult) -> None:
         """Show what a debug task says in a loop."""
         super().v2_runner_item_on_ok(result)
         if self._quiet and result.task.action in _DEBUG:
-            self._say(screen.said(result.result))
+            self._say(result_display.said(result.result))
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Show a failure once: a task that passes on what another one has failed with is left out."""
-        lines = screen.failure(result.result, self._origin(result))
+        lines = result_display.failure(result.result, self._origin(result))
         summarised = result.task.action == _CLOSE and result.result.get("failures")
         super().v2_runner_on_failed(result, ignore_errors)
         if self._quiet and not ignore_errors and not summarised:
@@ -85,7 +85,7 @@ class CallbackModule(Default):
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         """Show that a host could not be reached."""
-        lines = screen.failure(result.result)
+        lines = result_display.failure(result.result)
         super().v2_runner_on_unreachable(result)
         if self._quiet and not result.task.ignore_unreachable:
             self._fail(f"UNREACHABLE: {result.task.get_name().strip()}: {self.host_label(result)}", lines)

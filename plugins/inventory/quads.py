@@ -82,11 +82,11 @@ from typing import Any
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import groups, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.machines import collect, expired
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import machine_groups, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.machine_variables import collect, expired
 
 NAMES = ("quads.yml", "quads.yaml")
-GIVEN = (*options.SERVER, *options.ONE)
+GIVEN = (*server_options.SERVER, *server_options.ONE)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -123,16 +123,16 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _collect(self, path: str) -> dict[str, Any]:
         given = {name: self.get_option(name) for name in (*GIVEN, "lease_file", "inventory_url")}
-        if sum(bool(given[name]) for name in options.ONE) != 1:
+        if sum(bool(given[name]) for name in server_options.ONE) != 1:
             raise InputError("which machines? Give one of lease_id, assignment_id and cloud")
         if given["lease_file"]:
             given["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), given["lease_file"])
-        found = collect(options.client({**given, "retry_time": 60}), given, self.get_option("bmc"))
+        found = collect(server_options.client({**given, "retry_time": 60}), given, self.get_option("bmc"))
         return {"asked": {name: given[name] for name in GIVEN}, **found}
 
     def _fill(self, found: dict[str, Any]) -> None:
         lease, machines = found["lease"], found["machines"]
-        chosen = groups.assign({name: one["about"] for name, one in machines.items()}, self.get_option("roles"))
+        chosen = machine_groups.assign({name: one["about"] for name, one in machines.items()}, self.get_option("roles"))
         top = self.inventory.add_group(self.get_option("group"))
         for name, value in found["common"].items():
             self.inventory.set_variable(top, name, value)

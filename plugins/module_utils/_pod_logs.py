@@ -26,7 +26,7 @@ _TELL = 5.0
 
 
 @dataclass(frozen=True)
-class Order:
+class LogCollectionSpec:
     """What module pod_logs was asked for. ``limit_bytes``: per log, 0 for all of it; ``maximum``: 0 for no limit."""
 
     dest: str
@@ -40,7 +40,7 @@ class Order:
     parallel: int = 16
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Order:
+    def of(cls, given: Mapping[str, Any]) -> LogCollectionSpec:
         """Take the options that a module was given. Raises InputError for those that select nothing or everything."""
         order = cls(**{one.name: given[one.name] for one in fields(cls)})
         if order.which != "none" and not order.selector:
@@ -49,7 +49,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Pod:
+class LoggedPod:
     """One pod whose log may be wanted."""
 
     name: str
@@ -60,7 +60,7 @@ class Pod:
     containers: tuple[str, ...]
 
     @classmethod
-    def of(cls, item: Mapping[str, Any]) -> Pod:
+    def of(cls, item: Mapping[str, Any]) -> LoggedPod:
         """Read a pod as the API server sends it."""
         meta = item["metadata"]
         labels = meta.get("labels") or {}
@@ -75,7 +75,7 @@ class Pod:
         )
 
 
-def choose(pods: Sequence[Pod], which: str, maximum: int) -> tuple[list[Pod], int]:
+def choose(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[list[LoggedPod], int]:
     """Return the pods whose logs are fetched, in the order of their index, and how many were left out by ``maximum``.
 
     ``which``: ``all``, ``failed`` or ``none``. With ``all`` and a maximum the failed ones come first, as their logs
@@ -87,16 +87,18 @@ def choose(pods: Sequence[Pod], which: str, maximum: int) -> tuple[list[Pod], in
     return sorted(taken, key=lambda one: (one.index is None, one.index or 0, one.name)), len(wanted) - len(taken)
 
 
-def file_name(pod: Pod, pods: Sequence[Pod]) -> str:
+def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
     """Return the name of a pod's log file: the namespace is in it only where two pods have the same name."""
     same = sum(one.name == pod.name for one in pods)
     return f"{pod.name}.log" if same == 1 else f"{pod.namespace}_{pod.name}.log"
 
 
-class Collection:
+class LogCollection:
     """One call: list the pods, fetch their logs."""
 
-    def __init__(self, client: Client, order: Order, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, client: Client, order: LogCollectionSpec, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         self.client = client
         self.order = order
         self.say = say
@@ -111,7 +113,7 @@ class Collection:
         if order.which == "none":
             return {"changed": False, "pods": [], "found": 0, "collected": 0, "left_out": 0, "unread": []}
         listed = self.client.list(self.client.kind("v1", "Pod"), order.namespace, order.selector)[0]
-        pods = [Pod.of(item) for item in listed]
+        pods = [LoggedPod.of(item) for item in listed]
         chosen, left_out = choose(pods, order.which, order.maximum)
         folder = Path(order.dest)
         try:
@@ -130,7 +132,7 @@ class Collection:
             "unread": unread,
         }
 
-    def _one(self, pod: Pod, path: Path, of: int) -> dict[str, Any]:
+    def _one(self, pod: LoggedPod, path: Path, of: int) -> dict[str, Any]:
         row = {
             "pod": pod.name,
             "index": pod.index,
@@ -155,7 +157,7 @@ class Collection:
         self._tell(of)
         return row
 
-    def _fetch(self, pod: Pod) -> bytes:
+    def _fetch(self, pod: LoggedPod) -> bytes:
         order = self.order
         query: dict[str, Any] = {"limitBytes": order.limit_bytes or None, "tailLines": order.tail_lines or None}
         container = order.container or (pod.containers[0] if len(pod.containers) > 1 else "")

@@ -126,16 +126,16 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "selector": {"type": "str", "default": ""},
             "kinds": {"type": "list", "elements": "str", "default": []},
@@ -144,19 +144,19 @@ def main() -> None:
             "timeout": {"type": "float", "default": 300},
             "run_dir": {"type": "path"},
             "unreachable": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        result = job.run(job.Order.of(module.params, module.check_mode), step)
+        result = run_cleanup.run(run_cleanup.CleanupSpec.of(module.params, module.check_mode), step)
         for one in result["unlisted"]:
             module.warn(f"{one} could not be listed: what this run has of it is not known")
         return result
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -93,9 +93,9 @@ reaped:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import reap
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._holdings import expired_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -107,17 +107,17 @@ def main() -> None:
             "rehearsal_dir": {"type": "path", "required": True},
             "components_dir": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(module.params["progress_file"], "clusters")
-        return reap.look_and_reap(module.params, step, say, module.check_mode)
+        return expired_cleanup.look_and_reap(module.params, step, say, module.check_mode)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -113,25 +113,25 @@ server:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity, targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, cluster_targets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "expected_host": {"type": "str", "default": ""},
             "timeout": {"type": "float", "default": 0},
             "nodes_ready": {"type": "int", "default": 0},
             "run_id": {"type": "str", "default": ""},
             "kinds": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -144,19 +144,19 @@ def main() -> None:
             step.timed("cluster", "identity"),
         ):
             if given["expected_host"]:
-                targets.check_host(client.access, given["expected_host"])
-            found = identity.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
+                cluster_targets.check_host(client.access, given["expected_host"])
+            found = cluster_identity.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
             step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
             return {
                 "changed": False,
                 "cluster": found.record(),
-                "kinds": identity.kinds(client, given["kinds"]),
-                "namespaces": identity.namespaces(client, given["namespaces"]),
+                "kinds": cluster_identity.kinds(client, given["kinds"]),
+                "namespaces": cluster_identity.namespaces(client, given["namespaces"]),
                 "nodes_ready": found.nodes_ready,
                 "server": client.access.server,
             }
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -116,9 +116,9 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -126,7 +126,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "owner": {"type": "str", "default": ""},
             "purpose": {"type": "str", "default": ""},
@@ -136,23 +136,23 @@ def main() -> None:
             "timeout": {"type": "float", "default": 3600},
             "caller_pid": {"type": "int"},
             "unreachable": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        wish = turn.Wish.of(module.params, os.getppid())
+        wish = lock_session.LockSpec.of(module.params, os.getppid())
         if module.params["state"] == "present":
-            return turn.take(wish, step, step.teller(module.params["progress_file"], "lock"), module.check_mode)
-        result = turn.give(wish, module.check_mode, module.params["unreachable"] == "fail")
+            return lock_session.take(wish, step, step.teller(module.params["progress_file"], "lock"), module.check_mode)
+        result = lock_session.give(wish, module.check_mode, module.params["unreachable"] == "fail")
         step.log(result["msg"])
         if result["warning"]:
             module.warn(result["warning"])
         return result
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -67,26 +67,26 @@ lines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "namespace": {"type": "str", "default": "default"},
-            **_options.STEP,
+            **_common_options.STEP,
         },
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return turn.tell(module.params["kubeconfig"], module.params["context"], module.params["namespace"])
+        return lock_session.lock_info(module.params["kubeconfig"], module.params["context"], module.params["namespace"])
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -63,20 +63,20 @@ RETURN = r""" # """
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import marks
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             **{name: {"type": "str", "default": ""} for name in ("owner", "purpose", "taken", "expires")},
-            **_options.STEP,
+            **_common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -84,9 +84,9 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
-            return {"changed": marks.write(client, {**given, "run": given["run_id"]}, module.check_mode)}
+            return {"changed": cluster_annotations.write(client, {**given, "run": given["run_id"]}, module.check_mode)}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -114,10 +114,13 @@ kept:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai.cluster import Order, bring
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai.data_science_cluster import (
+    DataScienceSpec,
+    bring,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -125,7 +128,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "name": {"type": "str", "default": "default-dsc"},
             "components": {"type": "list", "elements": "str", "default": []},
@@ -136,20 +139,20 @@ def main() -> None:
             "monitoring_namespace": {"type": "str", "default": "redhat-ods-monitoring"},
             "monitoring": {"type": "bool", "default": False},
             "timeout": {"type": "float", "default": 900},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
     given = module.params
-    order = Order(**{name: given[name] for name in Order.__dataclass_fields__})
+    order = DataScienceSpec(**{name: given[name] for name in DataScienceSpec.__dataclass_fields__})
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "rhoai")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "rhoai"):
             return bring(client, order, given["state"], step, say, module.check_mode)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -98,17 +98,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import examine
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import examine_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "project": {"type": "str", "required": True},
             "phases": {"type": "list", "elements": "str", "required": True},
             "run_dir": {"type": "path", "default": ""},
@@ -123,9 +123,9 @@ def main() -> None:
     def work(_step: Step) -> dict[str, Any]:
         import yaml
 
-        order = examine.Order(phases=given["phases"], subject=given["subject"], **given["order"])
+        order = examine_cluster.ExaminationSpec(phases=given["phases"], subject=given["subject"], **given["order"])
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
-            found = examine.examine(client, order)
+            found = examine_cluster.examine(client, order)
         lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
         path = Path(given["rbac_file"]) if given["rbac_file"] else None
@@ -135,7 +135,7 @@ def main() -> None:
             _files.replace_text(path, text)
         return {"changed": changed, **found, "lines": lines}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

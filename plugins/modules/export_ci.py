@@ -67,10 +67,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
 
 
 def main() -> None:
@@ -79,16 +78,16 @@ def main() -> None:
         argument_spec={
             "junit": {"type": "path", "default": ""},
             "textfile": {"type": "path", "default": ""},
-            **options.GATE,
-            **_options.PROGRESS,
-            **_options.STEP,
+            **export_options.GATE,
+            **_common_options.PROGRESS,
+            **_common_options.STEP,
         },
     )
 
     def export(step: Step) -> dict[str, Any]:
         given = module.params
         with step.timed("results", "files for CI"):
-            result = job.to_ci(
+            result = export_run.to_ci(
                 given["run_dir"],
                 given["junit"],
                 given["textfile"],
@@ -96,9 +95,9 @@ def main() -> None:
                 given["kubeconfigs"],
                 given["invalid"],
             )
-        return work.logged(step, module.warn, result)
+        return log_result(step, module.warn, result)
 
-    _module.run(module, export)
+    _module_main.run(module, export)
 
 
 if __name__ == "__main__":

@@ -90,10 +90,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, opensearch, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run, opensearch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
 
 
 def main() -> None:
@@ -106,15 +105,15 @@ def main() -> None:
             "password": {"type": "str", "default": "", "no_log": True},
             "token": {"type": "str", "default": "", "no_log": True},
             "ca_file": {"type": "path"},
-            **options.GATE,
-            **_options.PROGRESS,
-            **_options.STEP,
+            **export_options.GATE,
+            **_common_options.PROGRESS,
+            **_common_options.STEP,
         },
     )
 
     def export(step: Step) -> dict[str, Any]:
         given = module.params
-        server = opensearch.Server(
+        server = opensearch.OpenSearchServer(
             given["url"],
             given["index_prefix"],
             given["user"],
@@ -123,12 +122,12 @@ def main() -> None:
             given["ca_file"] or "",
         )
         with step.timed("results", "export to OpenSearch"):
-            result = job.to_opensearch(
+            result = export_run.to_opensearch(
                 given["run_dir"], server, given["secrets"], given["kubeconfigs"], given["invalid"]
             )
-        return work.logged(step, module.warn, result)
+        return log_result(step, module.warn, result)
 
-    _module.run(module, export)
+    _module_main.run(module, export)
 
 
 if __name__ == "__main__":

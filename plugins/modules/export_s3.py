@@ -102,10 +102,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import job, options, s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
 
 
 def main() -> None:
@@ -114,24 +113,26 @@ def main() -> None:
         argument_spec={
             "url": {"type": "str", "required": True},
             "part_size": {"type": "int", "default": 16 * 2**20},
-            "acl": {"type": "str", "default": "private", "choices": list(s3.ACLS)},
-            **options.S3,
-            **options.GATE,
-            **_options.PROGRESS,
-            **_options.STEP,
+            "acl": {"type": "str", "default": "private", "choices": list(_s3.ACLS)},
+            **export_options.S3,
+            **export_options.GATE,
+            **_common_options.PROGRESS,
+            **_common_options.STEP,
         },
         required_together=[("access_key", "secret_key")],
     )
 
     def export(step: Step) -> dict[str, Any]:
         given = module.params
-        place = options.place(given, given["url"], acl=given["acl"], part_size=given["part_size"])
+        place = export_options.location_of(given, given["url"], acl=given["acl"], part_size=given["part_size"])
         say = step.teller(given["progress_file"], "export")
         with step.timed("results", "export to S3"):
-            result = job.to_s3(given["run_dir"], place, given["secrets"], given["kubeconfigs"], given["invalid"], say)
-        return work.logged(step, module.warn, result)
+            result = export_run.to_s3(
+                given["run_dir"], place, given["secrets"], given["kubeconfigs"], given["invalid"], say
+            )
+        return log_result(step, module.warn, result)
 
-    _module.run(module, export)
+    _module_main.run(module, export)
 
 
 if __name__ == "__main__":

@@ -141,10 +141,10 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -152,7 +152,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "pool": {"type": "str", "default": "fake-gpu"},
             "count": {"type": "int", "default": 4},
             "gpus": {"type": "int", "default": 8},
@@ -168,24 +168,26 @@ def main() -> None:
             "kwok_image": {"type": "str", "default": ""},
             "kwok_stages": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 120},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
     given = module.params
-    shape = nodes.Shape(**{name: given[name] for name in nodes.Shape.__dataclass_fields__})
+    shape = fake_nodes.NodeShape(**{name: given[name] for name in fake_nodes.NodeShape.__dataclass_fields__})
     labels = {name: str(value) for name, value in given["labels"].items()}
-    leave = nodes.Leave(given["real_cluster"], given["beside_workloads"], given["kwok_image"], given["kwok_stages"])
-    order = nodes.Order(given["count"], shape, given["pool"], given["run_id"], labels, leave)
-    bring = nodes.present if given["state"] == "present" else nodes.absent
+    leave = fake_nodes.Leave(
+        given["real_cluster"], given["beside_workloads"], given["kwok_image"], given["kwok_stages"]
+    )
+    order = fake_nodes.NodePoolSpec(given["count"], shape, given["pool"], given["run_id"], labels, leave)
+    bring = fake_nodes.present if given["state"] == "present" else fake_nodes.absent
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "nodes")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "nodes"):
             return bring(client, order, given["timeout"], say, module.check_mode)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -102,25 +102,25 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "state": {"type": "str", "choices": ["claimed", "running", "absent"], "default": "running"},
             **{name: {"type": "str", "required": True} for name in ("name", "namespace", "run_id")},
             **{name: {"type": "str", "default": ""} for name in ("pool", "owner", "purpose")},
             "lifetime": {"type": "float", "default": 0},
             "dest": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         required_if=[("state", "running", ["dest", "pool"]), ("state", "claimed", ["pool"])],
         supports_check_mode=True,
@@ -129,19 +129,19 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         names = ("name", "namespace", "pool", "owner", "purpose", "lifetime", "timeout")
-        wish = hive.Wish(run=given["run_id"], **{name: given[name] for name in names})
+        wish = hive_claim.ClaimSpec(run=given["run_id"], **{name: given[name] for name in names})
         say = step.teller(given["progress_file"], "hive")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
             if given["state"] == "absent":
-                return {"changed": hive.give_back(client, wish, module.check_mode)}
-            changed = hive.claim(client, wish, module.check_mode)
+                return {"changed": hive_claim.give_back(client, wish, module.check_mode)}
+            changed = hive_claim.claim(client, wish, module.check_mode)
             if given["state"] == "claimed" or module.check_mode:
                 return {"changed": changed}
             with step.timed("cluster", "claim"):
-                found = hive.wait(client, wish, Path(given["dest"]), say)
+                found = hive_claim.wait(client, wish, Path(given["dest"]), say)
             return {"changed": changed, "deployment": found.pop("deployment"), "cluster": found}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -121,10 +121,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed import Manager
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_cluster import Manager
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def do(manager: Manager, given: dict[str, Any]) -> dict[str, Any]:
@@ -161,8 +161,8 @@ def main() -> None:
             "bundle": {"type": "path"},
             "interval": {"type": "float", "default": 30},
             "timeout": {"type": "float", "default": 5400},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         required_if=[("state", "gathered", ["bundle"])],
     )
@@ -177,7 +177,7 @@ def main() -> None:
         with step.timed("cluster", f"{given['flavour']} {given['state']}"):
             return do(manager, given)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

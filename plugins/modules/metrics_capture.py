@@ -107,15 +107,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture, prometheus
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture_metrics, prometheus
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
 
 
-def server_of(given: dict[str, Any]) -> prometheus.Server:
+def server_of(given: dict[str, Any]) -> prometheus.PrometheusServer:
     """Return the server that the options name. Raises InputError, AccessError."""
     authority = ""
     if given["ca_file"]:
@@ -124,12 +123,12 @@ def server_of(given: dict[str, Any]) -> prometheus.Server:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"ca_file {given['ca_file']} can't be read: {error}") from error
     if given["url"]:
-        return prometheus.Server(given["url"], given["token"], authority)
+        return prometheus.PrometheusServer(given["url"], given["token"], authority)
     if not given["kubeconfig"]:
         raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
     with Client.from_kubeconfig(given["kubeconfig"]) as client:
         found = prometheus.of_openshift(client)
-    return prometheus.Server(found.url, given["token"] or found.token, authority or found.authority)
+    return prometheus.PrometheusServer(found.url, given["token"] or found.token, authority or found.authority)
 
 
 def main() -> None:
@@ -146,14 +145,14 @@ def main() -> None:
             "range": {"type": "float", "default": 0},
             "names": {"type": "dict", "default": {}},
             "points": {"type": "list", "elements": "str", "default": []},
-            **_options.STEP,
+            **_common_options.STEP,
         },
     )
 
     def make(step: Step) -> dict[str, Any]:
         given = module.params
         with step.timed("results", "metrics"):
-            result = capture.capture(
+            result = capture_metrics.capture(
                 given["run_dir"],
                 server_of(given),
                 given["queries"],
@@ -162,9 +161,9 @@ def main() -> None:
                 given["points"],
                 given["names"],
             )
-        return work.logged(step, module.warn, result)
+        return log_result(step, module.warn, result)
 
-    _module.run(module, make)
+    _module_main.run(module, make)
 
 
 if __name__ == "__main__":

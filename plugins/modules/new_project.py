@@ -59,8 +59,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _new_project
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main, _new_project
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def main() -> None:
     def work(_step: Step) -> dict[str, Any]:
         return _new_project.make(Path(given["skeleton"]), Path(given["root"]), given["name"], module.check_mode)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

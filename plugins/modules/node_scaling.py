@@ -137,17 +137,21 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import dedicated, machines, scaling
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import (
+    dedicated_namespaces,
+    machine_sets,
+    node_scaler,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent", "dedicated"], "default": "present"},
             "memo": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -158,8 +162,8 @@ def main() -> None:
             "labels": {"type": "dict", "default": {}},
             "dedicated": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "float", "default": 3600},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -172,22 +176,24 @@ def main() -> None:
             Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
             step.timed("cluster", "nodes"),
         ):
-            there = scaling.Scaling(client, path, given["run_id"], say)
+            there = node_scaler.NodeScaler(client, path, given["run_id"], say)
             if given["state"] == "absent":
-                restored = dedicated.restore(client, path, check)
+                restored = dedicated_namespaces.restore(client, path, check)
                 result = there.put_back(given["timeout"], check)
                 return {**result, "changed": result["changed"] or restored}
             result = {"changed": False}
             if given["state"] == "present":
                 names = ("replicas", "name", "instance_type", "base", "taint", "spot", "disk", "labels")
-                result = there.scale(machines.Wish(**{one: given[one] for one in names}), given["timeout"], check)
+                result = there.scale(
+                    machine_sets.MachineSetSpec(**{one: given[one] for one in names}), given["timeout"], check
+                )
             names = given["dedicated"]
             if names:
-                asked = dedicated.dedicate(client, path, names, given["selector"], given["taint"], check)
+                asked = dedicated_namespaces.dedicate(client, path, names, given["selector"], given["taint"], check)
                 result = {**result, "changed": result["changed"] or asked}
             return result
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

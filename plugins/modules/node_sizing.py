@@ -123,9 +123,9 @@ by_limit:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import sizing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import node_sizing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 REQUIRED = {"type": "float", "required": True}
 
@@ -164,10 +164,10 @@ def main() -> None:
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        user, node = sizing.User(**given["user"]), sizing.Node(**given["node"])
-        return {"changed": False, **sizing.nodes_for(given["users"], user, node)}
+        user, node = node_sizing.UserDemand(**given["user"]), node_sizing.NodeSize(**given["node"])
+        return {"changed": False, **node_sizing.nodes_for(given["users"], user, node)}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -356,19 +356,24 @@ finalizers:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import install, options, remove, wanted
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
+    desired_state,
+    install_operators,
+    operator_options,
+    remove_operators,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **options.OPTIONS,
-            **_options.STEP,
-            **_options.PROGRESS,
+            **operator_options.OPTIONS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -378,12 +383,14 @@ def main() -> None:
         say = step.teller(given["progress_file"], "operators")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
             if given["state"] == "absent":
-                order = remove.Order(**{name: given[name] for name in remove.Order.__dataclass_fields__})
+                order = remove_operators.RemovalSpec(
+                    **{name: given[name] for name in remove_operators.RemovalSpec.__dataclass_fields__}
+                )
                 with step.timed("cleanup", "operators"):
-                    return remove.remove(client, order, say, module.check_mode)
-            asked = wanted.operators(given["operators"])
+                    return remove_operators.remove(client, order, say, module.check_mode)
+            asked = desired_state.operators(given["operators"])
             with step.timed("cluster", "operators"):
-                return install.install(
+                return install_operators.install(
                     client,
                     asked,
                     given["run_id"],
@@ -394,7 +401,7 @@ def main() -> None:
                     given["pull_secrets"],
                 )
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

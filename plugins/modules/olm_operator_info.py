@@ -100,20 +100,20 @@ operators:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.info import capture, info
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.installed_operators import capture, info
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "packages": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
-            **_options.STEP,
+            **_common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -124,7 +124,7 @@ def main() -> None:
             capture(client, found, step, module.params["namespaces"])
             return {"changed": False, "operators": found}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

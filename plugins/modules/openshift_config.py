@@ -113,15 +113,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import hosts, install_config
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import bare_metal_hosts, install_config
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer import Installer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 MACHINE = {
     "name": {"type": "str", "required": True},
-    "role": {"type": "str", "choices": list(hosts.ROLES), "required": True},
+    "role": {"type": "str", "choices": list(bare_metal_hosts.ROLES), "required": True},
     "vars": {"type": "dict", "required": True},
 }
 
@@ -141,11 +141,11 @@ def render(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, 
         marks = install_config.tags(settings, given["expires"], given["owner"])
         config = install_config.ipi(settings, given["name"], marks)
     else:
-        machines = [hosts.read(one["name"], one["role"], one["vars"], settings) for one in given["machines"]]
-        config = install_config.agent(settings, given["name"], *hosts.check_set(machines))
-        agent = hosts.agent_config(machines, settings, given["name"])
+        machines = [bare_metal_hosts.read(one["name"], one["role"], one["vars"], settings) for one in given["machines"]]
+        config = install_config.agent(settings, given["name"], *bare_metal_hosts.check_set(machines))
+        agent = bare_metal_hosts.agent_config(machines, settings, given["name"])
         documents["agent-config.yaml"] = agent
-        addresses = hosts.addressed(machines, settings)
+        addresses = bare_metal_hosts.addressed(machines, settings)
         told["rendezvous"] = agent["rendezvousIP"]
         told["machines"] = [
             {
@@ -178,7 +178,7 @@ def main() -> None:
             "pull_secret": {"type": "str", "required": True, "no_log": True},
             "ssh_key": {"type": "str", "default": "", "no_log": False},
             "install_dir": {"type": "path", "required": True},
-            **_options.STEP,
+            **_common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -192,7 +192,7 @@ def main() -> None:
         step.log(f"{', '.join(documents)} for {module.params['name']}")
         return {"changed": not module.check_mode, **told}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import process, share
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import image_server, installer_process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -94,15 +94,15 @@ def main() -> None:
 
     def work(_step: Step) -> dict[str, Any]:
         if given["state"] == "absent":
-            stopped = process.stop(folder, 2.0)
+            stopped = installer_process.stop(folder, 2.0)
             there = folder.exists()
             shutil.rmtree(folder, ignore_errors=True)
             return {"changed": bool(stopped) or there}
-        address = given["address"] or share.own_address(given["towards"])
-        port, begun = share.start(folder, address, given["port"], given["lifetime"])
+        address = given["address"] or image_server.own_address(given["towards"])
+        port, begun = image_server.start(folder, address, given["port"], given["lifetime"])
         return {"changed": begun, "url": f"http://{address}:{port}"}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

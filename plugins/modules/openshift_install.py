@@ -137,16 +137,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import steps
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_steps
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": list(steps.STEPS), "required": True},
+            "state": {"type": "str", "choices": list(install_steps.STEPS), "required": True},
             "name": {"type": "str", "required": True},
             "install_dir": {"type": "path", "required": True},
             "program": {"type": "str", "default": ""},
@@ -163,8 +163,8 @@ def main() -> None:
             "bundle": {"type": "path"},
             "addresses": {"type": "dict", "default": {}},
             "ssh_private_key": {"type": "path", "default": "", "no_log": False},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         required_if=[("state", "gathered", ["bundle"])],
     )
@@ -173,9 +173,11 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "openshift-install")
         with step.timed("cluster", f"openshift-install {given['state']}"):
-            return steps.do(given["state"], {**given, "install_dir": Path(given["install_dir"])}, say, step.path)
+            return install_steps.do(
+                given["state"], {**given, "install_dir": Path(given["install_dir"])}, say, step.path
+            )
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - On a simulated cluster no training runs. This computes from the settings how long its pods are played and which
     figures they print, and writes the log that all of them show. Its first line says that it is played.
-  - The formula stands in C(plugins/module_utils/_training_played.py).
+  - The formula stands in C(plugins/module_utils/_training_simulation.py).
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:

@@ -138,16 +138,16 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options, _pod_logs
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "namespace": {"type": "str", "default": ""},
             "selector": {"type": "str", "default": ""},
             "dest": {"type": "path", "required": True},
@@ -157,24 +157,24 @@ def main() -> None:
             "limit_bytes": {"type": "int", "default": 0},
             "tail_lines": {"type": "int", "default": 0},
             "parallel": {"type": "int", "default": 16},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
     )
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        order = _pod_logs.Order.of(given)
+        order = _pod_logs.LogCollectionSpec.of(given)
         say = step.teller(given["progress_file"], "logs")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("logs"):
-            result = _pod_logs.Collection(client, order, say).run()
+            result = _pod_logs.LogCollection(client, order, say).run()
         text = _pod_logs.text(result)
         if given["which"] != "none":
             say(text)
         # A log that can't be had takes its figures along (n of N shows it); the jobs themselves were judged before.
         return {"summary": text, **({"warnings": [text]} if result["unread"] else {}), **result}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -102,9 +102,9 @@ server_version:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -118,15 +118,15 @@ def main() -> None:
             "duration": {"type": "str", "default": "1d"},
             "count": {"type": "int", "default": 0},
             "gather_metadata": {"type": "bool", "default": False},
-            **options.OPTIONS,
+            **server_options.OPTIONS,
         },
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return {"changed": False, **info.available(options.client(module.params), module.params)}
+        return {"changed": False, **lease_info.available(server_options.client(module.params), module.params)}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -107,9 +107,9 @@ stale:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -121,22 +121,22 @@ def main() -> None:
             "url": {"type": "str", "default": ""},
             "wait": {"type": "float", "default": 0},
             "passwords": {"type": "bool", "default": False, "no_log": False},
-            **options.WHICH,
-            **options.OPTIONS,
+            **server_options.WHICH,
+            **server_options.OPTIONS,
         },
-        mutually_exclusive=[options.ONE],
-        required_one_of=[options.ONE],
+        mutually_exclusive=[server_options.ONE],
+        required_one_of=[server_options.ONE],
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        nodes = info.nodes(options.client(module.params), module.params)
+        nodes = lease_info.nodes(server_options.client(module.params), module.params)
         if not module.params["passwords"]:
             module.no_log_values.update(node["bmc_password"] for node in nodes if node["bmc_password"])
             nodes = [{key: value for key, value in node.items() if key != "bmc_password"} for node in nodes]
         return {"changed": False, "nodes": nodes, "stale": False}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -256,9 +256,9 @@ leases:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import job, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_service, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -293,9 +293,9 @@ def main() -> None:
             "settle": {"type": "float", "default": 300},
             "lease_file": {"type": "path"},
             "release_command": {"type": "str", "default": ""},
-            **options.OPTIONS,
-            **_options.STEP,
-            **_options.PROGRESS,
+            **server_options.OPTIONS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         required_if=[
             ("state", "present", ["lease_id"]),
@@ -305,9 +305,9 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return job.run(module.params, module.check_mode, step)
+        return lease_service.run(module.params, module.check_mode, step)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -76,9 +76,9 @@ leases:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -87,18 +87,18 @@ def main() -> None:
         argument_spec={
             "owner": {"type": "str"},
             "active": {"type": "bool", "default": True},
-            **options.WHICH,
-            **options.OPTIONS,
+            **server_options.WHICH,
+            **server_options.OPTIONS,
         },
-        mutually_exclusive=[options.ONE],
-        required_one_of=[(*options.ONE, "owner")],
+        mutually_exclusive=[server_options.ONE],
+        required_one_of=[(*server_options.ONE, "owner")],
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return {"changed": False, "leases": info.leases(options.client(module.params), module.params)}
+        return {"changed": False, "leases": lease_info.leases(server_options.client(module.params), module.params)}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -91,34 +91,34 @@ pending_hosts:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import job, options, wait
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_service, lease_wait, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "wait_for": {"type": "str", "choices": list(wait.GOALS), "default": "validated"},
+            "wait_for": {"type": "str", "choices": list(lease_wait.GOALS), "default": "validated"},
             "wait_timeout": {"type": "float", "default": 7200},
             "interval": {"type": "float", "default": 60},
             "min_lifetime": {"type": "str", "default": "0"},
             "inventory_url": {"type": "str", "default": ""},
-            **options.WHICH,
-            **options.OPTIONS,
-            **_options.STEP,
-            **_options.PROGRESS,
+            **server_options.WHICH,
+            **server_options.OPTIONS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
-        mutually_exclusive=[options.ONE],
-        required_one_of=[options.ONE],
+        mutually_exclusive=[server_options.ONE],
+        required_one_of=[server_options.ONE],
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return job.wait_for(module.params, step)
+        return lease_service.wait_for(module.params, step)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ owner:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -61,16 +61,16 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present"], "default": "present"},
-            **options.OPTIONS,
+            **server_options.OPTIONS,
         },
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        client = options.client(module.params, secret=True)
-        return {"changed": info.register(client, module.check_mode), "owner": client.account.owner}
+        client = server_options.client(module.params, secret=True)
+        return {"changed": lease_info.register(client, module.check_mode), "owner": client.account.owner}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -133,11 +133,11 @@ import traceback
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import fleet
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.machine import Bmc
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import machine_fleet
+from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 try:
     # Named here so that Ansible sends it along with the module.
@@ -185,8 +185,8 @@ def main() -> None:
             "contact_timeout": {"type": "float", "default": 120},
             "wait_timeout": {"type": "float", "default": 900},
             "vendors": {"type": "dict", "default": {}},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         required_if=[("state", "booted", ["image"])],
     )
@@ -198,10 +198,10 @@ def main() -> None:
         say = step.teller(given["progress_file"], "redfish_machines")
         bmcs = [bmc(one, given) for one in given["machines"]]
         with step.timed("cluster", f"machines {given['state']}"):
-            found, changed = fleet.bring(bmcs, given["state"], given["image"], given, say)
+            found, changed = machine_fleet.bring(bmcs, given["state"], given["image"], given, say)
         return {"changed": changed, "machines": found}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -160,10 +160,13 @@ import signal
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options, _proc
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.options import SHARED_OPTIONS, Options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import (
+    SHARED_OPTIONS,
+    Options,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def end_orderly(number: int, _frame: Any) -> None:
@@ -179,8 +182,8 @@ def main() -> None:
             **SHARED_OPTIONS,
             "force": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -190,11 +193,11 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "rehearsal")
-        options = Options.of({**given, "begun": _proc.began(os.getpid())})
+        options = Options.of({**given, "begun": _processes.began(os.getpid())})
         with step.timed("cluster", f"rehearsal {given['state']}"):
-            return cluster.bring(options, given["state"], say, module.check_mode)
+            return cluster_lifecycle.bring(options, given["state"], say, module.check_mode)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

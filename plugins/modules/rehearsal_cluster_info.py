@@ -126,16 +126,19 @@ kubectl:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.describe import info
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.options import SHARED_OPTIONS, Options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.cluster_status import info
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import (
+    SHARED_OPTIONS,
+    Options,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**SHARED_OPTIONS, **_options.STEP, **_options.PROGRESS},
+        argument_spec={**SHARED_OPTIONS, **_common_options.STEP, **_common_options.PROGRESS},
         supports_check_mode=True,
     )
 
@@ -143,7 +146,7 @@ def main() -> None:
         with step.timed("cluster", "rehearsal info"):
             return info(Options.of(module.params))
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

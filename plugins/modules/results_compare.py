@@ -79,10 +79,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
 
 
 def main() -> None:
@@ -98,10 +97,10 @@ def main() -> None:
 
     def compare(step: Step) -> dict[str, Any]:
         given = module.params
-        result = job.compare(given["run_dirs"], given["dest"], given["definitions"], given["template"])
-        return work.logged(step, module.warn, result)
+        result = compare_runs.compare(given["run_dirs"], given["dest"], given["definitions"], given["template"])
+        return log_result(step, module.warn, result)
 
-    _module.run(module, compare)
+    _module_main.run(module, compare)
 
 
 if __name__ == "__main__":

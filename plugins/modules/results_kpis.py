@@ -84,9 +84,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
 
 
 def main() -> None:
@@ -96,17 +96,17 @@ def main() -> None:
             "run_dir": {"type": "path", "required": True},
             "definitions": {"type": "list", "elements": "path", "required": True},
             "points": {"type": "list", "elements": "str", "default": []},
-            **_options.STEP,
+            **_common_options.STEP,
         },
     )
     given = module.params
 
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "kpis"):
-            result = work.kpis(given["run_dir"], given["definitions"], given["points"])
-        return work.logged(step, module.warn, result)
+            result = write_kpis(given["run_dir"], given["definitions"], given["points"])
+        return log_result(step, module.warn, result)
 
-    _module.run(module, make)
+    _module_main.run(module, make)
 
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
 
 
 def main() -> None:
@@ -81,16 +81,16 @@ def main() -> None:
         argument_spec={
             "run_dir": {"type": "path", "required": True},
             "template": {"type": "path", "required": True},
-            **_options.STEP,
+            **_common_options.STEP,
         },
     )
 
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "report"):
-            result = work.report(module.params["run_dir"], module.params["template"])
-        return work.logged(step, module.warn, result)
+            result = write_report(module.params["run_dir"], module.params["template"])
+        return log_result(step, module.warn, result)
 
-    _module.run(module, make)
+    _module_main.run(module, make)
 
 
 if __name__ == "__main__":

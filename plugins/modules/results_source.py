@@ -107,11 +107,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import options, s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import source
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step, stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module_main, _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, run_source
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, stamp
 
 
 def main() -> None:
@@ -122,21 +121,23 @@ def main() -> None:
             "dest": {"type": "path", "required": True},
             "suffix": {"type": "str", "default": "-replot"},
             "keep_directories": {"type": "bool", "default": False},
-            **options.S3,
+            **export_options.S3,
         },
         required_together=[("access_key", "secret_key")],
     )
 
     def download(url: str, folder: Path) -> None:
-        s3.download(options.place(module.params, url), folder)
+        _s3.download(export_options.location_of(module.params, url), folder)
 
     def fetch(step: Step) -> dict[str, Any]:
         given = module.params
         rows = []
         for one in given["sources"]:
-            kept = source.with_timelines(one) if given["keep_directories"] else None
-            found = kept or source.fetch(one, Path(given["dest"]), download, given["ca_file"] or "", given["suffix"])
-            run = runs.read(found.path)
+            kept = run_source.with_timelines(one) if given["keep_directories"] else None
+            found = kept or run_source.fetch(
+                one, Path(given["dest"]), download, given["ca_file"] or "", given["suffix"]
+            )
+            run = run_files.read(found.path)
             if run.record and kept is None:
                 note = {"source": one, "at": stamp(), "migrated": found.migrated}
                 _files.write_yaml(found.path / "run.yml", {**run.record, "replot": note})
@@ -145,7 +146,7 @@ def main() -> None:
             rows.append({**row, "migrated": found.migrated})
         return {"changed": True, "runs": rows}
 
-    _module.run(module, fetch)
+    _module_main.run(module, fetch)
 
 
 if __name__ == "__main__":

@@ -102,10 +102,10 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.selection import Selection
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.workload_selection import WorkloadSelection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 
 
 def main() -> None:
@@ -118,18 +118,18 @@ def main() -> None:
             "tail": {"type": "int", "default": 0},
             "skip_errors": {"type": "bool", "default": False},
             "audit_log": {"type": "path", "default": ""},
-            **_options.STEP,
+            **_common_options.STEP,
         },
     )
 
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "timeline"):
             given = module.params
-            chosen = Selection(given["head"], given["tail"], given["skip_errors"])
-            result = work.timeline(given["run_dir"], given["points"], chosen, given["audit_log"])
-        return work.logged(step, module.warn, result)
+            chosen = WorkloadSelection(given["head"], given["tail"], given["skip_errors"])
+            result = write_timeline(given["run_dir"], given["points"], chosen, given["audit_log"])
+        return log_result(step, module.warn, result)
 
-    _module.run(module, make)
+    _module_main.run(module, make)
 
 
 if __name__ == "__main__":

@@ -128,9 +128,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 
 
 def main() -> None:
@@ -139,16 +139,16 @@ def main() -> None:
         argument_spec={
             "run_dir": {"type": "path", "required": True},
             "max_lateness": {"type": "float", "default": 0.1},
-            **_options.STEP,
+            **_common_options.STEP,
         },
     )
 
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "verdict"):
-            result = work.verdict(module.params["run_dir"], module.params["max_lateness"])
-        return work.logged(step, module.warn, result)
+            result = write_verdict(module.params["run_dir"], module.params["max_lateness"])
+        return log_result(step, module.warn, result)
 
-    _module.run(module, make)
+    _module_main.run(module, make)
 
 
 if __name__ == "__main__":

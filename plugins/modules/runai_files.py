@@ -53,26 +53,25 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import run as runs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table as tables
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import export
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_runai_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={"run_dir": {"type": "path", "required": True}, **_options.STEP})
+    module = AnsibleModule(argument_spec={"run_dir": {"type": "path", "required": True}, **_common_options.STEP})
 
     def work(_step: Step) -> dict[str, Any]:
         points = {}
-        for point in runs.read(Path(module.params["run_dir"])).points:
+        for point in run_files.read(Path(module.params["run_dir"])).points:
             timeline = point.folder / "timeline.jsonl"
             if timeline.exists():  # a point that did not begin has none
-                points[point.number] = export.write(tables.read(timeline), point.folder / "runai")
+                points[point.number] = write_runai_files.write(timeline_table.read(timeline), point.folder / "runai")
         return {"changed": True, "points": points}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -87,8 +87,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options, _training
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _training_figures
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -99,8 +99,8 @@ def main() -> None:
             "logs_dir": {"type": "path", "default": ""},
             "pods": {"type": "list", "elements": "dict"},
             "simulated": {"type": "bool", "required": True},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
     )
     given = module.params
@@ -108,15 +108,19 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         folder = given["logs_dir"] or Path(given["point_dir"]) / "logs"
         with step.timed("logs", "training figures"):
-            logs = _training.logs_in(folder) if given["pods"] is None else _training.logs_of(given["pods"], folder)
-            changed, rows = _training.write(given["point_dir"], logs, given["simulated"])
-        text = _training.text(rows, given["simulated"])
+            logs = (
+                _training_figures.logs_in(folder)
+                if given["pods"] is None
+                else _training_figures.logs_of(given["pods"], folder)
+            )
+            changed, rows = _training_figures.write(given["point_dir"], logs, given["simulated"])
+        text = _training_figures.text(rows, given["simulated"])
         if rows:
             step.teller(given["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
-        return {"changed": changed, "summary": text, "errors": errors, **_training.summary(rows)}
+        return {"changed": changed, "summary": text, "errors": errors, **_training_figures.summary(rows)}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

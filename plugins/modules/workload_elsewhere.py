@@ -110,9 +110,10 @@ state:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import elsewhere, options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -132,23 +133,23 @@ def main() -> None:
             "offset": {"type": "int", "default": 0},
             "interval": {"type": "float", "default": 10},
             "reconnect": {"type": "float", "default": 600},
-            **_options.STEP,
+            **_common_options.STEP,
         },
         required_if=[("state", "present", ["kubeconfig_content"])],
     )
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        place = elsewhere.Place(given["root"], given["run_id"], given["point"])
+        place = remote_load.LoadDirectory(given["root"], given["run_id"], given["point"])
         if given["state"] == "absent":
-            return {"changed": elsewhere.remove(place)}
+            return {"changed": remote_load.remove(place)}
         if given["state"] == "status":
-            return {"changed": False, **elsewhere.status(place, given["offset"])}
-        asked = options.elsewhere(given["request"], given["run_id"], given["point"])
-        new = elsewhere.start(place, asked, given["kubeconfig_content"], given["lock"])
+            return {"changed": False, **remote_load.status(place, given["offset"])}
+        asked = load_options.elsewhere(given["request"], given["run_id"], given["point"])
+        new = remote_load.start(place, asked, given["kubeconfig_content"], given["lock"])
         return {"changed": new, "found": not new}
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -138,9 +138,9 @@ msg:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import pod_job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import run_in_pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
@@ -148,7 +148,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_options.CLUSTER,
+            **_common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "point": {"type": "str", "default": "001"},
             "point_dir": {"type": "path", "required": True},
@@ -165,18 +165,18 @@ def main() -> None:
             "start_timeout": {"type": "float", "default": 600},
             "reconnect": {"type": "float", "default": 600},
             "lock_dir": {"type": "path"},
-            **_options.STEP,
-            **_options.PROGRESS,
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
         },
         required_if=[("state", "present", ["target_kubeconfig"])],
     )
 
     def work(step: Step) -> dict[str, Any]:
         if module.params["state"] == "absent":
-            return pod_job.absent(module.params, step)
-        return pod_job.present(module.params, step)
+            return run_in_pod.absent(module.params, step)
+        return run_in_pod.present(module.params, step)
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -143,22 +143,25 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.attach import Attached, Request
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
+    RunningLoadSampler,
+    SampleRequest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={**options.SAMPLE, **_options.STEP, **_options.PROGRESS})
+    module = AnsibleModule(argument_spec={**load_options.SAMPLE, **_common_options.STEP, **_common_options.PROGRESS})
 
     def work(step: Step) -> dict[str, Any]:
-        request = Request(**options.common(module.params))
-        return Attached(request, step, Progress(module.params["progress_file"], step)).run()
+        request = SampleRequest(**load_options.common(module.params))
+        return RunningLoadSampler(request, step, Progress(module.params["progress_file"], step)).run()
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

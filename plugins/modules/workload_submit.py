@@ -381,25 +381,26 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module, _options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request import request_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit import Load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**options.SUBMIT, **_options.STEP, **_options.PROGRESS}, supports_check_mode=True
+        argument_spec={**load_options.SUBMIT, **_common_options.STEP, **_common_options.PROGRESS},
+        supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
         load = Load(request_of(module.params), step, Progress(module.params["progress_file"], step))
         return load.check() if module.check_mode else load.run()
 
-    _module.run(module, work)
+    _module_main.run(module, work)
 
 
 if __name__ == "__main__":

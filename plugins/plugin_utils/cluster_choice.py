@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_targets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.times import duration
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.catalogue import Catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.coerce import coerce
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
 
 TASKS = Path(__file__).parents[2] / "roles" / "cluster" / "tasks"
 
 
 def counts(known: Catalogue, name: str) -> bool:
     """Return whether a variable is a setting of a cluster that may be written down."""
-    return targets.of_clusters(name) and name in known.settings and not known.settings[name].secret
+    return cluster_targets.of_clusters(name) and name in known.settings and not known.settings[name].secret
 
 
 def typed(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
@@ -33,7 +33,7 @@ def typed(known: Catalogue, name: str, value: Any, where: str = "cluster") -> An
 
 def wanted(
     known: Catalogue, values: Mapping[str, Any], hostvars: Any, everyone: Mapping[str, Any]
-) -> list[targets.Target]:
+) -> list[cluster_targets.ClusterTarget]:
     """Return the clusters to acquire. Raises InputError for a provider that there is not.
 
     values: effective settings. hostvars: Ansible's, in which the inventory may have the hosts sutest and driver.
@@ -42,15 +42,17 @@ def wanted(
     settings = {name: typed(known, name, value) for name, value in values.items() if counts(known, name)}
     settings.setdefault("cluster_provider", "rehearsal")
     own: dict[str, dict[str, Any]] = {}
-    for host in (one for one in targets.HOSTS if one in hostvars):
-        chosen = targets.own_choice(hostvars.raw_get(host), everyone)
+    for host in (one for one in cluster_targets.HOSTS if one in hostvars):
+        chosen = cluster_targets.own_choice(hostvars.raw_get(host), everyone)
         own[host] = {name: typed(known, name, hostvars[host][name], host) for name in chosen if counts(known, name)}
-    found = targets.targets(settings, own)
+    found = cluster_targets.targets(settings, own)
     for one in found:
-        targets.check_provider(one.provider, targets.providers_in(TASKS), f"cluster for {' and '.join(one.hosts)}")
+        cluster_targets.check_provider(
+            one.provider, cluster_targets.providers_in(TASKS), f"cluster for {' and '.join(one.hosts)}"
+        )
     return found
 
 
-def lifetime(target: targets.Target) -> float:
+def lifetime(target: cluster_targets.ClusterTarget) -> float:
     """Return how long a cluster that is made now may stay, in seconds; 0 is without an end. Raises InputError."""
     return duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import plan as plans
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import load_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective import Point, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import MatrixPoint, Render
 
 ROLES = Path(__file__).parents[2] / "roles"
 
 
-def estimates(project: str, points: Sequence[Point], render: Render) -> dict[str, str]:
+def estimates(project: str, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     """Return point -> its load, how long it takes at least and what it uses at once; ``all`` when they are several.
 
     Empty for a project without a load. GPUs are those of the fake nodes, else as many as the load wants. Raises
@@ -26,24 +26,24 @@ def estimates(project: str, points: Sequence[Point], render: Render) -> dict[str
     """
     path = ROLES / project / "meta" / "doctor.yml"
     template = (_files.read_yaml(path) or {}).get("plan") if path.exists() else None
-    found: dict[str, plans.Estimate] = {}
+    found: dict[str, load_estimate.LoadEstimate] = {}
     told: dict[str, str] = {}
     for point in points if template else ():
         given, unknown = render(template, point.settings)
         if unknown or not _with_trace(given, project):
             continue
         try:
-            plan = plans.plan_of(point.name, given)
+            plan = load_estimate.point_load(point.name, given)
         except InputError as error:
             raise InputError(f"{project}, point {point.name}: {error}") from error
         gpus = _gpus(point.settings)
-        one = plans.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
+        one = load_estimate.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
         if one is None:
             told[point.name] = f"one workload wants {plan.gpus:g} GPUs, the fake nodes have {gpus:g}"
         else:
             found[point.name], told[point.name] = one, one.text()
     if len(points) > 1 and len(found) == len(points):
-        told["all"] = plans.total(list(found.values()))
+        told["all"] = load_estimate.total(list(found.values()))
     return told
 
 

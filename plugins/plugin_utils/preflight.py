@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record, targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, cluster_targets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice, estimates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.catalogue import Catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective import Effective, Render
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Request
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
 
 ROOT = Path(__file__).parents[2]
 #: Phases that work on a cluster, and those that take one.
@@ -35,8 +35,8 @@ _OF_CLUSTERS = ("cluster_expected_host", "cluster_kubeconfig", "cluster_lifetime
 class Preflight:
     """A request with its effective settings, and the phases that are to run."""
 
-    request: Request
-    found: Effective
+    request: SettingsRequest
+    found: EffectiveSettings
     catalogue: Catalogue
     render: Render
     chosen: list[str]
@@ -69,7 +69,7 @@ class Preflight:
         asked = [phase for phase in ON_CLUSTER if phase in self.chosen]
         if not asked or "cluster" in self.chosen:
             return
-        states = {one["state"]: one for one in record.read(run_dir).values()} if run_dir else {}
+        states = {one["state"]: one for one in cluster_record.read(run_dir).values()} if run_dir else {}
         if states and set(states) == {"acquired"}:
             return
         why = "this run has none"
@@ -132,10 +132,10 @@ class Preflight:
             for one in cluster_choice.wanted(self.catalogue, values, hostvars, everyone):
                 cluster_choice.lifetime(one)
                 if one.provider == "existing" and "cluster_kubeconfig" not in self.found.late:
-                    targets.check_existing(one, os.environ)
+                    cluster_targets.check_existing(one, os.environ)
                 elif one.provider == "rehearsal":
-                    known = component.load_all(ROOT / "roles" / "rehearsal" / "files" / "components")
-                    component.select(known, values.get("rehearsal_components") or [])
+                    known = component_spec.load_all(ROOT / "roles" / "rehearsal" / "files" / "components")
+                    component_spec.select(known, values.get("rehearsal_components") or [])
         except InputError as error:
             name = next((one for one in _OF_CLUSTERS if one in str(error)), "")
             raise InputError(f"{error}{self._set_by(name)}") from error

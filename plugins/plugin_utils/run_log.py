@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from ansible.utils import display as displays
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
 
 #: How many messages wait for a directory; a playbook without one drops the oldest.
 WAITING = 10_000

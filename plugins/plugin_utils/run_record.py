@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _proc
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_dir import read_optional
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secrets import MASK, mask
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK, mask
 
 #: Variables of the environment that the give-back command takes along.
 _NEEDED = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME")
@@ -151,13 +151,13 @@ def started_of_process(pid: int) -> float:
     """Return when process ``pid`` began, in seconds since the epoch; now, where the system does not say."""
     import time
 
-    if _proc.ticks_of(pid) is None:
+    if _processes.ticks_of(pid) is None:
         return time.time()
     try:
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return time.time()
-    return time.time() - uptime + _proc.began(pid)
+    return time.time() - uptime + _processes.began(pid)
 
 
 def at_work(run_dir: Path) -> dict[str, Any] | None:
@@ -180,7 +180,7 @@ def ancestors(pid: int) -> set[int]:
     found: set[int] = set()
     while pid and pid not in found:
         found.add(pid)
-        pid = _proc.parent_of(pid) or 0
+        pid = _processes.parent_of(pid) or 0
     return found
 
 

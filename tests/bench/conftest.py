@@ -10,7 +10,7 @@ from typing import Any
 import leftovers
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
 from benchmark_table import Table
 from load_bench import Bench
 
@@ -31,12 +31,12 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
         os.environ.pop(name, None)
     leftovers.sweep()
     options = support.options(tmp_path_factory.mktemp("cluster"), "bench", components=[])
-    info = cluster.present(options, support.quiet)
+    info = cluster_lifecycle.present(options, support.quiet)
     with support.Rehearsal(info["kubeconfig"], info).client() as client:
-        nodes.present(client, nodes.Order(200), 120, support.quiet)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(200), 120, support.quiet)
     yield info
     os.environ["SEATRIAL_VALIDATE"] = "1"
-    cluster.absent(support.options(Path(options.data_dir), "bench", force=True), support.quiet)
+    cluster_lifecycle.absent(support.options(Path(options.data_dir), "bench", force=True), support.quiet)
 
 
 @pytest.fixture(scope="module")

@@ -23,16 +23,19 @@ sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "support")]
 
 def one(count: int, top: Path) -> dict[str, float]:
     """Time each step of role results for a run of ``count`` workloads; return seconds by step, and peak MiB."""
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._report import report
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._results import table, work
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._report import write_report
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import timeline_table
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 
     role = ROOT / "roles" / "results"
     template = str(role / "templates/report.html.j2")
     steps = {
-        "timeline": lambda: work.timeline(str(top)),
-        "kpis": lambda: work.kpis(str(top), [str(role / "files/kpis/workload.yml")]),
-        "verdict": lambda: work.verdict(str(top), 0.5),
-        "report": lambda: work.report(str(top), template),
+        "timeline": lambda: write_timeline(str(top)),
+        "kpis": lambda: write_kpis(str(top), [str(role / "files/kpis/workload.yml")]),
+        "verdict": lambda: write_verdict(str(top), 0.5),
+        "report": lambda: write_report.write_report(str(top), template),
     }
     taken = {}
     for name, step in steps.items():
@@ -40,11 +43,11 @@ def one(count: int, top: Path) -> dict[str, float]:
         step()
         taken[name] = round(time.monotonic() - began, 1)
     point = top / "points" / "000"
-    loaded = table.read(point / "timeline.jsonl")  # whoever writes the CSV file has just made it
+    loaded = timeline_table.read(point / "timeline.jsonl")  # whoever writes the CSV file has just made it
     began = time.monotonic()
-    table.write_csv(loaded, point / "timeline.csv")
-    report.BANDS = False
-    work.report(str(top), template)
+    timeline_table.write_csv(loaded, point / "timeline.csv")
+    write_report.BANDS = False
+    write_report.write_report(str(top), template)
     taken["timeline to page"] = round(time.monotonic() - began, 1)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

@@ -10,7 +10,7 @@ from typing import Any
 import leftovers
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from load_world import World, world_on
 
 #: Files whose tests take a minute and more together: begun first, so that no worker waits for another's last.
@@ -49,7 +49,7 @@ def rehearsal_folder() -> Path:
 def rehearsal(rehearsal_folder: Path) -> support.Rehearsal:
     """The rehearsal cluster of a worker. Its tests share it: use a namespace and a run id of your own."""
     name = f"tests-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
-    info = cluster.present(support.options(rehearsal_folder, name), print)
+    info = cluster_lifecycle.present(support.options(rehearsal_folder, name), print)
     return support.Rehearsal(info["kubeconfig"], info)
 
 
@@ -61,14 +61,14 @@ def world(rehearsal: support.Rehearsal, tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def own_instance(rehearsal_folder: Path) -> Iterator[Callable[..., cluster.Options]]:
+def own_instance(rehearsal_folder: Path) -> Iterator[Callable[..., cluster_lifecycle.Options]]:
     """Make options of instances that belong to one test, which may stop and break them; they are gone afterwards."""
-    made: list[cluster.Options] = []
+    made: list[cluster_lifecycle.Options] = []
 
-    def make(name: str, **more: Any) -> cluster.Options:
+    def make(name: str, **more: Any) -> cluster_lifecycle.Options:
         made.append(support.options(rehearsal_folder, name, **more))
         return made[-1]
 
     yield make
     for one in made:
-        cluster.absent(support.options(rehearsal_folder, one.name, force=True), support.quiet)
+        cluster_lifecycle.absent(support.options(rehearsal_folder, one.name, force=True), support.quiet)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.sweep import CleanupTimeout, Sweep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import CleanupTimeout, Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 RUN = "perfscale.seatrial/run"
 
@@ -138,7 +138,7 @@ def test_what_a_finalizer_holds_is_named_and_goes_when_it_is_let_go(client: Clie
         Sweep(client, run_id).clean(timeout=1)
     assert caught.value.left == {"ConfigMap": 1}
     with pytest.raises(SeatrialError, match="still has 1 ConfigMap"):
-        job.verify(Sweep(client, run_id))
+        run_cleanup.verify(Sweep(client, run_id))
     path = client.kind("v1", "ConfigMap").path("default", run_id)
     client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
     assert Sweep(client, run_id).clean(timeout=30).left == {}
@@ -187,7 +187,7 @@ def test_a_server_that_does_not_answer_is_an_error_unless_it_may_be_gone(tmp_pat
     dead = tmp_path / "kubeconfig"
     dead.write_text(text.replace(f":{port}", ":1"), encoding="utf-8")
     with pytest.raises(AccessError, match="can't be reached"):
-        job.run(job.Order(str(dead), "t1121-abcdef"), Step(None))
+        run_cleanup.run(run_cleanup.CleanupSpec(str(dead), "t1121-abcdef"), Step(None))
     for path in (dead, tmp_path / "removed"):
-        result = job.run(job.Order(str(path), "t1121-abcdef", unreachable="skip"), Step(None))
+        result = run_cleanup.run(run_cleanup.CleanupSpec(str(path), "t1121-abcdef", unreachable="skip"), Step(None))
         assert result["reachable"] is False and "released" in result["summary"]

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import marks, turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from playbook import PROGRAM, ROOT, Done, environment
 
 RUN_ID = "c-cluster"
@@ -172,7 +173,7 @@ def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) 
     hours = (moment(record["expires"]) - moment(record["taken"])) / 3600
     assert hours == 2.0, "the cluster's end stands in its record"
     with Client.from_kubeconfig(record["kubeconfig"]) as client:
-        said = marks.read(client)
+        said = cluster_annotations.read(client)
     told = {key: record[key] for key in ("owner", "purpose", "taken", "expires")}
     assert said == {"run": RUN_ID, **told}, "the cluster itself says it too"
     lab.play.write_text(PLAY.replace("  tasks:", "  tags: [release]\n  tasks:"), encoding="utf-8")
@@ -184,8 +185,8 @@ def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) 
     assert not Path(record["data_dir"]).exists()
 
 
-def wish_of_another(lab: Lab, rehearsal: Any) -> turn.Wish:
-    return turn.Wish.of(
+def wish_of_another(lab: Lab, rehearsal: Any) -> lock_session.LockSpec:
+    return lock_session.LockSpec.of(
         {
             "kubeconfig": rehearsal.kubeconfig,
             "context": "",
@@ -207,14 +208,14 @@ def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_our
     data = Path(rehearsal.info["data_dir"])
     words = ["-e", f"rehearsal_name={data.name}", "-e", f"rehearsal_data_dir={data.parent}"]
     words += ["-e", "fake_gpu_pool=c-nodes", "-e", "fake_gpu_nodes=1"]
-    turn.take(another, Step(None), lambda _text: None)
+    lock_session.take(another, Step(None), lambda _text: None)
     try:
         done = lab.run("acquire", *words, "-e", "cluster_lock_timeout=1")
         assert done.code == 2 and "was not ours within 1 s" in done.flat(), done.output
         assert list(lab.run_dir.glob("*__fake_gpu__*")) == []
         assert "nodes" not in lab.clusters["sutest"], "nobody counted them"
     finally:
-        turn.give(another)
+        lock_session.give(another)
     done = lab.run("acquire,release", *words)
     assert done.code == 0, done.output
     assert lab.clusters["sutest"]["objects"] is True, "they are held until a clean-up has seen none"
@@ -224,7 +225,7 @@ def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_our
 
 def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_is(lab: Lab, rehearsal: Any) -> None:
     another = wish_of_another(lab, rehearsal)
-    turn.take(another, Step(None), lambda _text: None)
+    lock_session.take(another, Step(None), lambda _text: None)
     try:
         done = lab.run("acquire", *existing(rehearsal.kubeconfig), "-e", "cluster_lock_timeout=1")
         assert done.code == 2, done.output
@@ -232,10 +233,10 @@ def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_i
         assert "run c-another (ann) holds it for scale, preset huge since" in done.flat()
         assert "was not ours within 1 s (cluster_lock_timeout)" in done.flat()
     finally:
-        turn.give(another)
+        lock_session.give(another)
     done = lab.run("acquire,release", *existing(rehearsal.kubeconfig))
     assert done.code == 0, done.output
     assert f"lock: run {RUN_ID} holds the lock on 127.0.0.1:" in done.flat()
     assert _files.read_json(lab.run_dir / "lock-sutest.json")["state"] == "released"
-    told = turn.tell(rehearsal.kubeconfig, "", "default")
+    told = lock_session.lock_info(rehearsal.kubeconfig, "", "default")
     assert (told["holder"], told["waiting"]) == (None, [])

@@ -9,9 +9,14 @@ import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import gate, job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export.opensearch import Index, Server
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_run, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export.opensearch import (
+    OpenSearchIndex,
+    OpenSearchServer,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from run_directory import RUN, World, write_run
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -30,16 +35,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (World(count=10, canary=5.0, outcomes={2: "unfinished"}), {"fine_tuning_hyper_parameters.r": 8}),
     ]
     top = write_run(tmp_path_factory.mktemp("run") / "run", worlds)
-    work.timeline(str(top))
-    work.kpis(str(top), [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files/kpis.yml")])
-    work.verdict(str(top), 0.5)
+    write_timeline(str(top))
+    write_kpis(str(top), [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files/kpis.yml")])
+    write_verdict(str(top), 0.5)
     return top
 
 
 def test_every_kpi_of_every_point_can_be_searched_and_twice_is_once(run: Path, address: str) -> None:
-    server = Server(address, "tests")
-    first = job.to_opensearch(str(run), server, {}, [], job.LABEL)
-    second = job.to_opensearch(str(run), server, {}, [], job.LABEL)
+    server = OpenSearchServer(address, "tests")
+    first = export_run.to_opensearch(str(run), server, {}, [], export_run.LABEL)
+    second = export_run.to_opensearch(str(run), server, {}, [], export_run.LABEL)
     kpis = [one for n in ("000", "001") for one in _files.read_json(run / "points" / n / "kpis.json")["kpis"]]
     assert first["counts"] == {"created": len(kpis) + 1, "updated": 0}
     assert second["counts"] == {"created": 0, "updated": len(kpis) + 1}
@@ -56,7 +61,7 @@ def test_every_kpi_of_every_point_can_be_searched_and_twice_is_once(run: Path, a
 
 
 def test_the_template_gives_fields_their_types(run: Path, address: str) -> None:
-    job.to_opensearch(str(run), Server(address, "typed"), {}, [], job.LABEL)
+    export_run.to_opensearch(str(run), OpenSearchServer(address, "typed"), {}, [], export_run.LABEL)
     known = servers.get(f"{address}/typed-kpis/_mapping")["typed-kpis"]["mappings"]["properties"]
     types = {name: known[name].get("type") for name in ("@timestamp", "value", "name", "settings", "simulated")}
     assert types == {
@@ -71,19 +76,21 @@ def test_the_template_gives_fields_their_types(run: Path, address: str) -> None:
 def test_tls_is_verified(run: Path, address: str, tmp_path: Path) -> None:
     with servers.tls(tmp_path, address) as (secure, authority):
         with pytest.raises(AccessError, match="certificate verify failed.*name who signed its certificate"):
-            job.to_opensearch(str(run), Server(secure, "tls"), {}, [], job.LABEL)
-        trusted = Server(secure, "tls", authority=str(authority))
-        assert job.to_opensearch(str(run), trusted, {}, [], job.LABEL)["counts"]["created"] > 100
+            export_run.to_opensearch(str(run), OpenSearchServer(secure, "tls"), {}, [], export_run.LABEL)
+        trusted = OpenSearchServer(secure, "tls", authority=str(authority))
+        assert export_run.to_opensearch(str(run), trusted, {}, [], export_run.LABEL)["counts"]["created"] > 100
 
 
 def test_a_run_with_a_secret_sends_nothing(run: Path, address: str) -> None:
-    with pytest.raises(gate.SecretFound, match="run.yml:"):
-        job.to_opensearch(str(run), Server(address, "secret"), {"a setting": "ansible-playbook"}, [], job.LABEL)
+    with pytest.raises(secret_gate.SecretFound, match="run.yml:"):
+        export_run.to_opensearch(
+            str(run), OpenSearchServer(address, "secret"), {"a setting": "ansible-playbook"}, [], export_run.LABEL
+        )
     assert "secret-runs" not in servers.get(f"{address}/_all/_settings")
 
 
 def test_a_document_that_is_refused_is_told(address: str) -> None:
-    index = Index(Server(address, "refused"))
+    index = OpenSearchIndex(OpenSearchServer(address, "refused"))
     index.prepare()
     with pytest.raises(AccessError, match="refused document a of refused-kpis: mapper_parsing_exception"):
         index.write([("kpis", "a", {"value": "not a number"})])
@@ -91,4 +98,4 @@ def test_a_document_that_is_refused_is_told(address: str) -> None:
 
 def test_a_server_that_is_not_there_is_told(run: Path) -> None:
     with pytest.raises(AccessError, match="Connection refused"):
-        job.to_opensearch(str(run), Server("http://127.0.0.1:9"), {}, [], job.LABEL)
+        export_run.to_opensearch(str(run), OpenSearchServer("http://127.0.0.1:9"), {}, [], export_run.LABEL)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import gate, job, s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import store
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_run, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import destroy_metadata_store
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from playbook import play
 from run_directory import World, write_run
 
@@ -29,17 +31,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def place(address: str) -> s3.Place:
-    return s3.Place("results", "nightly", address, access_key=servers.S3_KEYS[0], secret_key=servers.S3_KEYS[1])
+def place(address: str) -> _s3.S3Location:
+    return _s3.S3Location("results", "nightly", address, access_key=servers.S3_KEYS[0], secret_key=servers.S3_KEYS[1])
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = write_run(tmp_path_factory.mktemp("runs") / NAME, [(World(count=12, canary=5.0), {})])
     role = ROOT / "roles"
-    work.timeline(str(top))
-    work.kpis(str(top), [str(role / "results/files/kpis/workload.yml"), str(role / "fine_tuning/files/kpis.yml")])
-    work.verdict(str(top), 0.5)
+    write_timeline(str(top))
+    write_kpis(str(top), [str(role / "results/files/kpis/workload.yml"), str(role / "fine_tuning/files/kpis.yml")])
+    write_verdict(str(top), 0.5)
     return top
 
 
@@ -47,18 +49,18 @@ def quiet(_line: str) -> None:
     """Say nothing."""
 
 
-def export(top: Path, place: s3.Place, **secrets: str) -> dict:
-    return job.to_s3(str(top), place, secrets, [], job.LABEL, quiet)
+def export(top: Path, place: _s3.S3Location, **secrets: str) -> dict:
+    return export_run.to_s3(str(top), place, secrets, [], export_run.LABEL, quiet)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: s3.Place, tmp_path: Path) -> None:
+def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
     result = export(run, place)
     assert result["exported"] == {"target": "s3", "address": f"s3://results/nightly/{NAME}", "status": "valid"}
-    s3.download(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
+    _s3.download(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
     found = contents(tmp_path)
     manifest = _files.read_json(tmp_path / "manifest.json")
     _files.check("manifest/1", manifest)
@@ -67,7 +69,7 @@ def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: s3.Pl
     assert {one["name"] for one in manifest["files"]} == set(found)
 
 
-def test_a_second_export_sends_what_is_new_only(run: Path, place: s3.Place, tmp_path: Path) -> None:
+def test_a_second_export_sends_what_is_new_only(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
     own = replace(place, prefix="again")
     top = tmp_path / NAME
     shutil.copytree(run, top)
@@ -81,11 +83,11 @@ def test_a_second_export_sends_what_is_new_only(run: Path, place: s3.Place, tmp_
     assert third["counts"]["sent"] == 2  # the file and the manifest
 
 
-def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: s3.Place, tmp_path: Path) -> None:
+def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: _s3.S3Location, tmp_path: Path) -> None:
     data = bytes(range(256)) * (13 * 2**20 // 256)
     (tmp_path / "large.bin").write_bytes(data)
     own = replace(place, prefix="parts", part_size=5 * 2**20)
-    connection = s3.client(own)
+    connection = _s3.client(own)
     begun = connection.create_multipart_upload(Bucket="results", Key="parts/large.bin", ChecksumAlgorithm="SHA256")
     connection.upload_part(
         Bucket="results",
@@ -95,19 +97,19 @@ def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: s3.Place, tm
         Body=data[: 5 * 2**20],
         ChecksumAlgorithm="SHA256",
     )
-    counts = s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)
+    counts = _s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)
     assert counts == {"sent": 1, "there": 0, "resumed": 1}
     assert connection.get_object(Bucket="results", Key="parts/large.bin")["Body"].read() == data
-    assert s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)["there"] == 1
+    assert _s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)["there"] == 1
     assert not connection.list_multipart_uploads(Bucket="results").get("Uploads")
 
 
-def test_what_arrived_otherwise_is_noticed(place: s3.Place, tmp_path: Path) -> None:
+def test_what_arrived_otherwise_is_noticed(place: _s3.S3Location, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"right")
     own = replace(place, prefix="wrong")
-    s3.client(own).put_object(Bucket="results", Key="wrong/x", Body=b"wrong")
-    assert s3.upload(own, {"x": tmp_path / "x"}, quiet)["sent"] == 1
-    assert s3.client(own).get_object(Bucket="results", Key="wrong/x")["Body"].read() == b"right"
+    _s3.client(own).put_object(Bucket="results", Key="wrong/x", Body=b"wrong")
+    assert _s3.upload(own, {"x": tmp_path / "x"}, quiet)["sent"] == 1
+    assert _s3.client(own).get_object(Bucket="results", Key="wrong/x")["Body"].read() == b"right"
 
 
 @pytest.mark.parametrize(
@@ -119,35 +121,39 @@ def test_what_arrived_otherwise_is_noticed(place: s3.Place, tmp_path: Path) -> N
         ({"endpoint": "http://127.0.0.1:9"}, "Could not connect"),
     ],
 )
-def test_a_refusal_says_what_to_do_and_shows_no_key(run: Path, place: s3.Place, change: dict, message: str) -> None:
+def test_a_refusal_says_what_to_do_and_shows_no_key(
+    run: Path, place: _s3.S3Location, change: dict, message: str
+) -> None:
     with pytest.raises(AccessError, match=message) as caught:
         export(run, replace(place, **change))
     assert "wrong-key-of-some-length" not in str(caught.value)
 
 
-def test_a_run_with_a_secret_stays_here(run: Path, place: s3.Place, tmp_path: Path) -> None:
+def test_a_run_with_a_secret_stays_here(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
     top = tmp_path / NAME
     shutil.copytree(run, top)
     (top / "points" / "000" / "logs").mkdir()
     (top / "points" / "000" / "logs" / "pod.log").write_text(f"line one\nHF_TOKEN={CANARY}\n")
     own = replace(place, prefix="secret")
-    with pytest.raises(gate.SecretFound, match=r"points/000/logs/pod.log:2: the value of fine_tuning_model_token"):
+    with pytest.raises(
+        secret_gate.SecretFound, match=r"points/000/logs/pod.log:2: the value of fine_tuning_model_token"
+    ):
         export(top, own, fine_tuning_model_token=CANARY)
-    assert not s3.client(own).list_objects_v2(Bucket="results", Prefix="secret").get("Contents")
+    assert not _s3.client(own).list_objects_v2(Bucket="results", Prefix="secret").get("Contents")
 
 
-def test_an_invalid_run_goes_as_such_or_not_at_all(run: Path, place: s3.Place, tmp_path: Path) -> None:
+def test_an_invalid_run_goes_as_such_or_not_at_all(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
     top = tmp_path / NAME
     shutil.copytree(run, top)
     (top / "points" / "000" / "kpis.json").unlink()
-    assert job.to_s3(str(top), place, {}, [], job.SKIP, quiet)["exported"] is None
+    assert export_run.to_s3(str(top), place, {}, [], export_run.SKIP, quiet)["exported"] is None
     result = export(top, replace(place, prefix="invalid"))
     assert result["exported"]["status"] == "invalid"
     assert result["warnings"] == ["exported as invalid: point 000 could not be parsed"]
 
 
 def test_replot_fetches_a_run_from_s3_makes_the_same_figures_and_exports_when_asked(
-    run: Path, place: s3.Place, address: str, tmp_path: Path
+    run: Path, place: _s3.S3Location, address: str, tmp_path: Path
 ) -> None:
     export(run, place)
     words = ["-e", f"export_s3_endpoint={address}", "-e", f"export_s3_access_key={servers.S3_KEYS[0]}"]
@@ -187,14 +193,14 @@ def test_what_destroys_a_cluster_is_kept_on_a_server_until_it_is_dropped(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     entry = {"name": "perf", "metadata": {"infraID": "perf-abcde"}}
     for where in ("s3://results/clusters", "s3://results"):
-        store.put(where, "perf", entry)
-        store.put(where, "perf", {**entry, "owner": "jo"})
-        assert store.get(where, "perf") == {**entry, "owner": "jo"}
-        store.drop(where, "perf")
-        store.drop(where, "perf")
+        destroy_metadata_store.put(where, "perf", entry)
+        destroy_metadata_store.put(where, "perf", {**entry, "owner": "jo"})
+        assert destroy_metadata_store.get(where, "perf") == {**entry, "owner": "jo"}
+        destroy_metadata_store.drop(where, "perf")
+        destroy_metadata_store.drop(where, "perf")
         with pytest.raises(DataError, match=f"{where} knows no cluster perf"):
-            store.get(where, "perf")
+            destroy_metadata_store.get(where, "perf")
     with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*make the bucket first"):
-        store.put("s3://no-such-bucket/x", "perf", entry)
+        destroy_metadata_store.put("s3://no-such-bucket/x", "perf", entry)
     with pytest.raises(InputError, match="names no bucket"):
-        store.put("s3:///x", "perf", entry)
+        destroy_metadata_store.put("s3:///x", "perf", entry)

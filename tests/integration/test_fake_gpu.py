@@ -11,7 +11,11 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes, real_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    cluster_lifecycle,
+    fake_nodes,
+    kwok_on_real_cluster,
+)
 from playbook import play, run_dirs
 
 
@@ -22,36 +26,42 @@ def client(rehearsal: support.Rehearsal) -> Iterator[Client]:
 
 
 def names(client: Client, pool: str) -> list[str]:
-    return sorted(one["metadata"]["name"] for one in nodes.list_pool(client, pool))
+    return sorted(one["metadata"]["name"] for one in fake_nodes.list_pool(client, pool))
 
 
 def test_a_pool_grows_shrinks_changes_shape_and_goes(client: Client) -> None:
     pool, run = "test-pool", "run-0001"
-    other = nodes.Order(1, pool="test-other", run_id=run)
-    nodes.present(client, other, 60, support.quiet)
+    other = fake_nodes.NodePoolSpec(1, pool="test-other", run_id=run)
+    fake_nodes.present(client, other, 60, support.quiet)
 
-    made = nodes.present(client, nodes.Order(3, pool=pool, run_id=run), 60, support.quiet)
+    made = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 60, support.quiet)
     assert (made["created"], made["gpus"], made["changed"]) == (3, 24, True)
-    assert all(nodes.is_ready(one) for one in nodes.list_pool(client, pool))
-    again = nodes.present(client, nodes.Order(3, pool=pool, run_id=run), 60, support.quiet)
+    assert all(fake_nodes.is_ready(one) for one in fake_nodes.list_pool(client, pool))
+    again = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 60, support.quiet)
     assert (again["created"], again["removed"], again["changed"]) == (0, 0, False)
 
-    nodes.present(client, nodes.Order(5, pool=pool, run_id=run), 60, support.quiet)
-    nodes.present(client, nodes.Order(2, pool=pool, run_id=run), 60, support.quiet)
+    fake_nodes.present(client, fake_nodes.NodePoolSpec(5, pool=pool, run_id=run), 60, support.quiet)
+    fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool=pool, run_id=run), 60, support.quiet)
     assert names(client, pool) == ["test-pool-0000", "test-pool-0001"]
 
-    changed = nodes.present(client, nodes.Order(2, nodes.Shape(gpus=4), pool, run), 60, support.quiet)
+    changed = fake_nodes.present(
+        client, fake_nodes.NodePoolSpec(2, fake_nodes.NodeShape(gpus=4), pool, run), 60, support.quiet
+    )
     assert (changed["created"], changed["removed"]) == (2, 2)
-    assert {one["status"]["allocatable"]["nvidia.com/gpu"] for one in nodes.list_pool(client, pool)} == {"4"}
+    assert {one["status"]["allocatable"]["nvidia.com/gpu"] for one in fake_nodes.list_pool(client, pool)} == {"4"}
 
-    second = nodes.Order(2, pool=pool, run_id="run-0002")
-    assert nodes.present(client, second, 60, support.quiet)["created"] == 2, "those of another run do not count"
+    second = fake_nodes.NodePoolSpec(2, pool=pool, run_id="run-0002")
+    assert fake_nodes.present(client, second, 60, support.quiet)["created"] == 2, "those of another run do not count"
     assert names(client, pool) == [f"test-pool-{index:04d}" for index in range(4)]
-    assert nodes.absent(client, second, 60, support.quiet)["removed"] == 2
-    assert not nodes.absent(client, nodes.Order(0, pool=pool, run_id="run-0002"), 60, support.quiet)["changed"]
-    assert nodes.absent(client, nodes.Order(0, pool=pool, run_id=run), 60, support.quiet)["removed"] == 2
+    assert fake_nodes.absent(client, second, 60, support.quiet)["removed"] == 2
+    assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id="run-0002"), 60, support.quiet)[
+        "changed"
+    ]
+    assert (
+        fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=run), 60, support.quiet)["removed"] == 2
+    )
     assert names(client, pool) == [] and names(client, "test-other") == ["test-other-0000"]
-    nodes.absent(client, other, 60, support.quiet)
+    fake_nodes.absent(client, other, 60, support.quiet)
 
 
 def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> None:
@@ -59,21 +69,21 @@ def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> N
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-mine-0000"}})
     try:
         with pytest.raises(OwnershipError, match="does not carry our labels"):
-            nodes.present(client, nodes.Order(1, pool="test-mine"), 10, support.quiet)
-        assert not nodes.absent(client, nodes.Order(1, pool="test-mine"), 10, support.quiet)["changed"]
+            fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 10, support.quiet)
+        assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 10, support.quiet)["changed"]
         assert client.get(kind, "test-mine-0000") is not None
     finally:
         client.delete(kind, "test-mine-0000")
 
 
 def test_check_mode_makes_nothing(client: Client) -> None:
-    found = nodes.present(client, nodes.Order(7, pool="test-check"), 10, support.quiet, check=True)
+    found = fake_nodes.present(client, fake_nodes.NodePoolSpec(7, pool="test-check"), 10, support.quiet, check=True)
     assert found["changed"] and found["created"] == 7
     assert names(client, "test-check") == []
 
 
 def test_on_a_real_cluster_only_with_leave_tainted_and_beside_nobodys_gpus(own_instance) -> None:
-    info = cluster.present(own_instance("real", components=[]), support.quiet)
+    info = cluster_lifecycle.present(own_instance("real", components=[]), support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         client.delete(client.kind("v1", "ConfigMap"), "seatrial-rehearsal", "kube-public")  # it stands for a real one
         kind, pods = client.kind("v1", "Node"), client.kind("v1", "Pod")
@@ -85,20 +95,20 @@ def test_on_a_real_cluster_only_with_leave_tainted_and_beside_nobodys_gpus(own_i
         meta = {"name": "training", "namespace": "default"}
         client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
 
-        def order(**leave: Any) -> nodes.Order:
-            return nodes.Order(2, pool="beside", run_id="run-0001", leave=nodes.Leave(**leave))
+        def order(**leave: Any) -> fake_nodes.NodePoolSpec:
+            return fake_nodes.NodePoolSpec(2, pool="beside", run_id="run-0001", leave=fake_nodes.Leave(**leave))
 
         with pytest.raises(OwnershipError, match="is no rehearsal cluster .*fake_gpu_real_cluster"):
-            nodes.present(client, order(), 30, support.quiet)
+            fake_nodes.present(client, order(), 30, support.quiet)
         with pytest.raises(OwnershipError, match="real GPU workloads: default/training"):
-            nodes.present(client, order(allowed=True), 30, support.quiet)
+            fake_nodes.present(client, order(allowed=True), 30, support.quiet)
         assert names(client, "beside") == []
 
         asked = order(allowed=True, beside_workloads=True, kwok_image="registry.invalid/kwok:v0.8.0")
-        assert nodes.present(client, asked, 60, support.quiet)["created"] == 2
-        assert not nodes.present(client, asked, 60, support.quiet)["changed"]
-        made = nodes.list_pool(client, "beside")
-        assert all(real_cluster.TAINT.items() <= one["spec"]["taints"][0].items() for one in made)
+        assert fake_nodes.present(client, asked, 60, support.quiet)["created"] == 2
+        assert not fake_nodes.present(client, asked, 60, support.quiet)["changed"]
+        made = fake_nodes.list_pool(client, "beside")
+        assert all(kwok_on_real_cluster.TAINT.items() <= one["spec"]["taints"][0].items() for one in made)
         deployment = client.get(client.kind("apps/v1", "Deployment"), "seatrial-kwok", "seatrial-kwok")
         assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.invalid/kwok:v0.8.0"
         # What does not tolerate the taint never comes to a fake node.
@@ -111,7 +121,7 @@ def test_on_a_real_cluster_only_with_leave_tainted_and_beside_nobodys_gpus(own_i
         refused = client.get(pods, "stray", "default")["status"]["conditions"][0]
         assert refused["reason"] == "Unschedulable" and "untolerated taint" in refused["message"]
 
-        assert nodes.absent(client, asked, 60, support.quiet)["removed"] == 2
+        assert fake_nodes.absent(client, asked, 60, support.quiet)["removed"] == 2
         assert [one["metadata"]["name"] for one in client.list(kind)[0]] == ["real-0"]
         assert client.get(client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"), "seatrial-kwok") is None
         assert client.get(pods, "training", "default")["spec"]["nodeName"] == "real-0"
@@ -133,12 +143,14 @@ def test_a_run_gives_an_existing_cluster_fake_nodes_and_takes_them_away(
 
 @pytest.mark.long
 def test_a_thousand_nodes_are_ready_within_a_minute(own_instance) -> None:
-    info = cluster.present(own_instance("thousand", components=[]), support.quiet)
+    info = cluster_lifecycle.present(own_instance("thousand", components=[]), support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         began = time.monotonic()
-        made = nodes.present(client, nodes.Order(1000), 120, print)
+        made = fake_nodes.present(client, fake_nodes.NodePoolSpec(1000), 120, print)
         seconds = time.monotonic() - began
-        assert made["gpus"] == 8000 and all(nodes.is_ready(one) for one in nodes.list_pool(client, "fake-gpu"))
+        assert made["gpus"] == 8000 and all(
+            fake_nodes.is_ready(one) for one in fake_nodes.list_pool(client, "fake-gpu")
+        )
         print(f"1,000 nodes ready after {seconds:.1f} s")
         # The target of the issue, for two cores that do nothing else.
         assert seconds <= 60

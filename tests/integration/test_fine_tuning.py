@@ -15,14 +15,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import (
     _files,
     _labels,
     _pod_logs,
-    _training,
-    _training_played,
+    _training_figures,
+    _training_simulation,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.sweep import Sweep
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import Sweep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import render
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "roles" / "fine_tuning" / "templates" / "pytorchjob.yaml.j2"
 PARAMETERS: dict[str, Any] = {
@@ -73,8 +73,8 @@ def run_id(client: Client) -> Iterator[str]:
 
 
 def jobs(run_id: str, count: int, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    template = render.Template("pytorchjob", TEMPLATE.read_text(encoding="utf-8"), parameters=parameters)
-    made = render.render(template, run_id, "001", run_id, range(count))
+    template = template_renderer.Template("pytorchjob", TEMPLATE.read_text(encoding="utf-8"), parameters=parameters)
+    made = template_renderer.render(template, run_id, "001", run_id, range(count))
     return [
         {**(job := made.workload.manifest(n)), "metadata": {**job["metadata"], "namespace": run_id}}
         for n in range(count)
@@ -120,10 +120,10 @@ def wait_for_phases(client: Client, run_id: str, phases: dict[str, int]) -> None
 def test_logs_of_played_masters_are_collected_and_their_figures_read(
     client: Client, run_id: str, rehearsal: Any, tmp_path: Path
 ) -> None:
-    order = nodes.Order(1, pool=run_id, run_id=run_id, labels={"test": run_id})
-    nodes.present(client, order, 60, lambda _line: None, False)
-    played = _training_played.play(1, 2, 1, {})
-    _training_played.write(rehearsal.info["played_logs"], _training_played.lines(played, "model", "data", 2, 1))
+    order = fake_nodes.NodePoolSpec(1, pool=run_id, run_id=run_id, labels={"test": run_id})
+    fake_nodes.present(client, order, 60, lambda _line: None, False)
+    played = _training_simulation.simulate(1, 2, 1, {})
+    _training_simulation.write(rehearsal.info["played_logs"], _training_simulation.lines(played, "model", "data", 2, 1))
     parameters = {**PARAMETERS, "node_selector": {"test": run_id}}
     made = jobs(run_id, 3, parameters)
     fails = made[2]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]["annotations"]
@@ -136,8 +136,8 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     wait_for_phases(client, run_id, {"Succeeded": 5, "Failed": 1})
 
     masters = f"{_labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
-    logs = _pod_logs.Order(str(tmp_path / "logs"), run_id, masters, container="pytorch")
-    result = _pod_logs.Collection(client, logs).run()
+    logs = _pod_logs.LogCollectionSpec(str(tmp_path / "logs"), run_id, masters, container="pytorch")
+    result = _pod_logs.LogCollection(client, logs).run()
     assert result["unread"] == [] and result["collected"] == result["found"] == 3 and result["changed"]
     assert [(one["index"], one["workload"], one["phase"]) for one in result["pods"]] == [
         (0, f"{run_id}-001-0", "Succeeded"),
@@ -146,16 +146,16 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     ]
     text = (tmp_path / "logs" / f"{run_id}-001-0-master-0.log").read_text(encoding="utf-8")
     assert text.startswith("PLAYED: ")
-    assert _pod_logs.Collection(client, logs).run()["changed"] is False, "the same logs once more"
+    assert _pod_logs.LogCollection(client, logs).run()["changed"] is False, "the same logs once more"
 
-    _training.write(tmp_path, _training.logs_of(result["pods"], tmp_path / "logs"), simulated=True)
+    _training_figures.write(tmp_path, _training_figures.logs_of(result["pods"], tmp_path / "logs"), simulated=True)
     rows = list(_files.read_lines(tmp_path / "training.jsonl"))
     assert [row["figures"] for row in rows] == [played.figures] * 3 and all(row["simulated"] for row in rows)
 
-    failed = _pod_logs.Order(str(tmp_path / "failed"), run_id, masters, which="failed")
-    assert [one["index"] for one in _pod_logs.Collection(client, failed).run()["pods"]] == [2]
-    few = _pod_logs.Order(str(tmp_path / "few"), run_id, masters, maximum=2)
-    found = _pod_logs.Collection(client, few).run()
+    failed = _pod_logs.LogCollectionSpec(str(tmp_path / "failed"), run_id, masters, which="failed")
+    assert [one["index"] for one in _pod_logs.LogCollection(client, failed).run()["pods"]] == [2]
+    few = _pod_logs.LogCollectionSpec(str(tmp_path / "few"), run_id, masters, maximum=2)
+    found = _pod_logs.LogCollection(client, few).run()
     assert [one["index"] for one in found["pods"]] == [0, 2] and found["left_out"] == 1
 
 
@@ -164,12 +164,14 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     meta = {"name": "waits", "namespace": run_id, "labels": own}
     spec = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "such-node"}}
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    order = _pod_logs.Order(str(tmp_path), run_id, f"{_labels.RUN}={run_id}", container="another")
-    result = _pod_logs.Collection(client, order).run()
+    order = _pod_logs.LogCollectionSpec(str(tmp_path), run_id, f"{_labels.RUN}={run_id}", container="another")
+    result = _pod_logs.LogCollection(client, order).run()
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 
-    kinds = identity.kinds(client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"])
+    kinds = cluster_identity.kinds(
+        client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"]
+    )
     assert list(kinds.values()) == [True, False, False]
-    found = identity.namespaces(client, [run_id, "default", "no-such"])
+    found = cluster_identity.namespaces(client, [run_id, "default", "no-such"])
     assert found == {run_id: run_id, "default": "", "no-such": None}

@@ -9,14 +9,10 @@ from typing import Any
 import hive_player
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
-    InputError,
-    OwnershipError,
-    WaitTimeout,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive_claim
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from load_world import World
 from role_lab import Lab
 
@@ -31,14 +27,18 @@ def hub(world: World) -> Iterator[Client]:
     for one in hive_player.crds():
         if client.get(definitions, one["metadata"]["name"]) is None:
             client.create(one)
-    pool = {"apiVersion": hive.VERSION, "kind": "ClusterPool", "metadata": {"name": POOL, "namespace": world.namespace}}
+    pool = {
+        "apiVersion": hive_claim.VERSION,
+        "kind": "ClusterPool",
+        "metadata": {"name": POOL, "namespace": world.namespace},
+    }
     settle(client)
     client.create({**pool, "spec": {"size": 1, "baseDomain": "example.com"}})
     yield client
-    for one in client.list(client.kind(hive.VERSION, "ClusterClaim"), world.namespace)[0]:
-        path = client.kind(hive.VERSION, "ClusterClaim").path(world.namespace, one["metadata"]["name"])
+    for one in client.list(client.kind(hive_claim.VERSION, "ClusterClaim"), world.namespace)[0]:
+        path = client.kind(hive_claim.VERSION, "ClusterClaim").path(world.namespace, one["metadata"]["name"])
         client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=hive_player.MERGE_PATCH)
-    client.delete(client.kind(hive.VERSION, "ClusterPool"), POOL, world.namespace)
+    client.delete(client.kind(hive_claim.VERSION, "ClusterPool"), POOL, world.namespace)
 
 
 def settle(client: Client) -> None:
@@ -49,16 +49,16 @@ def settle(client: Client) -> None:
     for kind in hive_player.KINDS:
         while True:
             try:
-                client.list(client.kind(hive.VERSION, kind))
+                client.list(client.kind(hive_claim.VERSION, kind))
                 break
             except Exception:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
 
 
-def wish(world: World, **more: Any) -> hive.Wish:
+def wish(world: World, **more: Any) -> hive_claim.ClaimSpec:
     given = {"name": "t-claim", "namespace": world.namespace, "pool": POOL, "run": "run-first", "timeout": 10.0}
-    return hive.Wish(**{**given, **more})
+    return hive_claim.ClaimSpec(**{**given, **more})
 
 
 def quiet(_text: str) -> None:
@@ -66,10 +66,10 @@ def quiet(_text: str) -> None:
 
 
 def test_a_claim_is_made_once_waited_for_and_given_back_by_role_cluster(
-    hub: Client, world: World, tmp_path: Path, own_instance: Callable[..., cluster.Options]
+    hub: Client, world: World, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.Options]
 ) -> None:
     options = own_instance("hive-claimed", components=[])
-    claimed = cluster.present(options, support.quiet)
+    claimed = cluster_lifecycle.present(options, support.quiet)
     player = hive_player.Player(hub, world.namespace, Path(claimed["kubeconfig"]))
     player.start()
     lab = Lab(tmp_path / "lab", "g-hive")
@@ -89,15 +89,15 @@ def test_a_claim_is_made_once_waited_for_and_given_back_by_role_cluster(
         assert Path(record["kubeconfig"]).stat().st_mode & 0o777 == 0o600
         [made] = player.seen
         assert made["spec"] == {"clusterPoolName": POOL, "lifetime": "10800s"}
-        assert made["metadata"]["annotations"][hive.OWNER] == "ann"
+        assert made["metadata"]["annotations"][hive_claim.OWNER] == "ann"
         done = lab.run("acquire,release", *words)
         assert done.code == 0, done.output
         assert len(player.seen) == 1, "the claim was not made again"
     finally:
         player.stop()
     assert lab.clusters["sutest"]["state"] == "released" and not Path(record["kubeconfig"]).exists()
-    assert hub.list(hub.kind(hive.VERSION, "ClusterClaim"), world.namespace)[0] == []
-    assert hub.list(hub.kind(hive.VERSION, "ClusterDeployment"), f"{POOL}-a1b2c")[0] == []
+    assert hub.list(hub.kind(hive_claim.VERSION, "ClusterClaim"), world.namespace)[0] == []
+    assert hub.list(hub.kind(hive_claim.VERSION, "ClusterDeployment"), f"{POOL}-a1b2c")[0] == []
     assert player.errors == []
 
 
@@ -107,15 +107,15 @@ def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world:
     said: list[str] = []
     try:
         asked = wish(world, timeout=2.0)
-        assert hive.claim(hub, asked) is True
-        assert hive.claim(hub, asked) is False
+        assert hive_claim.claim(hub, asked) is True
+        assert hive_claim.claim(hub, asked) is False
         with pytest.raises(WaitTimeout) as raised:
-            hive.wait(hub, asked, tmp_path / "kubeconfig", said.append)
+            hive_claim.wait(hub, asked, tmp_path / "kubeconfig", said.append)
         assert "waits for a cluster (NoClusters: No clusters in pool are ready to be claimed)" in str(raised.value)
         with pytest.raises(OwnershipError):
-            hive.give_back(hub, wish(world, run="run-second"))
-        assert hive.give_back(hub, asked) is True
-        assert hive.give_back(hub, asked) is False
+            hive_claim.give_back(hub, wish(world, run="run-second"))
+        assert hive_claim.give_back(hub, asked) is True
+        assert hive_claim.give_back(hub, asked) is False
     finally:
         player.stop()
     assert said[-1].startswith("claim t-claim of pool small waits")
@@ -123,6 +123,6 @@ def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world:
 
 def test_a_pool_that_is_not_there_is_one_error_before_anything_is_made(hub: Client, world: World) -> None:
     with pytest.raises(InputError) as raised:
-        hive.claim(hub, wish(world, pool="smal"))
+        hive_claim.claim(hub, wish(world, pool="smal"))
     assert "has no ClusterPool 'smal' (did you mean 'small'?); there are small" in str(raised.value)
-    assert hub.list(hub.kind(hive.VERSION, "ClusterClaim"), world.namespace)[0] == []
+    assert hub.list(hub.kind(hive_claim.VERSION, "ClusterClaim"), world.namespace)[0] == []

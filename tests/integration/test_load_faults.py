@@ -15,8 +15,12 @@ from typing import Any
 import drive_workload
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, describe, nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    cluster_lifecycle,
+    cluster_status,
+    fake_nodes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, World, final, wait_until_created, world_on
 
@@ -120,20 +124,20 @@ def test_a_slow_and_broken_line_loses_no_object_and_no_transition(world: World) 
 class Instance:
     """A control plane that a test may break."""
 
-    def __init__(self, options: cluster.Options) -> None:
+    def __init__(self, options: cluster_lifecycle.Options) -> None:
         self.options = options
-        self.info = cluster.present(options, support.quiet)
+        self.info = cluster_lifecycle.present(options, support.quiet)
         self.instance = options.instance
 
     def restart_api_server(self, between: Callable[[], None] = lambda: None) -> None:
         """Kill the API server, do something, have it started again."""
         os.kill(self.pid("kube-apiserver"), signal.SIGKILL)
         between()
-        cluster.present(self.options, support.quiet)
+        cluster_lifecycle.present(self.options, support.quiet)
 
     def pid(self, name: str) -> int:
         """Return the process of a component."""
-        return next(int(one["pid"]) for one in describe.info(self.options)["processes"] if one["name"] == name)
+        return next(int(one["pid"]) for one in cluster_status.info(self.options)["processes"] if one["name"] == name)
 
     def compact(self) -> int:
         """Compact etcd up to its present revision, through its own HTTP interface."""
@@ -170,8 +174,8 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
     breakable: Instance, tmp_path: Path
 ) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
-        order = nodes.Order(4, pool="breakable")
-        nodes.present(world.client, order, 60, support.quiet)
+        order = fake_nodes.NodePoolSpec(4, pool="breakable")
+        fake_nodes.present(world.client, order, 60, support.quiet)
         access = world.client.access
         template = {"name": "job", "content": REAL}
         with CuttingProxy(access.host, access.port) as proxy:
@@ -207,7 +211,7 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
         gaps = world.rows("observations", "gap")
         lost = {row["kind"] for row in gaps if row["reason"].startswith("relisted")}
         assert lost == {"Job", "Pod"}, gaps
-        table = timeline.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build(world.point_dir, world.run_id, "001")
         # What ended in the gap is dated by the gap, and what no longer shows in between (running) is left out.
         assert table.seen("succeeded") == 200 and not table.contradictions
         widths = [

@@ -10,8 +10,8 @@ import drive_workload
 import pytest
 import rehearsal as support
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from load_world import STAGES, SUSPENDED, World
 
 REAL = """
@@ -56,11 +56,11 @@ def shipped(*kinds: str, **changes: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def node(rehearsal: support.Rehearsal) -> Any:
-    order = nodes.Order(2, pool="load-shapes")
+    order = fake_nodes.NodePoolSpec(2, pool="load-shapes")
     with rehearsal.client() as client:
-        nodes.present(client, order, 60, support.quiet)
+        fake_nodes.present(client, order, 60, support.quiet)
         yield
-        nodes.absent(client, order, 60, support.quiet)
+        fake_nodes.absent(client, order, 60, support.quiet)
 
 
 def test_what_was_planned_is_when_it_is_sent_and_a_resumed_plan_is_the_same(world: World) -> None:
@@ -140,7 +140,7 @@ def test_parts_without_labels_are_found_by_their_owners_over_two_generations(wor
         assert Counter(index for _uid, index in uids["Pod"]) == dict.fromkeys(range(4), 2)
         stores = {row["kind"]: row["ruler"] for row in world.rows("observations", "store")}
         assert stores == {"Deployment": True, "ReplicaSet": True, "Pod": True}
-        table = timeline.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build(world.point_dir, world.run_id, "001")
         assert table.pods == [2] * 4 and table.seen("pods_running") == 4 and not table.contradictions
     finally:
         kind = world.client.kind("apps/v1", "Deployment")

@@ -14,10 +14,15 @@ from typing import Any
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import keeper, lease, lock, lock_file, turn
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import (
+    lock_lease,
+    lock_protocol,
+    lock_renewer,
+    lock_session,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from load_world import World, wait_until_created
 
 SCRIPT = Path(__file__).parents[1] / "support" / "lock_run.py"
@@ -49,7 +54,7 @@ class Turns:
         lines = (self.folder / "story").read_text(encoding="utf-8").splitlines()
         return [(float(at), run, what) for at, run, what in (line.split() for line in lines)]
 
-    def wish(self, run: str, **more: Any) -> turn.Wish:
+    def wish(self, run: str, **more: Any) -> lock_session.LockSpec:
         given = {
             "kubeconfig": self.world.kubeconfig,
             "context": "",
@@ -62,24 +67,24 @@ class Turns:
             "timeout": 60.0,
             "caller_pid": os.getpid(),
         }
-        return turn.Wish.of({**given, **more}, 0)
+        return lock_session.LockSpec.of({**given, **more}, 0)
 
     def record(self, run: str) -> dict[str, Any]:
         return _files.read_json(self.folder / f"lock-{run}.json")
 
-    def leases(self) -> list[lease.Entry]:
+    def leases(self) -> list[lock_lease.LockLease]:
         return self.store().look()
 
-    def store(self) -> lease.ServerStore:
-        return lease.ServerStore(self.world.client, self.world.namespace)
+    def store(self) -> lock_lease.ServerStore:
+        return lock_lease.ServerStore(self.world.client, self.world.namespace)
 
 
 @pytest.fixture
 def turns(world: World, tmp_path: Path) -> Iterator[Turns]:
     made = Turns(world, tmp_path)
     yield made
-    for path in tmp_path.glob(lock_file.PATTERN):
-        keeper.stop(lock_file.read(path))
+    for path in tmp_path.glob(_lock_file.PATTERN):
+        lock_renewer.stop(_lock_file.read(path))
 
 
 def quiet(_text: str) -> None:
@@ -108,85 +113,85 @@ def test_ten_runs_at_once_come_one_after_the_other_and_get_past_one_that_is_kill
     killed_at = next(at for at, _run, what in story if what == "killed")
     after = [at for at, _run, what in story if what == "begin" and at > killed_at]
     if after:  # nobody came before the killed one must have stopped by itself
-        assert after[0] - killed_at > CROWDED * lock.BELIEVE - keeper.LOOK - 1
+        assert after[0] - killed_at > CROWDED * lock_protocol.BELIEVE - lock_renewer.LOOK - 1
     told = "\n".join(said.values())
     assert "in the queue for" in told and "holds it" in told
     left = [one.run for one in turns.leases()]
     assert left in ([], ["run-004"]), "a killed run may leave its Lease, which expires; nobody else leaves anything"
-    until(lambda: keeper.running(turns.record("run-004")) is None, "the keeper ends with its run")
+    until(lambda: lock_renewer.running(turns.record("run-004")) is None, "the keeper ends with its run")
 
 
 def test_who_waits_is_told_whose_lock_it_is_and_leaves_the_queue_when_its_time_is_over(turns: Turns) -> None:
-    first = turn.take(turns.wish("run-first"), Step(None), quiet)
+    first = lock_session.take(turns.wish("run-first"), Step(None), quiet)
     assert first["changed"] and first["lock"]["state"] == "held"
-    again = turn.take(turns.wish("run-first"), Step(None), quiet)
+    again = lock_session.take(turns.wish("run-first"), Step(None), quiet)
     assert not again["changed"], "the run holds it already"
     with pytest.raises(WaitTimeout) as raised:
-        turn.take(turns.wish("run-second", timeout=0.5), Step(None), quiet)
+        lock_session.take(turns.wish("run-second", timeout=0.5), Step(None), quiet)
     text = str(raised.value)
     assert "place 1 of 1" in text and "run run-first (ann) holds it for a test since 20" in text
     assert "unless it is renewed" in text
     assert [one.run for one in turns.leases()] == ["run-first"]
-    told = turn.tell(turns.world.kubeconfig, "", turns.world.namespace)
+    told = lock_session.lock_info(turns.world.kubeconfig, "", turns.world.namespace)
     assert told["holder"]["run"] == "run-first" and told["waiting"] == []
-    given = turn.give(turns.wish("run-first"))
+    given = lock_session.give(turns.wish("run-first"))
     assert given["changed"] and given["lock"]["state"] == "released"
-    assert not turn.give(turns.wish("run-first"))["changed"]
+    assert not lock_session.give(turns.wish("run-first"))["changed"]
     assert turns.leases() == []
 
 
 def test_a_lock_is_released_when_the_server_said_so_and_not_before(turns: Turns) -> None:
-    turn.take(turns.wish("run-first"), Step(None), quiet)
+    lock_session.take(turns.wish("run-first"), Step(None), quiet)
     gone = {"kubeconfig": str(turns.folder / "none")}
     for _attempt in range(2):
         with pytest.raises(AccessError, match="nobody can say whether run run-first still has its lock"):
-            turn.give(turns.wish("run-first", **gone))
+            lock_session.give(turns.wish("run-first", **gone))
         assert turns.record("run-first")["state"] == "held"
-    assert "expires by itself" in turn.give(turns.wish("run-first", **gone), must=False)["warning"]
+    assert "expires by itself" in lock_session.give(turns.wish("run-first", **gone), must=False)["warning"]
     assert turns.record("run-first")["state"] == "held"
-    assert turn.give(turns.wish("run-first"))["lock"]["state"] == "released"
-    assert turn.give(turns.wish("run-first", **gone))["lock"]["state"] == "released"
+    assert lock_session.give(turns.wish("run-first"))["lock"]["state"] == "released"
+    assert lock_session.give(turns.wish("run-first", **gone))["lock"]["state"] == "released"
 
 
 def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns) -> None:
     caller = subprocess.Popen(["sleep", "60"])
     try:
-        turn.take(turns.wish("run-first", caller_pid=caller.pid), Step(None), quiet)
+        lock_session.take(turns.wish("run-first", caller_pid=caller.pid), Step(None), quiet)
         before, first = turns.leases()[0], turns.record("run-first")["keeper"]
         until(lambda: turns.leases()[0].version != before.version, "the Lease is renewed")
-        turn.take(turns.wish("run-first"), Step(None), quiet)
+        lock_session.take(turns.wish("run-first"), Step(None), quiet)
         second = turns.record("run-first")["keeper"]
-        assert second != first and not keeper.Process(**first).lives()
+        assert second != first and not lock_renewer.Process(**first).lives()
         assert [(one.run, one.uid) for one in turns.leases()] == [("run-first", before.uid)]
     finally:
         caller.kill()
         caller.wait()
-    assert keeper.Process(**second).lives(), "it belongs to the second session"
-    assert lock_file.lost(turns.folder) == ""
+    assert lock_renewer.Process(**second).lives(), "it belongs to the second session"
+    assert _lock_file.lost(turns.folder) == ""
 
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
-    turn.take(turns.wish("run-first"), Step(None), quiet)
-    assert [one.role for one in lock.give_back(turns.store(), "run-first")] == [lease.HOLDER]
-    until(lambda: lock_file.lost(turns.folder) != "", "the loss is known")
-    assert "its Lease was deleted" in lock_file.lost(turns.folder)
-    until(lambda: keeper.running(turns.record("run-first")) is None, "the keeper ends")
+    lock_session.take(turns.wish("run-first"), Step(None), quiet)
+    assert [one.role for one in lock_protocol.give_back(turns.store(), "run-first")] == [lock_lease.HOLDER]
+    until(lambda: _lock_file.lost(turns.folder) != "", "the loss is known")
+    assert "its Lease was deleted" in _lock_file.lost(turns.folder)
+    until(lambda: lock_renewer.running(turns.record("run-first")) is None, "the keeper ends")
 
 
 def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_may_take_it(turns: Turns) -> None:
-    turn.take(turns.wish("run-first"), Step(None), quiet)
+    lock_session.take(turns.wish("run-first"), Step(None), quiet)
     os.kill(turns.record("run-first")["keeper"]["pid"], signal.SIGKILL)
     known: list[str] = []
-    turn.take(turns.wish("run-second"), Step(None), lambda _text: known.append(lock_file.lost(turns.folder)))
+    lock_session.take(turns.wish("run-second"), Step(None), lambda _text: known.append(_lock_file.lost(turns.folder)))
     assert "was not renewed since" in known[-1], "when the second run has the lock the first one counts it as lost"
 
 
 def test_a_load_stops_when_the_lock_is_lost_and_says_so(turns: Turns) -> None:
-    turn.take(turns.wish("run-first"), Step(None), quiet)
+    lock_session.take(turns.wish("run-first"), Step(None), quiet)
     arrival = {"type": "constant", "rate": 10}
     load = turns.world.start(count=600, arrival=arrival, lock_dir=str(turns.folder))
     wait_until_created(turns.world, 5)
-    lock.give_back(turns.store(), "run-first")
+    lock_protocol.give_back(turns.store(), "run-first")
     result = drive_workload.result(load)
     assert result["failed"] == "Interrupted"
     assert "stopped, because the lock on 127.0.0.1" in result["msg"] and "its Lease was deleted" in result["msg"]

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import run_files
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
 from playbook import Done, environment, play, run_dirs
 
 CANARIES = {"environment": "canary-7d1f-environment", "extra": "canary-7d1f-extra"}
@@ -197,14 +196,14 @@ def test_what_is_exported_says_how_the_run_went(job: Job, tmp_path: Path) -> Non
         secret = {"SEATRIAL_EXPORT_S3_SECRET_KEY": servers.S3_KEYS[1]}
         done = play("--tags", "export", *words, artifacts=job.artifacts, env=secret)
         assert done.code == 0, done.output[-4000:]
-        place = s3.Place(
+        place = _s3.S3Location(
             "results",
             f"here/{job.directory.name}",
             address,
             access_key=servers.S3_KEYS[0],
             secret_key=servers.S3_KEYS[1],
         )
-        s3.download(place, tmp_path / "there")
+        _s3.download(place, tmp_path / "there")
     record = _files.read_yaml(tmp_path / "there" / "run.yml")
     assert record["status"] == "passed"
     assert record["phases"]["export"]["status"] == "running"

@@ -11,11 +11,17 @@ import rehearsal as support
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture, series
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.prometheus import Server, of_openshift
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture_metrics, metrics_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.prometheus import (
+    PrometheusServer,
+    of_openshift,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from playbook import play
 from run_directory import World, write_run
 
@@ -81,9 +87,9 @@ QUERIES = str(ROLES / "metrics" / "files" / "control_plane.yml")
 
 
 def test_the_shipped_queries_find_the_api_server(address: str, run: Path) -> None:
-    result = capture.capture(str(run), Server(address), [QUERIES], step=1.0, look_back=5.0)
+    result = capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
     assert result["warnings"] == []
-    found = series.read(run / "points" / "000" / series.FILE)
+    found = metrics_file.read(run / "points" / "000" / metrics_file.FILE)
     with_values = {name for name, one in found.items() if one.series}
     assert with_values >= {"apiserver_requests", "apiserver_latency_p99", "apiserver_inflight", "apiserver_memory"}
     moments, values = found["apiserver_memory"].together("sum")
@@ -96,38 +102,38 @@ def test_the_shipped_queries_find_the_api_server(address: str, run: Path) -> Non
 
 
 def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run: Path, tmp_path: Path) -> None:
-    capture.capture(str(run), Server(address), [QUERIES], step=1.0, look_back=5.0)
+    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
     mine = tmp_path / "kpis.yml"
     kpi = {"name": "memory", "unit": "bytes", "direction": "lower", "help": "Most memory of the API server."}
     kpi["source"] = {"function": "metric", "name": "apiserver_memory", "statistic": "max"}
     _files.write_yaml(mine, [kpi, {**kpi, "name": "none", "source": {"function": "metric", "name": "unknown"}}])
-    work.timeline(str(run))
-    work.kpis(str(run), [str(mine)])
-    work.verdict(str(run), 0.5)
+    write_timeline(str(run))
+    write_kpis(str(run), [str(mine)])
+    write_verdict(str(run), 0.5)
     memory, none = _files.read_json(run / "points/000/kpis.json")["kpis"]
     assert memory["value"] > 50e6 and 5 <= memory["n"] <= memory["of"]
     assert (none["value"], none["note"]) == (None, "no metrics were captured under this name")
-    result = work.report(str(run), str(ROLES / "results/templates/report.html.j2"))
+    result = write_report(str(run), str(ROLES / "results/templates/report.html.j2"))
     assert any(path.endswith("000_metrics.png") for path in result["plots"])
 
 
 def test_a_wrong_query_is_a_warning_and_the_others_are_captured(address: str, run: Path, tmp_path: Path) -> None:
     mine = tmp_path / "queries.yml"
     _files.write_yaml(mine, [{"name": "wrong", "query": "sum(", "unit": ""}, {"name": "up", "query": "up", "unit": ""}])
-    result = capture.capture(str(run), Server(address), [str(mine)])
+    result = capture_metrics.capture(str(run), PrometheusServer(address), [str(mine)])
     assert "metric wrong:" in result["warnings"][0] and "parse error" in result["warnings"][0]
-    found = series.read(run / "points" / "000" / series.FILE)
+    found = metrics_file.read(run / "points" / "000" / metrics_file.FILE)
     assert found["wrong"].error and found["up"].series
 
 
 def test_tls_is_verified_and_a_server_that_is_not_there_is_told(address: str, run: Path, tmp_path: Path) -> None:
     with servers.tls(tmp_path, address) as (secure, authority):
         with pytest.raises(AccessError, match="certificate verify failed"):
-            capture.capture(str(run), Server(secure, "token-of-some-length"), [QUERIES])
-        trusted = Server(secure, "token-of-some-length", authority.read_text())
-        assert capture.capture(str(run), trusted, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+            capture_metrics.capture(str(run), PrometheusServer(secure, "token-of-some-length"), [QUERIES])
+        trusted = PrometheusServer(secure, "token-of-some-length", authority.read_text())
+        assert capture_metrics.capture(str(run), trusted, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
     with pytest.raises(AccessError, match="Connection refused"):
-        capture.capture(str(run), Server("http://127.0.0.1:9"), [QUERIES])
+        capture_metrics.capture(str(run), PrometheusServer("http://127.0.0.1:9"), [QUERIES])
 
 
 #: As much of OpenShift's Route as the look-up reads; a stand-in, since the definition itself can't be had here.
@@ -182,7 +188,7 @@ def test_on_openshift_the_route_to_thanos_is_found_with_token_and_authority(
         with Client.from_kubeconfig(tmp_path / "kubeconfig") as other:
             found = of_openshift(other)
         assert (found.url, found.token, found.authority) == (secure, token, authority.read_text())
-        assert capture.capture(str(run), found, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+        assert capture_metrics.capture(str(run), found, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
         with pytest.raises(AccessError, match="has no token"):
             of_openshift(client)
 

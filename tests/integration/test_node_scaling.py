@@ -11,9 +11,13 @@ import machine_player
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import dedicated, memo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machines import NAMESPACE, VERSION, Wish
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.scaling import Scaling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import dedicated_namespaces, scaling_snapshot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import (
+    NAMESPACE,
+    VERSION,
+    MachineSetSpec,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_scaler import NodeScaler
 
 WORKERS = "lab-x7k2p-worker-a"
 
@@ -57,8 +61,10 @@ def client(rehearsal: Any) -> Iterator[Client]:
     client.close()
 
 
-def scaling(client: Client, folder: Path, said: list[str] | None = None) -> Scaling:
-    return Scaling(client, folder / memo.FILE, "g-scale", said.append if said is not None else lambda _text: None)
+def scaling(client: Client, folder: Path, said: list[str] | None = None) -> NodeScaler:
+    return NodeScaler(
+        client, folder / scaling_snapshot.FILE, "g-scale", said.append if said is not None else lambda _text: None
+    )
 
 
 def replicas(client: Client) -> dict[str, int]:
@@ -69,17 +75,17 @@ def replicas(client: Client) -> dict[str, int]:
 def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp_path: Path) -> None:
     said: list[str] = []
     there = scaling(client, tmp_path, said)
-    grown = there.scale(Wish(3, name=WORKERS), 30)
+    grown = there.scale(MachineSetSpec(3, name=WORKERS), 30)
     assert grown["changed"] and grown["before"] == 2 and len(grown["nodes"]) == 3
-    made = there.scale(Wish(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 30)
+    made = there.scale(MachineSetSpec(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 30)
     assert made["name"] == "lab-x7k2p-g5-2xlarge" and len(made["nodes"]) == 2
     node = client.get(client.kind("v1", "Node"), made["nodes"][0])
     assert node is not None and node["metadata"]["labels"]["only-users"] == "yes"
     assert {"key": "only-users", "value": "yes", "effect": "NoSchedule"} in node["spec"]["taints"]
-    again = there.scale(Wish(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 30)
+    again = there.scale(MachineSetSpec(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 30)
     assert not again["changed"] and again["nodes"] == made["nodes"]
-    there.scale(Wish(4, name=WORKERS), 30)
-    assert {one["name"]: one["before"] for one in memo.read(tmp_path / memo.FILE)["sets"]} == {
+    there.scale(MachineSetSpec(4, name=WORKERS), 30)
+    assert {one["name"]: one["before"] for one in scaling_snapshot.read(tmp_path / scaling_snapshot.FILE)["sets"]} == {
         WORKERS: 2,
         "lab-x7k2p-g5-2xlarge": 0,
     }, "what was there before the first change"
@@ -93,14 +99,14 @@ def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp
 def test_a_machine_that_can_not_be_had_is_told_at_once_and_given_back(client: Client, tmp_path: Path) -> None:
     there = scaling(client, tmp_path)
     with pytest.raises(ProcessError, match="InsufficientInstanceCapacity: there is none left"):
-        there.scale(Wish(1, instance_type="p5.48xlarge"), 30)
+        there.scale(MachineSetSpec(1, instance_type="p5.48xlarge"), 30)
     assert scaling(client, tmp_path).put_back(30)["names"] == ["lab-x7k2p-p5-48xlarge"]
     assert replicas(client) == {WORKERS: 2}
 
 
 def test_what_somebody_else_has_scaled_since_is_left_as_it_is(client: Client, tmp_path: Path) -> None:
     there = scaling(client, tmp_path)
-    there.scale(Wish(3, name=WORKERS), 30)
+    there.scale(MachineSetSpec(3, name=WORKERS), 30)
     path = client.kind(VERSION, "MachineSet").path(NAMESPACE, WORKERS)
     client.request("PATCH", path, {"spec": {"replicas": 5}}, content_type=MERGE_PATCH)
     assert there.put_back(30)["left"] == [f"somebody scaled MachineSet {WORKERS} to 5"]
@@ -109,21 +115,23 @@ def test_what_somebody_else_has_scaled_since_is_left_as_it_is(client: Client, tm
 
 def test_namespaces_get_nodes_of_their_own_and_their_annotations_back(world: Any, tmp_path: Path) -> None:
     path = f"/api/v1/namespaces/{world.namespace}"
-    before = {"annotations": {dedicated.SELECTOR: "zone=a"}}
+    before = {"annotations": {dedicated_namespaces.SELECTOR: "zone=a"}}
     world.client.request("PATCH", path, {"metadata": before}, content_type=MERGE_PATCH)
-    memory = tmp_path / memo.FILE
+    memory = tmp_path / scaling_snapshot.FILE
 
     def annotations() -> dict[str, str]:
         return dict(world.client.request("GET", path)["metadata"].get("annotations") or {})
 
     asked = ([world.namespace], "only-users=yes", "only-users=yes:NoSchedule")
-    assert dedicated.dedicate(world.client, memory, *asked) is True
-    assert dedicated.dedicate(world.client, memory, *asked) is False
+    assert dedicated_namespaces.dedicate(world.client, memory, *asked) is True
+    assert dedicated_namespaces.dedicate(world.client, memory, *asked) is False
     assert annotations() == {
-        dedicated.SELECTOR: "only-users=yes",
-        dedicated.TOLERATIONS: '[{"effect": "NoSchedule", "key": "only-users", "operator": "Equal", "value": "yes"}]',
+        dedicated_namespaces.SELECTOR: "only-users=yes",
+        dedicated_namespaces.TOLERATIONS: (
+            '[{"effect": "NoSchedule", "key": "only-users", "operator": "Equal", "value": "yes"}]'
+        ),
     }
-    assert dedicated.restore(world.client, memory) is True
-    assert annotations() == {dedicated.SELECTOR: "zone=a"}
+    assert dedicated_namespaces.restore(world.client, memory) is True
+    assert annotations() == {dedicated_namespaces.SELECTOR: "zone=a"}
     with pytest.raises(InputError, match="there is no namespace nothing-here"):
-        dedicated.dedicate(world.client, memory, ["nothing-here"], "a=b", "")
+        dedicated_namespaces.dedicate(world.client, memory, ["nothing-here"], "a=b", "")

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 import rehearsal as support
 import snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
-    InputError,
-    OwnershipError,
-    WaitTimeout,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import info, install, remove, wanted
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import cluster as data_science
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
+    desired_state,
+    install_operators,
+    installed_operators,
+    remove_operators,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import data_science_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 OLM = "operators.coreos.com/v1alpha1"
 NFD = {
@@ -41,11 +42,11 @@ GPU = {
 def client(rehearsal_folder: Path) -> Iterator[Client]:
     """A cluster of its own: operators belong to the whole of one."""
     options = support.options(rehearsal_folder, "olm", components=["olm"])
-    made = cluster.present(options, support.quiet)
+    made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        nodes.present(client, nodes.Order(2, pool="test-olm"), 60, support.quiet)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool="test-olm"), 60, support.quiet)
         yield client
-    cluster.absent(support.options(rehearsal_folder, "olm", force=True), support.quiet)
+    cluster_lifecycle.absent(support.options(rehearsal_folder, "olm", force=True), support.quiet)
 
 
 @pytest.fixture
@@ -59,15 +60,15 @@ def before(client: Client) -> Iterator[set[snapshot.Entry]]:
 def put(
     client: Client, *given: dict[str, Any], run: str = "run-0001", timeout: float = 180, **more: Any
 ) -> dict[str, Any]:
-    return install.install(client, wanted.operators(given), run, timeout, Step(None), print, **more)
+    return install_operators.install(client, desired_state.operators(given), run, timeout, Step(None), print, **more)
 
 
 def take_away(client: Client, run: str = "run-0001", **more: Any) -> dict[str, Any]:
-    return remove.remove(client, remove.Order(run, crds=True, timeout=120, **more), print)
+    return remove_operators.remove(client, remove_operators.RemovalSpec(run, crds=True, timeout=120, **more), print)
 
 
 def installed(client: Client, package: str) -> dict[str, Any]:
-    return info.info(client, [package])[0]
+    return installed_operators.info(client, [package])[0]
 
 
 def test_two_operators_side_by_side_and_back(client: Client, before: set[snapshot.Entry]) -> None:
@@ -83,7 +84,7 @@ def test_two_operators_side_by_side_and_back(client: Client, before: set[snapsho
 
     put(client, {**NFD, "version": "4.18.0"})
     assert installed(client, "nfd")["csv"] == "nfd.4.18.0"
-    assert remove.remove(client, remove.Order("run-0001"), print, check=True)["changed"]
+    assert remove_operators.remove(client, remove_operators.RemovalSpec("run-0001"), print, check=True)["changed"]
     gone = take_away(client)
     assert gone["changed"] and gone["kept"] == []
     assert not take_away(client)["changed"]
@@ -93,7 +94,7 @@ def test_a_version_that_olm_makes_anew_while_its_plan_goes_is_removed_too(
     client: Client, before: set[snapshot.Entry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(client, NFD)
-    delete_all, anew = remove.delete_all, []
+    delete_all, anew = remove_operators.delete_all, []
 
     def deleted_too_early(client: Client, objects: Any, *more: Any) -> None:
         """As OLM does that had begun to execute a plan, or to make a role, before what asks for it went."""
@@ -109,7 +110,7 @@ def test_a_version_that_olm_makes_anew_while_its_plan_goes_is_removed_too(
                 anew.append({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
                 client.create(anew[0])
 
-    monkeypatch.setattr(remove, "delete_all", deleted_too_early)
+    monkeypatch.setattr(remove_operators, "delete_all", deleted_too_early)
     gone = take_away(client)
     assert anew and gone["kept"] == []
 
@@ -189,7 +190,7 @@ def test_every_failure_ends_within_its_deadline_and_names_its_cause(
         },
     ]
     with pytest.raises(WaitTimeout) as failed:
-        install.install(client, wanted.operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
+        install_operators.install(client, desired_state.operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
     unavailable, unresolvable, gone = str(failed.value).splitlines()
     assert "after 25 s it still waits for" in unavailable and "didn't match Pod's node affinity" in unavailable
     assert "ResolutionFailed" in unresolvable and "group: nobody.seatrial.test" in unresolvable
@@ -207,9 +208,11 @@ def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
     path = kind.path("openshift-nfd", "nfd-instance")
     client.request("PATCH", path, {"metadata": {"finalizers": ["example.com/hold"]}}, content_type=MERGE_PATCH)
     with pytest.raises(WaitTimeout, match="nfd-instance .held by finalizer example.com/hold"):
-        remove.remove(client, remove.Order("run-0001", crds=True, timeout=3), print)
+        remove_operators.remove(client, remove_operators.RemovalSpec("run-0001", crds=True, timeout=3), print)
     assert installed(client, "nfd")["phase"] == "Succeeded"  # its operator must still be there to remove it
-    gone = remove.remove(client, remove.Order("run-0001", crds=True, timeout=20, force_finalizers=True), print)
+    gone = remove_operators.remove(
+        client, remove_operators.RemovalSpec("run-0001", crds=True, timeout=20, force_finalizers=True), print
+    )
     assert gone["finalizers"] == ["NodeFeatureDiscovery openshift-nfd/nfd-instance: example.com/hold"]
 
 
@@ -217,12 +220,12 @@ def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
 @pytest.mark.long
 def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given_back(client: Client) -> None:
     def ask(state: str, **more: Any) -> dict[str, Any]:
-        order = data_science.Order("run-0001", timeout=60, **more)
-        return data_science.bring(client, order, state, Step(None), print)
+        order = data_science_cluster.DataScienceSpec("run-0001", timeout=60, **more)
+        return data_science_cluster.bring(client, order, state, Step(None), print)
 
     put(client, {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all"}, run="colleague")
-    theirs = data_science.Order("colleague", name="theirs", components=["dashboard"], timeout=90)
-    data_science.bring(client, theirs, "present", Step(None), print)
+    theirs = data_science_cluster.DataScienceSpec("colleague", name="theirs", components=["dashboard"], timeout=90)
+    data_science_cluster.bring(client, theirs, "present", Step(None), print)
     before = snapshot.settled(client)
     try:
         with pytest.raises(InputError, match=r"has no 'kserv' \(did you mean 'kserve'\?\)"):
@@ -236,7 +239,7 @@ def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given
         assert given_back["changed"] and len(given_back["kept"]) == 2
         assert snapshot.left(client, before) == []
     finally:
-        data_science.bring(client, theirs, "absent", Step(None), print)
+        data_science_cluster.bring(client, theirs, "absent", Step(None), print)
         take_away(client, run="colleague")
 
 
@@ -265,7 +268,7 @@ def test_open_data_hub_comes_from_a_private_image_of_a_catalog(client: Client, b
     source = client.get(client.kind(OLM, "CatalogSource"), "opendatahub-catalog", "test-odh")
     assert source["spec"]["secrets"] == ["rhoai-pull-secret"]
 
-    order = data_science.Order(
+    order = data_science_cluster.DataScienceSpec(
         "run-0001",
         components=["kserve"],
         initialisation_settings={"serviceMesh.managementState": "Managed"},
@@ -273,10 +276,10 @@ def test_open_data_hub_comes_from_a_private_image_of_a_catalog(client: Client, b
         monitoring_namespace="opendatahub",
         timeout=90,
     )
-    found = data_science.bring(client, order, "present", Step(None), print)
+    found = data_science_cluster.bring(client, order, "present", Step(None), print)
     assert found["components"] == ["kserve"]
-    assert not data_science.bring(client, order, "present", Step(None), print)["changed"]
+    assert not data_science_cluster.bring(client, order, "present", Step(None), print)["changed"]
     (initialisation,) = client.list(client.kind("dscinitialization.opendatahub.io/v1", "DSCInitialization"))[0]
     assert initialisation["spec"]["serviceMesh"]["managementState"] == "Managed"
-    data_science.bring(client, order, "absent", Step(None), print)
+    data_science_cluster.bring(client, order, "absent", Step(None), print)
     take_away(client, namespaces=["opendatahub"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import installer_process
 from role_lab import Lab
 from stand_in.place import StandIn
 
@@ -48,7 +48,7 @@ def cloud(tmp_path: Path, rehearsal: Any) -> Iterator[Cloud]:
     made = Cloud(tmp_path, str(rehearsal.kubeconfig))
     yield made
     for folder in (tmp_path / "installs").glob("*"):
-        process.stop(folder, 1.0)
+        installer_process.stop(folder, 1.0)
 
 
 def test_a_cluster_is_made_told_and_destroyed_and_no_secret_is_left_anywhere(cloud: Cloud) -> None:

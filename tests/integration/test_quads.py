@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_acquisition import Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from playbook import PROGRAM, ROOT, begin, environment, play, run_dirs
 from quads_simulator import server as servers
 from quads_simulator.clock import Clock
@@ -157,10 +157,10 @@ def test_two_tenants_at_once_never_both_own_a_machine(start):
             "ca_path": str(server.ca),
             "retry_time": 30.0,
         }
-        order = Order.of({"lease_id": f"race-{name}", "hosts": NAMES[:3]})
-        one = options.client(given, secret=True)
+        order = LeaseSpec.of({"lease_id": f"race-{name}", "hosts": NAMES[:3]})
+        one = server_options.client(given, secret=True)
         try:
-            results[name] = Acquisition(one, order, Memo(None, order.lease_id, "", name), print).run()
+            results[name] = Acquisition(one, order, LeaseRecord(None, order.lease_id, "", name), print).run()
         except SeatrialError as error:
             results[name] = error
         else:
@@ -181,18 +181,18 @@ def test_a_server_that_is_not_known_is_refused_before_it_gets_a_password(start):
     server = start()
     given = {"api_url": server.url, "username": "jo@example.com", "password": CANARY}
     with pytest.raises(AccessError, match="TLS: .*ca_path"):
-        options.client(given, secret=True).log_in()
+        server_options.client(given, secret=True).log_in()
     with pytest.raises(InputError, match="don't go over http://"):
-        options.client({**given, "api_url": "http://127.0.0.1:1"}, secret=True)
-    options.client({**given, "ca_path": str(server.ca)}, secret=True).log_in()
+        server_options.client({**given, "api_url": "http://127.0.0.1:1"}, secret=True)
+    server_options.client({**given, "ca_path": str(server.ca)}, secret=True).log_in()
     assert [entry[1] for entry in server.simulator.log] == ["/api/v3/login"]
 
 
 def _lease(server: servers.Running, lease_id: str, **wanted: Any) -> list[str]:
     given = {"api_url": server.url, "username": "jo@example.com", "password": CANARY, "ca_path": str(server.ca)}
-    one = options.client(given, secret=True)
-    order = Order.of({"lease_id": lease_id, **wanted})
-    got = Acquisition(one, order, Memo(None, lease_id, server.url, "jo"), print).run()
+    one = server_options.client(given, secret=True)
+    order = LeaseSpec.of({"lease_id": lease_id, **wanted})
+    got = Acquisition(one, order, LeaseRecord(None, lease_id, server.url, "jo"), print).run()
     return got.lease.hosts
 
 
@@ -338,5 +338,5 @@ def test_leases_given_back_directly_leave_the_server_empty(start):
     server = start()
     _lease(server, "by-hand", count=2)
     given = {"api_url": server.url, "username": "jo@example.com", "password": CANARY, "ca_path": str(server.ca)}
-    assert release(options.client(given, secret=True), "by-hand") == [1]
+    assert release(server_options.client(given, secret=True), "by-hand") == [1]
     assert active(server) == []

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import fleet, machine
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.machine import Bmc
+from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import bmc_machine, machine_fleet
+from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc
 from bmc_emulator import Emulator, emulator
 
 NAMES = [f"s01-h{number:02d}" for number in range(1, 7)]
@@ -27,7 +27,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "PAUSE", 0.2)
+    monkeypatch.setattr(bmc_machine, "PAUSE", 0.2)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def bring(one: Emulator, state: str, image: str = "", names: list[str] = NAMES, **more: Any) -> Any:
     given = {"ca_path": str(one.ca), "validate_certs": True, "wait_timeout": 60, "timeout": 10, **more}
     bmcs = [Bmc(**bmc) for bmc in one.bmcs() if bmc["name"] in names]
-    return fleet.bring(bmcs, state, image, given, print)
+    return machine_fleet.bring(bmcs, state, image, given, print)
 
 
 def test_six_machines_boot_from_an_image_once_and_are_given_back_dark(emulated: Emulator, images: str) -> None:
@@ -87,7 +87,7 @@ def test_a_busy_bmc_is_asked_again_and_a_job_queue_that_stays_is_emptied(emulate
 def test_a_dead_bmc_is_named_and_the_others_get_there(emulated: Emulator, images: str) -> None:
     emulated.steer(dead=[NAMES[3]])
     try:
-        with pytest.raises(fleet.FleetError, match=f"1 of 6 machines are not booted: {NAMES[3]}: ") as raised:
+        with pytest.raises(machine_fleet.FleetError, match=f"1 of 6 machines are not booted: {NAMES[3]}: ") as raised:
             bring(emulated, "booted", f"{images}/agent.iso", contact_timeout=1)
         state = emulated.state()
         assert [name for name in NAMES if state[name]["power"] != "On"] == [NAMES[3]]
@@ -103,18 +103,20 @@ def test_a_password_that_is_wrong_and_an_image_that_is_not_there_are_told_at_onc
 ) -> None:
     wrong = [Bmc(name=NAMES[0], address=emulated.machines[NAMES[0]]["address"], user="quads", password="wrong")]
     given = {"ca_path": str(emulated.ca), "wait_timeout": 60}
-    with pytest.raises(fleet.FleetError, match="HTTP Error 401"):
-        fleet.bring(wrong, "off", "", given, print)
-    with pytest.raises(fleet.FleetError, match="can't insert media.*(404|400)"):
+    with pytest.raises(machine_fleet.FleetError, match="HTTP Error 401"):
+        machine_fleet.bring(wrong, "off", "", given, print)
+    with pytest.raises(machine_fleet.FleetError, match="can't insert media.*(404|400)"):
         bring(emulated, "booted", f"{images}/no-such.iso", NAMES[:1])
-    with pytest.raises(fleet.FleetError, match="certificate"):
+    with pytest.raises(machine_fleet.FleetError, match="certificate"):
         bring(emulated, "off", names=NAMES[:1], ca_path=None)
 
 
 def test_traits_that_a_user_gives_are_checked(emulated: Emulator) -> None:
-    with pytest.raises(fleet.FleetError, match="'boot_devise' is none of its traits .did you mean 'boot_device'"):
+    with pytest.raises(
+        machine_fleet.FleetError, match="'boot_devise' is none of its traits .did you mean 'boot_device'"
+    ):
         bring(emulated, "off", names=NAMES[:1], vendors={"sushy": {"boot_devise": ["Cd"]}})
     with pytest.raises(InputError):
-        from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.vendors import traits
+        from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.vendor_traits import traits
 
         traits(["Dell Inc."], {"dell": {"no": 1}})

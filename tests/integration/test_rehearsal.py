@@ -15,8 +15,12 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import nodes, plan, real_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    fake_nodes,
+    kwok_on_real_cluster,
+    launch_plan,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance
 
 
 def wait_for(truth: Callable[[], Any], what: str, timeout: float = 60) -> Any:
@@ -40,10 +44,10 @@ def namespace(client: Client) -> Iterator[str]:
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     account = client.kind("v1", "ServiceAccount")
     wait_for(lambda: client.get(account, "default", name), "the default service account")
-    order = nodes.Order(1, pool=name, labels={"only": name})
-    nodes.present(client, order, 60, support.quiet)
+    order = fake_nodes.NodePoolSpec(1, pool=name, labels={"only": name})
+    fake_nodes.present(client, order, 60, support.quiet)
     yield name
-    nodes.absent(client, order, 60, support.quiet)
+    fake_nodes.absent(client, order, 60, support.quiet)
     client.delete(client.kind("v1", "Namespace"), name)
 
 
@@ -203,7 +207,7 @@ def test_the_user_is_queued_like_any_other(client: Client) -> None:
 
 def test_the_store_answers_only_the_api_server(rehearsal) -> None:
     instance = Instance(Path(rehearsal.info["data_dir"]).parent, rehearsal.info["name"])
-    port = plan.read_ports(instance)["etcd.client"]
+    port = launch_plan.read_ports(instance)["etcd.client"]
     for certificate in ("", "admin"):
         context = ssl.create_default_context(cafile=str(instance.pki / "etcd-ca.crt"))
         if certificate:
@@ -214,10 +218,10 @@ def test_the_store_answers_only_the_api_server(rehearsal) -> None:
 
 def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, own_sign: None) -> None:
     with pytest.raises(OwnershipError, match="is no rehearsal cluster .* Nothing was changed"):
-        nodes.present(client, nodes.Order(1, pool="never"), 10, support.quiet)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="never"), 10, support.quiet)
 
 
 @pytest.fixture
 def own_sign(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for a sign that this cluster does not have."""
-    monkeypatch.setattr(real_cluster, "SIGN", ("kube-public", "no-such-sign"))
+    monkeypatch.setattr(kwok_on_real_cluster, "SIGN", ("kube-public", "no-such-sign"))

@@ -16,10 +16,15 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, plan, ports, process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    cluster_lifecycle,
+    free_ports,
+    instance_processes,
+    launch_plan,
+)
 
 #: Calls cluster.<function>(options) in a process of its own, which can then be killed.
 DRIVER = """
@@ -27,26 +32,26 @@ import sys
 sys.path[:0] = {path!r}
 import rehearsal as support
 from pathlib import Path
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 print("go", flush=True)
-result = cluster.present(support.options(Path({folder!r}), {name!r}, components=[]), support.quiet)
+result = cluster_lifecycle.present(support.options(Path({folder!r}), {name!r}, components=[]), support.quiet)
 print(result["changed"], flush=True)
 """
 
 
-def drive(options: cluster.Options) -> subprocess.Popen[str]:
+def drive(options: cluster_lifecycle.Options) -> subprocess.Popen[str]:
     code = DRIVER.format(path=[one for one in sys.path if one], folder=options.data_dir, name=options.name)
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def pids(options: cluster.Options) -> dict[str, int]:
-    return {one.name: one.pid for one in process.running(options.instance.path)}
+def pids(options: cluster_lifecycle.Options) -> dict[str, int]:
+    return {one.name: one.pid for one in instance_processes.running(options.instance.path)}
 
 
-def assert_gone(options: cluster.Options, used: dict[str, int]) -> None:
+def assert_gone(options: cluster_lifecycle.Options, used: dict[str, int]) -> None:
     """Nothing is left: no process, no port, no file."""
-    assert process.running(options.instance.path) == []
+    assert instance_processes.running(options.instance.path) == []
     for port in used.values():
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", port)) != 0
@@ -60,7 +65,7 @@ def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Listen, from the moment of its choice on, on each port whose name is the next in the list."""
     names: list[str] = []
     sockets: list[socket.socket] = []
-    choose = ports.choose
+    choose = free_ports.choose
 
     def taken(*words: Any) -> dict[str, int]:
         chosen = choose(*words)
@@ -68,7 +73,7 @@ def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             sockets.append(socket.create_server(("127.0.0.1", chosen[names.pop(0)])))
         return chosen
 
-    monkeypatch.setattr(ports, "choose", taken)
+    monkeypatch.setattr(free_ports, "choose", taken)
     yield names
     for one in sockets:
         one.close()
@@ -78,7 +83,7 @@ def test_a_port_that_another_program_takes_meanwhile_is_given_up(own_instance, t
     options = own_instance("life-taken", components=[])
     taker += ["kube-apiserver.https", "kwok.https"]
     said: list[str] = []
-    assert cluster.present(options, said.append)["ready"]
+    assert cluster_lifecycle.present(options, said.append)["ready"]
     given_up = [one for one in said if "choosing another port" in one]
     assert [one.partition(":")[0] for one in given_up] == ["kube-apiserver", "kwok"]
     assert all(f"of 127.0.0.1 is in use by process {os.getpid()} (python" in one for one in given_up)
@@ -87,31 +92,31 @@ def test_a_port_that_another_program_takes_meanwhile_is_given_up(own_instance, t
 def test_ports_that_are_taken_again_and_again_are_one_sentence(own_instance, taker: list[str]) -> None:
     taker += ["etcd.client"] * 3
     with pytest.raises(ProcessError) as raised:
-        cluster.present(own_instance("life-never", components=[]), support.quiet)
+        cluster_lifecycle.present(own_instance("life-never", components=[]), support.quiet)
     assert re.fullmatch(r"etcd: port \d+ of 127.0.0.1 is in use by process \d+ \(python[\d.]*\)", str(raised.value))
 
 
 def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> None:
     one, two = own_instance("life-one", owner="run-1"), own_instance("life-two", components=[])
-    first = cluster.present(one, support.quiet)
-    second = cluster.present(two, support.quiet)
+    first = cluster_lifecycle.present(one, support.quiet)
+    second = cluster_lifecycle.present(two, support.quiet)
     assert first["ready"] and second["ready"]
-    ports = {name: plan.read_ports(options.instance) for name, options in (("one", one), ("two", two))}
+    ports = {name: launch_plan.read_ports(options.instance) for name, options in (("one", one), ("two", two))}
     assert not set(ports["one"].values()) & set(ports["two"].values())
 
     # A second present changes nothing at all.
     before = pids(one)
-    again = cluster.present(one, support.quiet)
+    again = cluster_lifecycle.present(one, support.quiet)
     assert (again["changed"], again["changes"], pids(one)) == (False, [], before)
 
     os.kill(before["kwok"], signal.SIGKILL)
     wait_until_ended(before["kwok"])
-    broken = cluster.info(one)
+    broken = cluster_lifecycle.info(one)
     assert broken["state"] == "partial"
     assert [row["name"] for row in broken["processes"] if not row["running"]] == ["kwok"]
 
     # What is in the cluster survives the death of its parts, and only the dead are started anew.
-    assert cluster.present(one, support.quiet)["changes"] == ["started kwok"]
+    assert cluster_lifecycle.present(one, support.quiet)["changes"] == ["started kwok"]
     with Client.from_kubeconfig(first["kubeconfig"]) as client:
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}})
     for victims in (["etcd"], ["kube-apiserver", "kube-scheduler"]):
@@ -119,7 +124,7 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
         for victim in victims:
             os.kill(before[victim], signal.SIGKILL)
         # At once: the kernel may still be closing the sockets of the dead.
-        repaired = cluster.present(one, support.quiet)
+        repaired = cluster_lifecycle.present(one, support.quiet)
         assert repaired["changed"] and repaired["ready"]
         assert sorted(repaired["changes"]) == sorted(f"started {victim}" for victim in victims)
         after = pids(one)
@@ -129,14 +134,14 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
 
     # Another run may use it, but not remove it.
     other = support.options(Path(one.data_dir), one.name, owner="run-2")
-    assert not cluster.present(other, support.quiet)["owned"]
+    assert not cluster_lifecycle.present(other, support.quiet)["owned"]
     with pytest.raises(OwnershipError, match="belongs to run run-1"):
-        cluster.absent(other, support.quiet)
+        cluster_lifecycle.absent(other, support.quiet)
 
-    assert cluster.absent(one, support.quiet)["changed"]
+    assert cluster_lifecycle.absent(one, support.quiet)["changed"]
     assert_gone(one, ports["one"])
-    assert not cluster.absent(one, support.quiet)["changed"]
-    assert cluster.info(two)["ready"]
+    assert not cluster_lifecycle.absent(one, support.quiet)["changed"]
+    assert cluster_lifecycle.info(two)["ready"]
 
 
 def test_started_twice_at_once_it_stands_there_once(own_instance) -> None:
@@ -144,7 +149,9 @@ def test_started_twice_at_once_it_stands_there_once(own_instance) -> None:
     starters = [drive(options) for _number in range(2)]
     outputs = [one.communicate(timeout=180)[0].split() for one in starters]
     assert sorted(outputs) == [["go", "False"], ["go", "True"]]
-    assert len(process.running(options.instance.path)) == len(cluster.info(options)["processes"]) == 5
+    assert (
+        len(instance_processes.running(options.instance.path)) == len(cluster_lifecycle.info(options)["processes"]) == 5
+    )
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
@@ -157,58 +164,60 @@ def test_killed_while_it_starts_it_leaves_nothing_that_can_not_be_removed(own_in
     starter.wait()
     if seed % 2 == 0:
         # What is half there is completed.
-        assert cluster.present(options, support.quiet)["ready"]
-        assert len(process.running(options.instance.path)) == 5
-    ports = plan.read_ports(options.instance)
-    cluster.absent(options, support.quiet)
+        assert cluster_lifecycle.present(options, support.quiet)["ready"]
+        assert len(instance_processes.running(options.instance.path)) == 5
+    ports = launch_plan.read_ports(options.instance)
+    cluster_lifecycle.absent(options, support.quiet)
     assert_gone(options, ports)
 
 
 @pytest.fixture(scope="module")
-def standing(rehearsal_folder: Path) -> Iterator[cluster.Options]:
+def standing(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.Options]:
     """An instance for the tests below, each of which leaves it whole; the last one loses it."""
     options = support.options(rehearsal_folder, "life-standing", components=[])
-    cluster.present(options, support.quiet)
+    cluster_lifecycle.present(options, support.quiet)
     yield options
-    cluster.absent(options, support.quiet)
+    cluster_lifecycle.absent(options, support.quiet)
 
 
-def test_a_port_taken_by_another_program_while_it_was_down_is_given_up(standing: cluster.Options) -> None:
-    before = plan.read_ports(standing.instance)
+def test_a_port_taken_by_another_program_while_it_was_down_is_given_up(standing: cluster_lifecycle.Options) -> None:
+    before = launch_plan.read_ports(standing.instance)
     os.kill(pids(standing)["kube-scheduler"], signal.SIGKILL)
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         wait_until_free(taken, before["kube-scheduler.https"])
         taken.listen()
-        changed: dict[str, Any] = cluster.present(standing, support.quiet)
+        changed: dict[str, Any] = cluster_lifecycle.present(standing, support.quiet)
     assert changed["changes"] == ["started kube-scheduler"]
-    after = plan.read_ports(standing.instance)
+    after = launch_plan.read_ports(standing.instance)
     assert {name for name in before if before[name] != after[name]} == {"kube-scheduler.https"}
 
 
-def test_a_component_is_added_to_an_instance_that_runs(standing: cluster.Options) -> None:
+def test_a_component_is_added_to_an_instance_that_runs(standing: cluster_lifecycle.Options) -> None:
     before = pids(standing)
-    grown = cluster.present(support.options(Path(standing.data_dir), standing.name), support.quiet)
+    grown = cluster_lifecycle.present(support.options(Path(standing.data_dir), standing.name), support.quiet)
     assert "started training-operator" in grown["changes"]
     after = pids(standing)
     assert set(after) - set(before) == {"training-operator"}
     assert {name for name in before if before[name] != after[name]} == set()
-    assert not cluster.present(standing, support.quiet)["changed"]
+    assert not cluster_lifecycle.present(standing, support.quiet)["changed"]
 
 
-def test_processes_whose_folder_was_deleted_are_found_and_removed(standing: cluster.Options, tmp_path: Path) -> None:
-    ports, count = plan.read_ports(standing.instance), len(pids(standing))
+def test_processes_whose_folder_was_deleted_are_found_and_removed(
+    standing: cluster_lifecycle.Options, tmp_path: Path
+) -> None:
+    ports, count = launch_plan.read_ports(standing.instance), len(pids(standing))
     standing.instance.path.rename(tmp_path / "elsewhere")
     with pytest.raises(OwnershipError, match=f"is gone, but {count} of its processes still run"):
-        cluster.present(standing, support.quiet)
-    assert cluster.info(standing)["state"] == "partial"
-    assert cluster.absent(standing, support.quiet)["changed"]
+        cluster_lifecycle.present(standing, support.quiet)
+    assert cluster_lifecycle.info(standing)["state"] == "partial"
+    assert cluster_lifecycle.absent(standing, support.quiet)["changed"]
     assert_gone(standing, ports)
 
 
 def wait_until_ended(pid: int) -> None:
     deadline = time.monotonic() + 10
-    while _proc.ticks_of(pid) is not None:
+    while _processes.ticks_of(pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from playbook import play
 from run_directory import World, write_run
 
@@ -24,9 +26,9 @@ NAME = "fine_tuning-light-t1121-abcdef"
 
 def measured(top: Path) -> Path:
     """Write everything but the plots, as the run itself would have."""
-    work.timeline(str(top))
-    work.kpis(str(top), KPIS)
-    work.verdict(str(top), 0.1)
+    write_timeline(str(top))
+    write_kpis(str(top), KPIS)
+    write_verdict(str(top), 0.1)
     return top
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 import services
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import job as compare_job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import work
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from browser import Browser, program
 from run_directory import World, write_run
 
@@ -62,10 +65,10 @@ def report(request, tmp_path_factory):
     worlds, changes = request.param()
     top = write_run(tmp_path_factory.mktemp("report") / "run", worlds, **changes)
     kpis = [str(ROLE / "results" / "files" / "kpis" / "workload.yml"), str(ROLE / "fine_tuning" / "files" / "kpis.yml")]
-    work.timeline(str(top))
-    work.kpis(str(top), kpis)
-    work.verdict(str(top), 0.5)
-    return request.param.__name__, Path(work.report(str(top), str(ROLE / "results/templates/report.html.j2"))["path"])
+    write_timeline(str(top))
+    write_kpis(str(top), kpis)
+    write_verdict(str(top), 0.5)
+    return request.param.__name__, Path(write_report(str(top), str(ROLE / "results/templates/report.html.j2"))["path"])
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -115,7 +118,7 @@ def compared(tmp_path_factory):
         tops.append(str(write_run(folder / f"run-{number}", [(world, {})], id=f"t1121-abcde{number}")))
     definitions = [str(ROLE / "results" / "files" / "kpis" / "workload.yml")]
     template = str(ROLE / "results" / "templates" / "compare.html.j2")
-    return Path(compare_job.compare(tops, str(folder / "compare"), definitions, template)["path"])
+    return Path(compare_runs.compare(tops, str(folder / "compare"), definitions, template)["path"])
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import audit_truth
 import benchmark_table
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from load_bench import REAL_TEMPLATE
 from load_world import world_on
 
@@ -86,10 +86,10 @@ def test_the_intervals_of_a_short_load_meet_the_audit_log_too(own_instance: Any,
 
 
 def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool = True) -> None:
-    info = cluster.present(own_instance("fidelity", components=[]), support.quiet)
+    info = cluster_lifecycle.present(own_instance("fidelity", components=[]), support.quiet)
     audit = Path(info["cluster"]["audit_log"])
     with world_on(info["kubeconfig"], folder) as world:
-        nodes.present(world.client, nodes.Order(200 if widths else 4), 120, support.quiet)
+        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(200 if widths else 4), 120, support.quiet)
         found = world.submit(
             count=count,
             arrival={"rate": rate},
@@ -101,7 +101,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool
         )
         assert found["counts"]["succeeded"] == count, found
         assert world.rows("observations", "sounding"), "a real API server lets etcd be sounded"
-        table = timeline.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build(world.point_dir, world.run_id, "001")
         truth = audit_truth.stages_of_jobs(audit, world.run_id)
         met = of = 0
         spans: list[float] = []
@@ -133,7 +133,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool
             keep(info["cluster"]["version"])
         assert met / of >= 0.999, f"{of - met} of {of} intervals miss the write that made the stage"
         assert not table.contradictions
-        narrow = timeline.build(world.point_dir, world.run_id, "001", audit_log=audit)
+        narrow = timeline_builder.build(world.point_dir, world.run_id, "001", audit_log=audit)
         assert not narrow.contradictions and not narrow.header["notes"]
         for stage in WIDTHS:
             for row, index in enumerate(narrow.index):

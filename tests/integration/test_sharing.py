@@ -14,8 +14,8 @@ import leftovers
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from playbook import begin, play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -29,10 +29,10 @@ def moments(run_dir: Path) -> tuple[float, float]:
 
 
 def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_that_is_killed(
-    own_instance: Callable[..., cluster.Options], tmp_path: Path
+    own_instance: Callable[..., cluster_lifecycle.Options], tmp_path: Path
 ) -> None:
     options = own_instance("g-shared", components=["training-operator"])
-    info = cluster.present(options, support.quiet)
+    info = cluster_lifecycle.present(options, support.quiet)
     words = [
         *("-e", "preset=light", "-e", "rehearsal_name=g-shared", "-e", f"rehearsal_data_dir={options.data_dir}"),
         *("-e", "cluster_lock_duration=15", "-e", "fine_tuning_count=3", "-e", "run_fail_on_verdict=false"),
@@ -55,7 +55,7 @@ def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_tha
     assert any("in the queue for" in said[n] for n in others)
     spans = sorted(moments(run_dirs(tmp_path / str(n))[0]) for n in others)
     assert spans[0][1] <= spans[1][0], "the tests of two runs overlap"
-    assert turn.tell(info["kubeconfig"], "", "default")["waiting"] == []
+    assert lock_session.lock_info(info["kubeconfig"], "", "default")["waiting"] == []
 
 
 def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_folder: Path) -> None:

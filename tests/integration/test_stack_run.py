@@ -11,10 +11,10 @@ import rehearsal as support
 import snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import install, wanted
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster, nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import cluster as data_science
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, install_operators
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import data_science_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from playbook import play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -26,11 +26,11 @@ COLLEAGUE = "colleague"
 def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     """A cluster with OLM, the training operator and nodes, to which runs come as to somebody's existing one."""
     options = support.options(rehearsal_folder, "stack", components=["training-operator", "olm"])
-    made = cluster.present(options, support.quiet)
+    made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        nodes.present(client, nodes.Order(4, pool="test-stack"), 60, support.quiet)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-stack"), 60, support.quiet)
     yield made
-    cluster.absent(support.options(rehearsal_folder, "stack", force=True), support.quiet)
+    cluster_lifecycle.absent(support.options(rehearsal_folder, "stack", force=True), support.quiet)
 
 
 @pytest.fixture
@@ -73,9 +73,11 @@ def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client,
             "operand": {"kind": "NodeFeatureDiscovery", "single": True, "ready": {"condition": "Available"}},
         },
     ]
-    install.install(client, wanted.operators(theirs), COLLEAGUE, 240, Step(None), print)
-    order = data_science.Order(COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120)
-    data_science.bring(client, order, "present", Step(None), print)
+    install_operators.install(client, desired_state.operators(theirs), COLLEAGUE, 240, Step(None), print)
+    order = data_science_cluster.DataScienceSpec(
+        COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120
+    )
+    data_science_cluster.bring(client, order, "present", Step(None), print)
     # Where the run's own things would lie.
     for manifest in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-gpu-operator"}},

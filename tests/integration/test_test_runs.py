@@ -9,13 +9,15 @@ import time
 
 import leftovers
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_processes
 from playbook import ROOT
 
 
 def clusters(name: str) -> list[str]:
     """The processes of rehearsal clusters that a test run started."""
-    return [one[process.NAME] for one in leftovers.marked(name).values() if process.INSTANCE in one]
+    return [
+        one[instance_processes.NAME] for one in leftovers.marked(name).values() if instance_processes.INSTANCE in one
+    ]
 
 
 @pytest.mark.parametrize(

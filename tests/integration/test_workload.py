@@ -9,9 +9,9 @@ import time
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import stall
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, thread_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import stalled_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, SUSPENDED, World, final, group_is_gone, wait_until_created
 
@@ -172,7 +172,7 @@ def test_sampling_alone_finishes_what_a_submitter_did_not_wait_for(world: World)
         )
 
     names = world.names()
-    assert [one.error for one in pool.each(names[:5], complete)] == [None] * 5
+    assert [one.error for one in thread_pool.each(names[:5], complete)] == [None] * 5
     world.client.delete(jobs, names[5], world.namespace, {"propagationPolicy": "Background"})
     found = drive_workload.result(sampler)
     assert (found["counts"]["seen"], found["counts"]["succeeded"], found["counts"]["deleted"], found["timed_out"]) == (
@@ -262,7 +262,7 @@ def test_what_can_never_be_scheduled_says_why_meanwhile_and_ends_early(world: Wo
 
 
 def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stall, "PATIENCE", 0.0)
+    monkeypatch.setattr(stalled_load, "PATIENCE", 0.0)
     world.client.create(
         {
             "apiVersion": "v1",
@@ -273,8 +273,8 @@ def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch
     )
     content = SUSPENDED.replace("suspend: true", "suspend: false")
     world.submit(count=2, templates=[{"name": "job", "content": content}])
-    task = Task(world.run_id, "001", world.point_dir, world.namespace, "", (), frozenset(), (), 0)
-    looked = stall.Stall(kubeconfig.load(world.kubeconfig), task)
+    task = SamplingSpec(world.run_id, "001", world.point_dir, world.namespace, "", (), frozenset(), (), 0)
+    looked = stalled_load.StalledLoad(kubeconfig.load(world.kubeconfig), task)
     deadline = time.monotonic() + 30
     while not looked.reasons:
         assert time.monotonic() < deadline, "nothing was said of the pods that the quota forbids"

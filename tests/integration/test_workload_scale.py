@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from load_world import World
 from playbook import ROOT, begin, play, run_dirs
 
@@ -167,7 +167,7 @@ def test_workloads_of_runai_are_made_and_followed_to_their_end(kind: str, phases
         platform.over.set()
         platform.join(10)
     assert done["counts"]["succeeded"] == 3, done
-    table = timeline.build(runai.point_dir, runai.run_id, "001")
+    table = timeline_builder.build(runai.point_dir, runai.run_id, "001")
     assert table.seen("accepted") == table.seen("running") == 3
 
 

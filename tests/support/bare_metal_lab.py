@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import installer_process
 from bmc_emulator import Emulator, emulator
 from quads_simulator import server as servers
 from quads_simulator.clock import Clock
@@ -63,7 +63,10 @@ class Lab:
                 found.append(f"{name} boots from Cd")
         for part in ("installs", "share"):
             for folder in (self.folder / part).glob("*"):
-                found += [f"{folder} is left", *(f"process {pid} of {folder}" for pid in process.marked(folder))]
+                found += [
+                    f"{folder} is left",
+                    *(f"process {pid} of {folder}" for pid in installer_process.marked(folder)),
+                ]
         return found
 
 
@@ -109,5 +112,5 @@ def lab(folder: Path, kubeconfig: str, **told: Any) -> Iterator[Lab]:
         finally:
             for part in ("installs", "share"):
                 for one in (folder / part).glob("*"):
-                    process.stop(one, 1.0)
+                    installer_process.stop(one, 1.0)
             server.stop()

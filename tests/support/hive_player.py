@@ -12,11 +12,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import holds
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "hive.openshift.io/claim"
@@ -99,7 +99,7 @@ class Player(threading.Thread):
         """Look at the claims four times a second."""
         while not self.over.wait(0.25):
             try:
-                for one in self.client.list(self.client.kind(hive.VERSION, "ClusterClaim"), self.namespace)[0]:
+                for one in self.client.list(self.client.kind(hive_claim.VERSION, "ClusterClaim"), self.namespace)[0]:
                     self.play(one)
             except Exception as error:
                 self.errors.append(error)
@@ -112,7 +112,7 @@ class Player(threading.Thread):
     def play(self, one: dict[str, Any]) -> None:
         """Bring one claim a step on."""
         metadata = one["metadata"]
-        path = self.client.kind(hive.VERSION, "ClusterClaim").path(self.namespace, metadata["name"])
+        path = self.client.kind(hive_claim.VERSION, "ClusterClaim").path(self.namespace, metadata["name"])
         if metadata.get("deletionTimestamp"):
             self.remove(one)
             self.patch(path, {"metadata": {"finalizers": None}})
@@ -155,7 +155,7 @@ class Player(threading.Thread):
         )
         self.client.create(
             {
-                "apiVersion": hive.VERSION,
+                "apiVersion": hive_claim.VERSION,
                 "kind": "ClusterDeployment",
                 "metadata": {"name": name, "namespace": name},
                 "spec": {
@@ -165,14 +165,14 @@ class Player(threading.Thread):
                 },
             }
         )
-        path = self.client.kind(hive.VERSION, "ClusterDeployment").path(name, name)
+        path = self.client.kind(hive_claim.VERSION, "ClusterDeployment").path(name, name)
         self.patch(f"{path}/status", {"status": {"webConsoleURL": "https://console.example.com"}})
 
     def remove(self, one: dict[str, Any]) -> None:
         """Destroy the cluster of a claim."""
         name = one["spec"].get("namespace")
         if name:
-            self.client.delete(self.client.kind(hive.VERSION, "ClusterDeployment"), name, name)
+            self.client.delete(self.client.kind(hive_claim.VERSION, "ClusterDeployment"), name, name)
             self.client.delete(self.client.kind("v1", "Namespace"), name)
 
     def patch(self, path: str, body: dict[str, Any]) -> None:

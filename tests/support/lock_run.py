@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import turn
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
 def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, hold: str, kill: str = "") -> None:
@@ -24,7 +24,7 @@ def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, 
         os.write(story, f"{time.monotonic()} {run} {what}\n".encode())
         os.close(story)
 
-    wish = turn.Wish.of(
+    wish = lock_session.LockSpec.of(
         {
             "kubeconfig": kubeconfig,
             "context": "",
@@ -39,14 +39,14 @@ def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, 
         },
         0,
     )
-    turn.take(wish, Step(None), lambda text: print(text, flush=True))
+    lock_session.take(wish, Step(None), lambda text: print(text, flush=True))
     write("begin")
     time.sleep(float(hold))
     if kill:
         write("killed")
         os.kill(os.getpid(), signal.SIGKILL)
     write("end")
-    turn.give(wish)
+    lock_session.give(wish)
 
 
 if __name__ == "__main__":

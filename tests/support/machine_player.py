@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machines import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import (
     CLUSTER,
     NAMESPACE,
     ROLE,

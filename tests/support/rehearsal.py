@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 
 ROOT = Path(__file__).parents[2]
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seatrial"
 
 
-def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster.Options:
+def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster_lifecycle.Options:
     """What to ask for an instance in ``data_dir``."""
-    return cluster.Options(
+    return cluster_lifecycle.Options(
         name=name, data_dir=str(data_dir), cache_dir=str(CACHE), components_dir=str(COMPONENTS), **more
     )
 

@@ -8,7 +8,7 @@ import time
 from typing import Any, NamedTuple
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 
@@ -39,7 +39,7 @@ def take(client: Client) -> set[Entry]:
     """Return every object of every kind that can be listed, those of EXCLUDED kinds left out."""
     kinds = [one for one in client.kinds() if "list" in one.verbs and one.kind not in EXCLUDED]
     found: set[Entry] = set()
-    for outcome in pool.each(kinds, lambda kind: _list(client, kind), workers=8):
+    for outcome in thread_pool.each(kinds, lambda kind: _list(client, kind), workers=8):
         assert outcome.error is None, f"{outcome.item.kind}: {outcome.error}"
         found.update(_entry(outcome.item, item) for item in outcome.value or [])
     return found

@@ -2,5 +2,3 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which clusters a run uses, what they are, and the record of them in cluster.yml."""
-
-from __future__ import annotations

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.identity import GPU_RESOURCES
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.plan import Plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import fit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import GPU_RESOURCES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import PointLoad
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes
 
 Node = Mapping[str, Any]
 
@@ -28,15 +28,15 @@ def made(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> l
     ]
 
 
-def gpus(plan: Plan, nodes: Sequence[Node]) -> float:
+def gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
     """Return how many GPUs of a plan's kind the nodes have."""
     names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
-    return sum(fit.allocatable(node, name) for node in nodes for name in names)
+    return sum(pod_fits_nodes.allocatable(node, name) for node in nodes for name in names)
 
 
-def lacking(plan: Plan, nodes: Sequence[Node]) -> str:
+def lacking(plan: PointLoad, nodes: Sequence[Node]) -> str:
     """Return why a workload of the plan can never run on these nodes, an empty string when it can."""
-    found = fit.never(plan.requests, plan.selector, nodes)
+    found = pod_fits_nodes.never(plan.requests, plan.selector, nodes)
     if found:
         return found.replace("it asks", "a pod asks", 1)
     there = gpus(plan, nodes)

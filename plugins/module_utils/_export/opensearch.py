@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.run import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
 
 #: So many bytes of documents go in one request.
 BULK_BYTES = 4 * 2**20
@@ -49,7 +49,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Server:
+class OpenSearchServer:
     """Where and as whom."""
 
     url: str
@@ -117,10 +117,10 @@ def _ends(of: Any) -> dict[str, Any] | None:
     return {"low": of[0], "high": of[1]} if of else None
 
 
-class Index:
+class OpenSearchIndex:
     """Requests to one server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: OpenSearchServer) -> None:
         self.server = server
         if server.url.startswith("https"):
             try:
@@ -161,9 +161,9 @@ class Index:
             pair = base64.b64encode(f"{self.server.user}:{self.server.password}".encode()).decode()
             request.add_header("Authorization", f"Basic {pair}")
         try:
-            with _https.opened(request, self._context, f"OpenSearch {self.server.url}") as answer:
+            with _https_request.opened(request, self._context, f"OpenSearch {self.server.url}") as answer:
                 return json.loads(answer.read())
-        except _https.Refused as error:
+        except _https_request.HttpRefused as error:
             raise AccessError(f"OpenSearch {self.server.url}{path}: {error.status} {error.told}") from error
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import ENDED, INTENDED, SENT, Data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import ENDED, INTENDED, SENT, PointData
 
 #: Who sends the load; its part is by how much the sending came after the workload was due.
 CLIENT = "client"
@@ -55,7 +55,7 @@ class Attribution:
         return found
 
 
-def attribute(data: Data) -> Attribution:
+def attribute(data: PointData) -> Attribution:
     """Return the attribution of a point's time. With no workload that ended all arrays are NaN."""
     np = data.np
     known = [one["name"] for one in data.table.stages]
@@ -89,7 +89,9 @@ def attribute(data: Data) -> Attribution:
     )
 
 
-def _before(data: Data, name: str, moment: Mapping[str, Any], sent: Any, rows: Any, on_path: Mapping[str, Any]) -> Any:
+def _before(
+    data: PointData, name: str, moment: Mapping[str, Any], sent: Any, rows: Any, on_path: Mapping[str, Any]
+) -> Any:
     """Return when what ``name`` waited for had come, row by row, and mark that stage as being on the path."""
     np = data.np
     needs = [one for one in data.needs.get(name, ()) if one in moment]
@@ -104,7 +106,7 @@ def _before(data: Data, name: str, moment: Mapping[str, Any], sent: Any, rows: A
     return np.where(seen, latest, sent)
 
 
-def _waiting(data: Data, moment: Mapping[str, Any], sent: Any, open_: Any) -> list[tuple[str, int, float]]:
+def _waiting(data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any) -> list[tuple[str, int, float]]:
     """Who had not ended: for each the first stage that it had not reached though all that it waits for had come."""
     np = data.np
     left = open_ & ~np.isnan(sent) & data.waiting
@@ -123,7 +125,7 @@ def _waiting(data: Data, moment: Mapping[str, Any], sent: Any, open_: Any) -> li
     return found
 
 
-def document(data: Data, run: str, point: str) -> dict[str, Any]:
+def document(data: PointData, run: str, point: str) -> dict[str, Any]:
     """Return the attribution of a point as in schema attribution/1."""
     np = data.np
     found = attribute(data)

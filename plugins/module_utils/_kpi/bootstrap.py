@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import Sample
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
 
 LEVEL = 0.95
 #: Fewer rows make too few blocks to draw from.

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from math import inf, isfinite, isnan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import ENDED, Data
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quantity import amount
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.lives import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import ENDED, PointData
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_lifetimes import (
     SUCCEEDED,
-    Life,
+    PodLifetime,
     middle,
     whole_since,
 )
@@ -30,7 +30,7 @@ NONE = "none"
 class Gangs:
     """Gangs by the row of their workload. Moments in seconds after the start of the load, by the middles of spans."""
 
-    def __init__(self, data: Data, plan: Mapping[str, Any], pods: Iterable[Life]) -> None:
+    def __init__(self, data: PointData, plan: Mapping[str, Any], pods: Iterable[PodLifetime]) -> None:
         told = {one["name"]: (one.get("parameters") or {}).get(PARAMETER) or {} for one in plan.get("templates") or []}
         of = [told.get(name, {}) for name in data.table.template]
         self.known = any(of)
@@ -43,27 +43,27 @@ class Gangs:
         self.weights = {str(name): float(weight) for name, weight in (first.get("weights") or {}).items()}
         self.horizon = max(data.end - data.start, 0.0)
         row_of = {index: row for row, index in enumerate(data.table.index)}
-        self.lives: list[list[Life]] = [[] for _row in of]
+        self.lives: list[list[PodLifetime]] = [[] for _row in of]
         for life in pods:
             if life.index in row_of:
                 self.lives[row_of[life.index]].append(life)
         self.began = [whole_since(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
         self.done = [self._complete(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
 
-    def _complete(self, lives: list[Life], size: int) -> float:
+    def _complete(self, lives: list[PodLifetime], size: int) -> float:
         """Return since when those pods ran together that ended well or still run; infinite for less than all."""
         final = [middle(one.running, inf) for one in lives if one.end in ("", SUCCEEDED)]
         final = sorted(one for one in final if isfinite(one))
         return final[size - 1] if len(final) >= size else inf
 
-    def held(self, row: int, life: Life) -> tuple[float, float] | None:
+    def held(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
         """Return from when to when a pod held what it had asked for: from getting its node until its end."""
         begin = middle(life.scheduled)
         if isnan(begin):
             return None
         return begin, max(middle(life.ended, self.horizon), begin)
 
-    def worked(self, row: int, life: Life) -> tuple[float, float] | None:
+    def worked(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
         """Return from when to when a pod did what counts: its whole gang ran, and it came to an end well or runs on."""
         held = self.held(row, life)
         if held is None or life.end not in ("", SUCCEEDED) or not isfinite(self.done[row]):
@@ -92,7 +92,7 @@ class Gangs:
         return max(self.resources(), key=lambda name: share[name], default=None)
 
 
-def span_of(data: Data) -> float:
+def span_of(data: PointData) -> float:
     """Return how long the load took: until the last workload ended, or the observation where some did not."""
     if not data.of:
         return 0.0

@@ -15,10 +15,10 @@ import ssl
 import time
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.channel import Channel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import http1_codec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import tunnel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
 
 JSON = "application/json"
 #: Ask for the metadata of objects only.
@@ -57,13 +57,13 @@ class Reply:
 
     def header(self, name: str) -> str | None:
         """Return the value of a header, or None."""
-        return coding.header(self.head, name.lower().encode())
+        return http1_codec.header(self.head, name.lower().encode())
 
 
 def request_head(access: Access, method: str, path: str, accept: str = JSON) -> bytes:
     """Return a request's first lines, up to where Authorization, Content-Type and Content-Length follow."""
     return (
-        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {coding.authority(access.host, access.port)}\r\n"
+        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {http1_codec.authority(access.host, access.port)}\r\n"
         f"User-Agent: perfscale.seatrial\r\nAccept: {accept}\r\n"
     ).encode("ascii")
 
@@ -90,7 +90,7 @@ class Connection:
     def __init__(self, access: Access, timeout: float = 60.0) -> None:
         self.access = access
         self.timeout = timeout
-        self._channel: Channel | None = None
+        self._channel: TlsStream | None = None
         self._used = 0.0
 
     def exchange(self, request: bytes) -> Reply:
@@ -120,14 +120,14 @@ class Connection:
             with contextlib.suppress(OSError):
                 held.shutdown(socket.SHUT_RDWR)
 
-    def _ready(self) -> Channel:
+    def _ready(self) -> TlsStream:
         held = self._channel
         if held is not None and time.monotonic() - self._used > _STALE and not self._alive(held):
             self.close()
             held = None
         return held if held is not None else self._open()
 
-    def _alive(self, held: Channel) -> bool:
+    def _alive(self, held: TlsStream) -> bool:
         """Tell whether an idle connection is still open: nothing to read is good, an end or data is not."""
         try:
             held.setblocking(False)
@@ -139,7 +139,7 @@ class Connection:
         except OSError:
             return False
 
-    def _open(self) -> Channel:
+    def _open(self) -> TlsStream:
         access = self.access
         plain: socket.socket | None = None
         access.renew()
@@ -150,7 +150,7 @@ class Connection:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if access.proxy:
                 tunnel(plain, access.proxy, access.host, access.port)
-            held = Channel(plain, access.context, access.server_name or access.host, self.timeout)
+            held = TlsStream(plain, access.context, access.server_name or access.host, self.timeout)
         except ssl.SSLCertVerificationError as error:
             _shut(plain)
             raise AccessError(
@@ -165,14 +165,14 @@ class Connection:
         self._used = time.monotonic()
         return held
 
-    def _read(self, held: Channel, sent: float, no_body: bool) -> Reply:
+    def _read(self, held: TlsStream, sent: float, no_body: bool) -> Reply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
-        if b"onnection:" in head and (coding.header(head, b"connection") or "").lower() == "close":
+        if b"onnection:" in head and (http1_codec.header(head, b"connection") or "").lower() == "close":
             self.close()
-        return Reply(coding.status(head), head, body, sent, answered)
+        return Reply(http1_codec.status(head), head, body, sent, answered)
 
-    def _read_head(self, held: Channel) -> tuple[bytes, bytes, float]:
+    def _read_head(self, held: TlsStream) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
         answered = time.monotonic()
         while (end := data.find(b"\r\n\r\n")) < 0:
@@ -182,11 +182,11 @@ class Connection:
             data += more
         return data[:end], data[end + 4 :], answered
 
-    def _read_body(self, held: Channel, head: bytes, rest: bytes, no_body: bool) -> bytes:
-        length = coding.length(head)
+    def _read_body(self, held: TlsStream, head: bytes, rest: bytes, no_body: bool) -> bytes:
+        length = http1_codec.length(head)
         if length and length <= len(rest):
             return rest
-        if no_body or coding.status(head) in (204, 304):
+        if no_body or http1_codec.status(head) in (204, 304):
             return b""
         if length is not None:
             missing = length - len(rest)
@@ -198,7 +198,7 @@ class Connection:
                 parts.append(more)
                 missing -= len(more)
             return b"".join(parts)
-        chunks = coding.Chunks((coding.header(head, b"transfer-encoding") or "").lower() == "chunked")
+        chunks = http1_codec.Chunks((http1_codec.header(head, b"transfer-encoding") or "").lower() == "chunked")
         parts = [chunks.feed(rest)]
         while not chunks.ended:
             more = held.recv(_BLOCK)

@@ -26,10 +26,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     InputError,
     nearest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import coding, exec_plugin, oauth
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access, Credentials
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, http1_codec, oauth_login
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access, Credentials
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import proxy_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import make_context
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_context import make_context
 
 #: In the place of a kubeconfig: the service account of the pod that this process runs in.
 IN_CLUSTER = "in-cluster"
@@ -148,7 +148,7 @@ def service_address() -> tuple[str, str]:
 def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
     """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
     cluster = {
-        "server": f"https://{coding.authority(*service_address())}",
+        "server": f"https://{http1_codec.authority(*service_address())}",
         "certificate-authority": str(access / "ca.crt"),
     }
     return document(name, cluster, {"tokenFile": str(access / "token")}, namespace)
@@ -166,7 +166,7 @@ def in_cluster() -> Access:
     source = f"the service account in {SERVICE_ACCOUNT}"
     named = SERVICE_ACCOUNT / "namespace"
     access = Access(
-        server=f"https://{coding.authority(host, port)}",
+        server=f"https://{http1_codec.authority(host, port)}",
         host=host,
         port=int(port),
         prefix="",
@@ -205,7 +205,7 @@ def _credentials(
         access.reader = partial(_from_file, _beside(where, user["tokenFile"]), access.source)
         authorization = access.reader().authorization
     elif user.get("username"):
-        access.reader = partial(oauth.login, access, str(user["username"]), str(user.get("password") or ""))
+        access.reader = partial(oauth_login.login, access, str(user["username"]), str(user.get("password") or ""))
     return Credentials(authorization, certificate, key)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.coding import authority
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1_codec import authority
 
 #: Schemes and their usual ports. With either of socks5 and socks5h the proxy looks up the name, as kubectl has it.
 _PORTS = {"http": 80, "socks5": 1080, "socks5h": 1080}

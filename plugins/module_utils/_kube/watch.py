@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.stream import Stream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
 
 #: How long (seconds) a server lets one watch live, and how much longer we wait for a sign of life.
 #: Bookmarks come about once a minute, so a watch that is silent for longer is dead.
@@ -55,7 +55,7 @@ class Watch:
         }
         path = kind.path(namespace)
         head = request_head(client.access, "GET", with_query(path, query), METADATA if metadata_only else JSON)
-        self.stream = Stream(client.access, client.timeout)
+        self.stream = LineStream(client.access, client.timeout)
         shown = client.access.authorization
         reply = self.stream.open(request_bytes(client.access, head), silence)
         if reply.status == 401 and client.access.refresh(shown):

@@ -1,6 +1,4 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan, ledger and sending of a measured load. ``submit.submit`` is where to start reading."""
-
-from __future__ import annotations
+"""Sending a measured load and recording it in the ledger. ``submit_load.Load`` is where to start reading."""

@@ -11,17 +11,12 @@ their names are planned, the second POST is answered 409 and the labels say that
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender import JsonlAppender
 
 SCHEMA = "ledger/1"
 CREATED, ALREADY_MINE, REFUSED, RETRY, AMBIGUOUS = "created", "already_mine", "refused", "retry", "ambiguous"
@@ -30,7 +25,7 @@ FINAL = frozenset((CREATED, ALREADY_MINE, REFUSED))
 
 
 @dataclass
-class Past:
+class ResumeState:
     """What earlier sessions left: the final outcome of each object by (kind, name)."""
 
     outcomes: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -46,105 +41,18 @@ class Past:
             self.anchor = self.anchor or record["anchor"]
 
 
-def read(path: Path) -> Past:
+def read(path: Path) -> ResumeState:
     """Read what a ledger says; a missing one says nothing, a torn last line is none."""
-    past = Past()
+    past = ResumeState()
     if path.exists():
         for record in _files.read_lines(path):
             past.take(record)
     return past
 
 
-def repair(handle: int) -> int:
-    """Cut a torn last line off the file ``handle`` (open for reading and writing); return how many bytes went."""
-    size = os.fstat(handle).st_size
-    end = size
-    while end > 0:
-        start = max(0, end - 65536)
-        block = os.pread(handle, end - start, start)
-        at = block.rfind(b"\n")
-        if at >= 0:
-            end = start + at + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(handle, end)
-    return size - end
-
-
-class Appender:
-    """A JSON-lines file that this process alone appends to, whole lines only, from any thread.
-
-    Raises OwnershipError when another process does so already.
-    """
-
-    def __init__(self, path: Path, schema: str, who: str) -> None:
-        self.path = path
-        self.schema = schema
-        self._validate = bool(os.environ.get(_files.VALIDATE))
-        self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._handle)
-            raise OwnershipError(
-                f"{path}: another {who} is writing to it; one point directory takes one at a time"
-            ) from error
-        self.repaired = repair(self._handle)
-
-    def write(self, record: dict[str, Any]) -> None:
-        """Append one record. Raises DataError when the disk does not take it whole."""
-        if self._validate:
-            _files.check(self.schema, record)
-        self._append(f"{_files.encode(record)}\n".encode())
-
-    def write_row(self, row: str) -> None:
-        """Append a record that is JSON already."""
-        self.write_rows((row,))
-
-    def write_rows(self, rows: Sequence[str]) -> None:
-        """Append records that are JSON already, in one go."""
-        if self._validate:
-            for row in rows:
-                _files.check(self.schema, json.loads(row))
-        if rows:
-            self._append("\n".join((*rows, "")).encode())
-
-    def _append(self, data: bytes) -> None:
-        try:
-            # One write with O_APPEND: lines of several threads never mix.
-            written = os.write(self._handle, data)
-        except OSError as error:
-            raise DataError(f"{self.path} can't be written: {error.strerror}") from error
-        if written != len(data):
-            raise DataError(f"{self.path} can't be written: only {written} of {len(data)} bytes went to disk")
-
-    def sync(self) -> None:
-        """Have the disk keep what was written."""
-        os.fsync(self._handle)
-
-    def close(self) -> None:
-        """Close the file and with it the lock (in a forked child: this process's hold of it only)."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
-
-
-def session(schema: str, run: str, point: str, clock: Clock) -> dict[str, Any]:
-    """Return the line with which a process begins to write."""
-    return {
-        "type": "session",
-        "schema": schema,
-        "run": run,
-        "point": point,
-        "anchor": clock.anchor(),
-        "pid": os.getpid(),
-    }
-
-
-def open_ledger(path: Path) -> tuple[Appender, Past]:
+def open_ledger(path: Path) -> tuple[JsonlAppender, ResumeState]:
     """Lock the ledger of a point, repair its end, and return it with what it says."""
-    ledger = Appender(path, SCHEMA, "submitter")
+    ledger = JsonlAppender(path, SCHEMA, "submitter")
     try:
         return ledger, read(path)
     except BaseException:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import status_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
     with_body,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.attempt import Rows, Task
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.create_attempt import AttemptRows, CreateAttempt
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import (
     ALREADY_MINE,
     AMBIGUOUS,
@@ -38,7 +38,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger im
     REFUSED,
     RETRY,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Document
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Document
 
 FIELD_MANAGER = "perfscale-seatrial"
 #: Answers after which the same request may succeed a little later.
@@ -55,7 +55,7 @@ class Halted(Exception):
 
 
 @dataclass
-class Standing:
+class PermissionState:
     """What all senders know of our permissions: since when (time.monotonic()) nothing but refusals has come."""
 
     refused_since: float | None = None
@@ -71,7 +71,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Settings:
+class SenderSettings:
     """What all senders share. Times in seconds."""
 
     access: Access
@@ -81,16 +81,16 @@ class Settings:
     retry_time: float
     run: str
     point: str
-    standing: Standing = field(default_factory=Standing)
+    standing: PermissionState = field(default_factory=PermissionState)
 
 
 class Sender:
     """Creates objects over a connection of its own, one after another."""
 
-    def __init__(self, settings: Settings, number: int, halt: threading.Event) -> None:
+    def __init__(self, settings: SenderSettings, number: int, halt: threading.Event) -> None:
         self.settings = settings
         self.halt = halt
-        self.rows = Rows(settings.write, settings.clock, number)
+        self.rows = AttemptRows(settings.write, settings.clock, number)
         self.connection = Connection(settings.access, settings.request_timeout)
         self._heads: dict[str, tuple[str, bytes]] = {}  # by path: the authorization shown, everything up to the length
         self._jitter = random.Random(number)
@@ -108,14 +108,14 @@ class Sender:
         (time.monotonic()). Raises Halted, and AccessError when the server gave no answer for ``retry_time``.
         """
         body = document.body(index)
-        task = Task(document, index, due, self.rows)
+        task = CreateAttempt(document, index, due, self.rows)
         began = time.monotonic()
         while True:
             outcome = self._attempt(task, body, time.monotonic() - began > self.settings.retry_time)
             if outcome in (CREATED, ALREADY_MINE, REFUSED):
                 return outcome, task.first_sent
 
-    def _attempt(self, task: Task, body: bytes, last: bool) -> str:
+    def _attempt(self, task: CreateAttempt, body: bytes, last: bool) -> str:
         """Send the object once; return how that ended, after the pause that another attempt needs."""
         head = self._head(task)
         before = time.monotonic()
@@ -135,7 +135,7 @@ class Sender:
             return self._resolve(task, last, reply)
         return self._refusal(task, reply, last)
 
-    def _refusal(self, task: Task, reply: Reply, last: bool) -> str:
+    def _refusal(self, task: CreateAttempt, reply: Reply, last: bool) -> str:
         reason, message = status_of(reply)
         if reply.status == 401:
             # Once: credentials that were just read and are refused too will not get better.
@@ -155,7 +155,7 @@ class Sender:
         self._pause(task.attempts, reply.header("retry-after"))
         return RETRY
 
-    def _resolve(self, task: Task, last: bool, conflict: Reply | None = None) -> str:
+    def _resolve(self, task: CreateAttempt, last: bool, conflict: Reply | None = None) -> str:
         """Look whether the object is there and ours: after 409 (``conflict``), or when no answer had come."""
         path = f"{task.document.path}/{task.name}"
         head = request_head(self.settings.access, "GET", path, METADATA)
@@ -207,7 +207,7 @@ class Sender:
         if self.halt.wait(pause):
             raise Halted
 
-    def _head(self, task: Task) -> bytes:
+    def _head(self, task: CreateAttempt) -> bytes:
         """Return a request as far as it is the same for all objects of a kind, as long as our credentials are."""
         access, path = self.settings.access, task.document.path
         task.shown = access.authorization

@@ -14,14 +14,10 @@ from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _https
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
-    AccessError,
-    InputError,
-    SeatrialError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.series import Series
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.metrics_file import Series
 
 #: Where OpenShift's monitoring lets itself be queried, and who vouches for its routes.
 ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
@@ -33,7 +29,7 @@ class QueryError(AccessError):
 
 
 @dataclass(frozen=True)
-class Server:
+class PrometheusServer:
     """Address and credentials. authority: PEM text or empty for the system's; the certificate is always verified."""
 
     url: str
@@ -54,7 +50,7 @@ class Server:
         return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
 
 
-def of_openshift(client: Client) -> Server:
+def of_openshift(client: Client) -> PrometheusServer:
     """Return the Thanos querier of an OpenShift cluster, with the token of its kubeconfig. Raises AccessError."""
     try:
         host = client.request("GET", ROUTE)["spec"]["host"]
@@ -77,13 +73,13 @@ def of_openshift(client: Client) -> Server:
         TypeError,
     ):  # who may not read it goes on with the system's authorities, or metrics_ca_file
         authority = ""
-    return Server(f"https://{host}", token, authority)
+    return PrometheusServer(f"https://{host}", token, authority)
 
 
 class Prometheus:
     """Requests to one server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PrometheusServer) -> None:
         self.server = server
         self._context: ssl.SSLContext | None = None
         if server.url.startswith("https"):
@@ -107,9 +103,9 @@ class Prometheus:
         if self.server.token:
             request.add_header("Authorization", f"Bearer {self.server.token}")
         try:
-            with _https.opened(request, self._context, self.server.shown) as answer:
+            with _https_request.opened(request, self._context, self.server.shown) as answer:
                 return dict(json.loads(answer.read()))
-        except _https.Refused as error:
+        except _https_request.HttpRefused as error:
             if error.status in (400, 422):
                 raise QueryError(f"{self.server.shown} refused the query: {_reason(error.told)}") from error
             hint = "; check metrics_token" if error.status in (401, 403) else ""

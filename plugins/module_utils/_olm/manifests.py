@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import Offer, Operator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator
 
 MONITORING = "openshift.io/cluster-monitoring"
 

@@ -9,18 +9,23 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects import at, title
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, scrape
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.ready import covers, is_meant, is_ready, not_ready
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.view import View
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.wanted import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, metrics_scrape
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import (
     Operand,
     Operator,
     appended,
     example,
     merged,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.writer import Writer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Writer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import (
+    covers,
+    is_meant,
+    is_ready,
+    not_ready,
+)
 
 
 def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -> tuple[dict[str, Any] | None, str]:
@@ -68,7 +73,7 @@ def _check_theirs(one: Operator, found: dict[str, Any], asked: Operand) -> None:
         )
 
 
-def expected(view: View, one: Operator) -> str:
+def expected(view: LiveView, one: Operator) -> str:
     """Return what is not there or not ready of what must be in the end, "" when all is."""
     for each in one.expect:
         view.follow(each.api_version, each.kind)
@@ -78,7 +83,7 @@ def expected(view: View, one: Operator) -> str:
             return f"{each.kind} {', '.join(missing)} to be there"
         if each.ready.metrics:
             for item in found:
-                if lack := scrape.lacks(view.client, item, each.ready):
+                if lack := metrics_scrape.lacks(view.client, item, each.ready):
                     return f"{title(item)} to serve metrics{lack}"
         bad = [item for item in found if not is_ready(item, each.ready)]
         if bad:

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import log, process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import installer_log, installer_process
 
 #: Names of its own files in the folder of a cluster.
 LOG = ".openshift_install.log"
@@ -44,7 +44,7 @@ class Installer:
         self.folder = folder
         self.assets = folder / "assets"
         self.environment = dict(environment)
-        self.tail = log.Tail(self.assets / LOG)
+        self.tail = installer_log.InstallerLogTail(self.assets / LOG)
         self.say = say
 
     # configuration
@@ -86,14 +86,14 @@ class Installer:
 
     def create(self) -> bool:
         """Begin to create the cluster, unless that is under way or over; return whether it was begun."""
-        if process.marked(self.folder) or (self.folder / "exit.json").exists():
+        if installer_process.marked(self.folder) or (self.folder / "exit.json").exists():
             return False
-        process.begin(self._command(["create", "cluster"]), self.folder, self.environment)
+        installer_process.begin(self._command(["create", "cluster"]), self.folder, self.environment)
         return True
 
     def created(self, timeout: float) -> None:
         """Wait until the cluster is there. Raises ProcessError with the first cause, WaitTimeout."""
-        code = process.await_end(self.folder, timeout, "openshift-install create cluster", self._follow)
+        code = installer_process.await_end(self.folder, timeout, "openshift-install create cluster", self._follow)
         if code:
             raise ProcessError(f"openshift-install create cluster: {self.cause()}")
 
@@ -116,7 +116,7 @@ class Installer:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise WaitTimeout(f"{what} did not come within {timeout:g} s: {self.cause()}")
-            code = process.run(
+            code = installer_process.run(
                 self._command(["agent", "wait-for", what]), self.folder, self.environment, left, self._follow
             )
             if not code:
@@ -132,7 +132,7 @@ class Installer:
 
         metadata: what was kept of it, for a machine on which it was not created.
         """
-        process.stop(self.folder)
+        installer_process.stop(self.folder)
         path = self.assets / METADATA
         if not path.exists() and not metadata:
             return False
@@ -145,7 +145,7 @@ class Installer:
 
     def forget(self) -> bool:
         """End what runs and remove the folder; return whether there was one."""
-        process.stop(self.folder)
+        installer_process.stop(self.folder)
         there = self.folder.exists()
         shutil.rmtree(self.folder, ignore_errors=True)
         return there
@@ -172,9 +172,11 @@ class Installer:
             shutil.copy2(path, bundle / path.name)
         for path, name in ((self.assets / LOG, "installer.log"), (self.folder / "output.log", "output.log")):
             if path.exists():
-                _files.replace_text(bundle / name, log.masked(path.read_text(encoding="utf-8", errors="replace")))
+                _files.replace_text(
+                    bundle / name, installer_log.masked(path.read_text(encoding="utf-8", errors="replace"))
+                )
         if notes:
-            _files.replace_text(bundle / "not_gathered.txt", log.masked("\n".join(notes)) + "\n")
+            _files.replace_text(bundle / "not_gathered.txt", installer_log.masked("\n".join(notes)) + "\n")
         return sorted(path.name for path in bundle.iterdir())
 
     # what it left
@@ -197,7 +199,7 @@ class Installer:
         """Return the first cause in its log, in a line."""
         for path in (self.assets / LOG, self.folder / "output.log"):
             if path.exists() and path.stat().st_size:
-                return log.first_cause(path.read_text(encoding="utf-8", errors="replace"))
+                return installer_log.first_cause(path.read_text(encoding="utf-8", errors="replace"))
         return "the installer said nothing"
 
     def version(self) -> str:
@@ -212,7 +214,7 @@ class Installer:
         return [self.program, *words, "--dir", str(self.assets), "--log-level", "debug"]
 
     def _run(self, words: list[str], timeout: float) -> None:
-        code = process.run(self._command(words), self.folder, self.environment, timeout, self._follow)
+        code = installer_process.run(self._command(words), self.folder, self.environment, timeout, self._follow)
         if code:
             raise ProcessError(f"openshift-install {' '.join(words[:3])}: {self.cause()}")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Certificate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import CertificateSpec
 
 #: An instance that stays up for longer gets new certificates when it is made present again.
 LEAF_DAYS = 365
@@ -42,7 +42,7 @@ def authority_file(name: str) -> str:
     return "ca" if name == "cluster" else f"{name}-ca"
 
 
-def ensure(folder: Path, wanted: list[Certificate]) -> list[str]:
+def ensure(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
     """Make what is missing or about to expire in ``folder``; return the names of what was made.
 
     An authority that is remade takes all its certificates with it.
@@ -154,7 +154,7 @@ def _make_authority(folder: Path, base: str) -> Authority:
     return Authority(certificate, key)
 
 
-def _make_leaf(folder: Path, wanted: Certificate, authority: Authority) -> None:
+def _make_leaf(folder: Path, wanted: CertificateSpec, authority: Authority) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec

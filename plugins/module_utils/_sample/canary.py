@@ -29,14 +29,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lateness import summary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.beats import Beating
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lateness import summary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.probe_schedule import PeriodicRequester
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
-class Canary(Beating):
+class Canary(PeriodicRequester):
     """Writes its object ``rate`` times a second from begin() until close(); each answered write goes to ``tell``.
 
     ``tell(sent, answered, resource_version)``: both times are readings of time.monotonic().

@@ -18,16 +18,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     SeatrialError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Appender, session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import follow
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.family import Family
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.marks import BEAT, Marks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observe import Observer, Tally
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.reader import Item, Reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.stages import OWNERS, Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.event_observer import (
+    EventObserver,
+    WorkloadTally,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.probe_recorder import BEAT, ProbeRecorder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_reader import Item, WatchReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import OWNERS, KindStages
 
 SCHEMA = "observations/1"
 #: How long (seconds) a killed sampler of the same directory is given to end before we begin.
@@ -39,18 +42,18 @@ _ESTABLISH = 60.0
 class Sampler:
     """Follows a load from watching() to close(), called by one thread."""
 
-    def __init__(self, client: Client, task: Task, clock: Clock) -> None:
+    def __init__(self, client: Client, task: SamplingSpec, clock: Clock) -> None:
         self.task = task
         self.clock = clock
-        self.tally = Tally()
+        self.tally = WorkloadTally()
         self.gaps = 0
         self._client = client
         self._file = _open(task.path)
-        self._reader = Reader()
+        self._reader = WatchReader()
         self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
-        self._followers: list[follow.Follower] = []
-        self._marks: Marks | None = None
+        self._followers: list[kind_follower.KindFollower] = []
+        self._marks: ProbeRecorder | None = None
         self._waiting: set[int] = set()
         self._listed: dict[int, set[str]] = {}
         self._end: dict[str, Any] = {}
@@ -63,9 +66,9 @@ class Sampler:
 
     def _recall(self) -> float | None:
         """Take over what earlier sessions wrote; return the last moment that they saw, None if there were none."""
-        self.family = Family() if any(self._by_owners(one) for one in self.task.kinds) else None
+        self.family = OwnerIndex() if any(self._by_owners(one) for one in self.task.kinds) else None
         self.observers = [
-            Observer(one, one.kind in self.task.own, self.tally, self._rows.append, self.family)
+            EventObserver(one, one.kind in self.task.own, self.tally, self._rows.append, self.family)
             for one in self.task.kinds
         ]
         of_kind = {one.kind.kind: one for one in self.observers}
@@ -76,11 +79,11 @@ class Sampler:
                 of_kind[record["kind"]].recall(record)
         return last
 
-    def _by_owners(self, kind: Kind) -> bool:
+    def _by_owners(self, kind: KindStages) -> bool:
         """Tell whether objects of a kind are found by their owners; the workloads themselves have our labels."""
         return kind.select == OWNERS and kind.kind not in self.task.own
 
-    def _kept(self, kind: Kind) -> discovery.Kind:
+    def _kept(self, kind: KindStages) -> discovery.Kind:
         """Return where the server keeps a kind, in the first of its versions that it has. Raises InputError."""
         for version in kind.api_versions[:-1]:
             try:
@@ -96,16 +99,16 @@ class Sampler:
         """
         task = self.task
         kinds = [self._kept(one) for one in task.kinds]
-        self._write(session(SCHEMA, task.run, task.point, self.clock))
+        self._write(session_line(SCHEMA, task.run, task.point, self.clock))
         definitions = {one.kind: one.definition for one in task.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(task.simulated_writers)})
         if task.canary_rate > 0:
-            self._marks = Marks(self._client, task, self.clock, self._reader, self._write)
+            self._marks = ProbeRecorder(self._client, task, self.clock, self._reader, self._write)
         selector = _labels.selector(task.run, task.point)
         for number, kind in enumerate(kinds):
             self._waiting.add(number)
             found = "" if self._by_owners(task.kinds[number]) else selector
-            follower = follow.Follower(number, self._client, kind, task.namespace, found, self._reader)
+            follower = kind_follower.KindFollower(number, self._client, kind, task.namespace, found, self._reader)
             self._followers.append(follower)
             follower.start()
         if self._marks is not None:
@@ -146,33 +149,33 @@ class Sampler:
     def _take(self, item: Item) -> None:
         number, what, at, payload = item
         if number == BEAT:
-            if what == follow.WATCH and self._marks is not None:
+            if what == kind_follower.WATCH and self._marks is not None:
                 self._marks.received(at, payload)
             return
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
-        if what == follow.WATCH:
+        if what == kind_follower.WATCH:
             observer.watched(moment, payload)
-        elif what in (follow.LIST, follow.RELIST):
+        elif what in (kind_follower.LIST, kind_follower.RELIST):
             present = self._listed.setdefault(number, set())
             for thing in payload:
                 present.add(thing["metadata"]["uid"])
                 observer.take(moment, what, "ADDED", thing)
-        elif what == follow.LISTED:
+        elif what == kind_follower.LISTED:
             observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
-            if payload[0] == follow.LIST and self._marks is not None:
+            if payload[0] == kind_follower.LIST and self._marks is not None:
                 self._marks.listed(observer.kind.kind, at, payload[1])
-        elif what == follow.WATCHING:
+        elif what == kind_follower.WATCHING:
             self._flush()
             self._waiting.discard(number)
             row = {"at": round(moment, 6), "kind": observer.kind.kind, "resource_version": payload}
             self._write({"type": "watching", **row})
-        elif what == follow.GAP:
+        elif what == kind_follower.GAP:
             self._flush()
             gap = {"from": self.clock.from_monotonic(payload[0]), "to": moment, "kind": observer.kind.kind}
             self._write({"type": "gap", **_rounded(gap), "reason": payload[1]})
             self.gaps += 1
-        elif what == follow.FAILED:
+        elif what == kind_follower.FAILED:
             raise payload
 
     def _write(self, record: dict[str, Any]) -> None:
@@ -239,12 +242,12 @@ class Sampler:
             return True  # an error at the very end; the first one has been told
 
 
-def _open(path: Path) -> Appender:
+def _open(path: Path) -> JsonlAppender:
     """Lock the observations; a predecessor that was killed a moment ago is given time to notice."""
     deadline = time.monotonic() + _PREDECESSOR
     while True:
         try:
-            return Appender(path, SCHEMA, "sampler")
+            return JsonlAppender(path, SCHEMA, "sampler")
         except OwnershipError:
             if time.monotonic() > deadline:
                 raise

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.exchange import EXCHANGE
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.lease import LEASE
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point import POINT
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.results import RESULTS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.run import RUN
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.exchange_schemas import EXCHANGE
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.lease_schema import LEASE
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point_schemas import POINT
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.result_schemas import RESULTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.run_schemas import RUN
 
 SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **LEASE, **EXCHANGE}
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Call, NoAnswer, Reply
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.session import Account, Timing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import (
+    NoAnswer,
+    QuadsCall,
+    QuadsReply,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_session import QuadsAccount, RetryTiming
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
 
 from quads_simulator import answers
 from quads_simulator.answers import Request
@@ -41,11 +45,11 @@ class Wire:
 
     simulator: Simulator
     faults: Mapping[tuple[str, int], Fault] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[QuadsCall] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     dead: bool = False
 
-    def __call__(self, call: Call) -> Reply:
+    def __call__(self, call: QuadsCall) -> QuadsReply:
         """Be a Send."""
         if self.dead:
             raise Killed
@@ -57,71 +61,71 @@ class Wire:
         self.simulator.clock.advance(TRIP)
         return getattr(self, f"_{fault.kind}")(call, fault.value)
 
-    def _none(self, call: Call, value: int) -> Reply:
+    def _none(self, call: QuadsCall, value: int) -> QuadsReply:
         request = _request(call)
         work = self.simulator.delay_of(request)
         if work >= call.timeout:
             return self._late(call, int(work))
         self.simulator.clock.advance(work)
         answer = self.simulator.handle(request)
-        return Reply(answer.status, answer.text, {name.lower(): one for name, one in answer.headers.items()})
+        return QuadsReply(answer.status, answer.text, {name.lower(): one for name, one in answer.headers.items()})
 
     # the network and the web server
 
-    def _refused(self, call: Call, value: int) -> Reply:
+    def _refused(self, call: QuadsCall, value: int) -> QuadsReply:
         raise NoAnswer("connection refused", sent=False)
 
-    def _dropped(self, call: Call, value: int) -> Reply:
+    def _dropped(self, call: QuadsCall, value: int) -> QuadsReply:
         self.simulator.clock.advance(call.timeout)
         raise NoAnswer("no answer in time", sent=True)
 
-    def _reset(self, call: Call, value: int) -> Reply:
+    def _reset(self, call: QuadsCall, value: int) -> QuadsReply:
         self._none(call, 0)
         raise NoAnswer("connection reset by peer", sent=True)
 
-    def _late(self, call: Call, value: int) -> Reply:
+    def _late(self, call: QuadsCall, value: int) -> QuadsReply:
         request = _request(call)
         self.simulator.clock.at(self.simulator.clock.now() + value, lambda: self.simulator.answer_now(request))
         self.simulator.clock.advance(call.timeout)
         raise NoAnswer("no answer in time", sent=True)
 
-    def _gateway(self, call: Call, value: int) -> Reply:
+    def _gateway(self, call: QuadsCall, value: int) -> QuadsReply:
         return self._page(502)
 
-    def _gateway_executed(self, call: Call, value: int) -> Reply:
+    def _gateway_executed(self, call: QuadsCall, value: int) -> QuadsReply:
         self._none(call, 0)
         return self._page(504)
 
-    def _crash(self, call: Call, value: int) -> Reply:
+    def _crash(self, call: QuadsCall, value: int) -> QuadsReply:
         return self._page(500)
 
-    def _crash_executed(self, call: Call, value: int) -> Reply:
+    def _crash_executed(self, call: QuadsCall, value: int) -> QuadsReply:
         self._none(call, 0)
         return self._page(500)
 
-    def _page(self, status: int) -> Reply:
+    def _page(self, status: int) -> QuadsReply:
         answer = answers.crash().answer if status == 500 else answers.broken_gateway(status)
-        return Reply(status, answer.text, {"date": self.simulator.date()})
+        return QuadsReply(status, answer.text, {"date": self.simulator.date()})
 
     # the server
 
-    def _expired(self, call: Call, value: int) -> Reply:
+    def _expired(self, call: QuadsCall, value: int) -> QuadsReply:
         self.simulator.access.expire_all()
         return self._none(call, 0)
 
-    def _outage(self, call: Call, value: int) -> Reply:
+    def _outage(self, call: QuadsCall, value: int) -> QuadsReply:
         return self._for_a_while(call, value, "database_down")
 
-    def _no_tickets(self, call: Call, value: int) -> Reply:
+    def _no_tickets(self, call: QuadsCall, value: int) -> QuadsReply:
         return self._for_a_while(call, value, "tickets_down")
 
-    def _for_a_while(self, call: Call, seconds: int, name: str) -> Reply:
+    def _for_a_while(self, call: QuadsCall, seconds: int, name: str) -> QuadsReply:
         faults, clock = self.simulator.faults, self.simulator.clock
         setattr(faults, name, True)
         clock.at(clock.now() + seconds, lambda: setattr(faults, name, False))
         return self._none(call, 0)
 
-    def _ended(self, call: Call, value: int) -> Reply:
+    def _ended(self, call: QuadsCall, value: int) -> QuadsReply:
         for one in list(self.simulator.assignments.values()):
             if one.owner != RIVAL:
                 self.simulator.end(one)
@@ -150,18 +154,18 @@ class Wire:
             self.simulator.schedules[number] = self.simulator.schedules.pop(row.id)
             self.simulator.schedules[number].id = number
 
-    def _rival_first(self, call: Call, value: int) -> Reply:
+    def _rival_first(self, call: QuadsCall, value: int) -> QuadsReply:
         """Between the check and the insert of our request a rival's is inserted."""
         rival = self._rival()
         return self._racing(call, lambda host, cloud: self.give(rival, host) if cloud != rival.cloud else None)
 
-    def _rival_second(self, call: Call, value: int) -> Reply:
+    def _rival_second(self, call: QuadsCall, value: int) -> QuadsReply:
         """A rival's request was checked before ours is inserted, and is inserted afterwards."""
         rival = self._rival()
         clock = self.simulator.clock
         return self._racing(call, lambda host, cloud: clock.at(clock.now() + 1, lambda: self.give(rival, host)))
 
-    def _rival_hidden(self, call: Call, value: int) -> Reply:
+    def _rival_hidden(self, call: QuadsCall, value: int) -> QuadsReply:
         """A rival's schedule got a lower number than ours, and becomes visible two seconds later."""
         rival = self._rival()
         simulator = self.simulator
@@ -173,7 +177,7 @@ class Wire:
 
         return self._racing(call, between)
 
-    def _racing(self, call: Call, between: Callable[[str, str], None]) -> Reply:
+    def _racing(self, call: QuadsCall, between: Callable[[str, str], None]) -> QuadsReply:
         before = self.simulator.between
         self.simulator.between = between
         try:
@@ -181,7 +185,7 @@ class Wire:
         finally:
             self.simulator.between = before
 
-    def _taken(self, call: Call, value: int) -> Reply:
+    def _taken(self, call: QuadsCall, value: int) -> QuadsReply:
         """A rival takes a host that is free."""
         busy = {row.host for row in self.simulator.current()}
         free = [name for name in self.simulator.hosts if name not in busy]
@@ -189,7 +193,7 @@ class Wire:
             self.give(self._rival(), free[value % len(free)])
         return self._none(call, 0)
 
-    def _stranger(self, call: Call, value: int) -> Reply:
+    def _stranger(self, call: QuadsCall, value: int) -> QuadsReply:
         """Somebody puts a host into our cloud."""
         busy = {row.host for row in self.simulator.current()}
         free = [name for name in self.simulator.hosts if name not in busy]
@@ -198,7 +202,7 @@ class Wire:
             self.give(ours[0], free[value % len(free)])
         return self._none(call, 0)
 
-    def _same_cloud(self, call: Call, value: int) -> Reply:
+    def _same_cloud(self, call: QuadsCall, value: int) -> QuadsReply:
         """Somebody gets the cloud that we get, at the same moment."""
         before = set(self.simulator.assignments)
         reply = self._none(call, 0)
@@ -208,7 +212,7 @@ class Wire:
 
     # ourselves
 
-    def _killed(self, call: Call, value: int) -> Reply:
+    def _killed(self, call: QuadsCall, value: int) -> QuadsReply:
         self.dead = True
         if value % 3:
             self._none(call, 0)
@@ -218,7 +222,7 @@ class Wire:
         raise Killed
 
 
-def _request(call: Call) -> Request:
+def _request(call: QuadsCall) -> Request:
     parts = urlsplit(call.url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     return Request(call.method, target, {name.lower(): one for name, one in call.headers.items()}, call.data or b"")
@@ -231,11 +235,11 @@ def client(
     password: str = "made-up",
     skew: float = 0.0,
     **account: Any,
-) -> Client:
+) -> QuadsClient:
     """Return a client on the simulator's clock. ``skew``: how far (s) this machine's wall clock is wrong."""
     clock = simulator.clock
     if user not in simulator.access.users:
         simulator.access.add(user, password)
-    timing = Timing(clock.now, lambda: clock.now() + skew, clock.advance, lambda: 0.5)
+    timing = RetryTiming(clock.now, lambda: clock.now() + skew, clock.advance, lambda: 0.5)
     known = {"api_url": "https://quads.example.com" + API, "username": user, "password": password}
-    return Client(Account(**{**known, **account}), wire or Wire(simulator), timing)
+    return QuadsClient(QuadsAccount(**{**known, **account}), wire or Wire(simulator), timing)

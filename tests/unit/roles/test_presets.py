@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue, effective, gather
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    collect_layers,
+    effective_settings,
+    settings_catalogue,
+)
 
 ROOT = Path(__file__).parents[3]
 LOADER = DataLoader()
@@ -22,17 +26,19 @@ OWN = [(project, name) for project in PROJECTS for name in VARIABLES[f"{project}
 
 
 @pytest.fixture(scope="module")
-def known(ansible_plugins: None) -> tuple[catalogue.Catalogue, dict[str, Any]]:
+def known(ansible_plugins: None) -> tuple[settings_catalogue.Catalogue, dict[str, Any]]:
     """The settings that there are, and their defaults, which may look up the environment."""
-    settings = catalogue.load(ROOT)
-    return settings, gather.defaults(LOADER, ROOT, settings)
+    settings = settings_catalogue.load(ROOT)
+    return settings, collect_layers.defaults(LOADER, ROOT, settings)
 
 
 @pytest.mark.parametrize(("project", "name"), OWN, ids=lambda value: value)
-def test_the_preset_resolves(project: str, name: str, known: tuple[catalogue.Catalogue, dict[str, Any]]) -> None:
+def test_the_preset_resolves(
+    project: str, name: str, known: tuple[settings_catalogue.Catalogue, dict[str, Any]]
+) -> None:
     settings, base = known
-    request = gather.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
-    found = effective.effective(request, settings, base, gather.renderer(Templar(loader=LOADER), {}))
+    request = collect_layers.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
+    found = effective_settings.effective(request, settings, base, collect_layers.renderer(Templar(loader=LOADER), {}))
     assert found.points
 
 

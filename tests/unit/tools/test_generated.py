@@ -14,7 +14,7 @@ def test_settings_page_and_schemas_are_up_to_date():
 
 
 def test_a_secret_never_shows_its_default():
-    setting = generate.catalogue.Setting("x_token", "x", {"no_log": True, "default": "hunter2"})
+    setting = generate.settings_catalogue.Setting("x_token", "x", {"no_log": True, "default": "hunter2"})
     assert "hunter2" not in generate.as_default(setting)
 
 

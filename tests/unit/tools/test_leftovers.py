@@ -12,7 +12,7 @@ from pathlib import Path
 import clean
 import leftovers
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _proc
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
 
 #: A process that has ended, whatever its pid is used for now.
 ENDED = "1-1"
@@ -28,7 +28,7 @@ time.sleep(300)
 
 def wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + 60
-    while _proc.ticks_of(pid) is not None:
+    while _processes.ticks_of(pid) is not None:
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.05)
 
@@ -91,10 +91,10 @@ def test_a_set_up_ends_what_another_left_but_no_cluster(runs: Path) -> None:
 
 
 def test_the_mark_of_a_cluster_is_the_products_own() -> None:
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import process
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_processes
 
-    assert process.INSTANCE == leftovers.INSTANCE
-    assert leftovers.MARK in process.INHERITED
+    assert instance_processes.INSTANCE == leftovers.INSTANCE
+    assert leftovers.MARK in instance_processes.INHERITED
 
 
 def test_a_run_that_is_under_way_is_left_alone(runs: Path) -> None:

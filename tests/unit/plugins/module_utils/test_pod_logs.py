@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 PHASES = st.sampled_from(["Succeeded", "Failed", "Running"])
 
 
-def pod(index: int | None, phase: str = "Succeeded", namespace: str = "ns", name: str = "") -> _pod_logs.Pod:
-    return _pod_logs.Pod(name or f"w-{index}-master-0", namespace, phase, index, f"w-{index}", ("pytorch",))
+def pod(index: int | None, phase: str = "Succeeded", namespace: str = "ns", name: str = "") -> _pod_logs.LoggedPod:
+    return _pod_logs.LoggedPod(name or f"w-{index}-master-0", namespace, phase, index, f"w-{index}", ("pytorch",))
 
 
 @given(st.lists(PHASES, max_size=30), st.sampled_from(["all", "failed", "none"]), st.integers(0, 10))
@@ -50,15 +50,17 @@ def test_a_pod_is_read_with_its_index_and_job() -> None:
         "spec": {"containers": [{"name": "pytorch"}, {"name": "proxy"}]},
         "status": {"phase": "Failed"},
     }
-    assert _pod_logs.Pod.of(item) == _pod_logs.Pod("w-7-master-0", "ns", "Failed", 7, "w-7", ("pytorch", "proxy"))
+    assert _pod_logs.LoggedPod.of(item) == _pod_logs.LoggedPod(
+        "w-7-master-0", "ns", "Failed", 7, "w-7", ("pytorch", "proxy")
+    )
     bare = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "c"}]}}
-    assert _pod_logs.Pod.of(bare) == _pod_logs.Pod("p", "ns", "Unknown", None, "", ("c",))
+    assert _pod_logs.LoggedPod.of(bare) == _pod_logs.LoggedPod("p", "ns", "Unknown", None, "", ("c",))
 
 
 def test_no_selector_is_not_all_pods_of_the_cluster() -> None:
-    options = dict.fromkeys(_pod_logs.Order.__dataclass_fields__)
+    options = dict.fromkeys(_pod_logs.LogCollectionSpec.__dataclass_fields__)
     with pytest.raises(InputError, match="selector is empty"):
-        _pod_logs.Order.of({**options, "dest": "/x", "which": "all", "selector": ""})
+        _pod_logs.LogCollectionSpec.of({**options, "dest": "/x", "which": "all", "selector": ""})
 
 
 def test_the_sentence_names_the_first_failure() -> None:

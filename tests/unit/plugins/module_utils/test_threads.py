@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _caller, _threads
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import golang
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import followed
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _parent_process, _threads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, thread_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import go_toolchain
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import progress_action
 from processes import blocked
 
 PLUGINS = Path(__file__).resolve().parents[4] / "plugins"
@@ -100,17 +100,17 @@ def by_pool_of_processes(look: Callable[[], None]) -> None:
 
 
 def by_each(look: Callable[[], None]) -> None:
-    errors = [one.error for one in pool.each([1, 2], lambda _number: look())]
+    errors = [one.error for one in thread_pool.each([1, 2], lambda _number: look())]
     assert errors == [None, None]
 
 
 def by_caller(look: Callable[[], None]) -> None:
-    with _caller.ended_with_caller():
+    with _parent_process.ended_with_parent():
         look()
 
 
 def by_followed(look: Callable[[], None]) -> None:
-    with followed.following(None, print):
+    with progress_action.following(None, print):
         look()
 
 
@@ -126,9 +126,11 @@ def test_the_threads_that_read_from_a_build_take_none(tmp_path: Path, monkeypatc
     program = tmp_path / "go"
     program.write_text("#!/bin/sh\nexec sleep 0.3\n")
     program.chmod(0o755)
-    monkeypatch.setattr(golang, "SIGN_OF_LIFE", 0.1)
+    monkeypatch.setattr(go_toolchain, "SIGN_OF_LIFE", 0.1)
     masks = new_threads(
-        lambda look: golang.run(golang.Toolchain(str(program), (1,), {}), [], tmp_path, lambda _: look(), "x", 9)
+        lambda look: go_toolchain.run(
+            go_toolchain.Toolchain(str(program), (1,), {}), [], tmp_path, lambda _: look(), "x", 9
+        )
     )
     assert len(masks) >= 2 and all(mask >= ENDING for mask in masks)
 
@@ -136,8 +138,8 @@ def test_the_threads_that_read_from_a_build_take_none(tmp_path: Path, monkeypatc
 def test_the_threads_that_numpy_brings_to_a_load_take_none() -> None:
     program = (
         "from processes import blocked; import sys, os\n"
-        "from ansible_collections.perfscale.seatrial.plugins.module_utils._load.draws import Draws\n"
-        "Draws(1); assert 'numpy' in sys.modules\n"
+        "from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.seeded_random import SeededRandom\n"
+        "SeededRandom(1); assert 'numpy' in sys.modules\n"
         "print([sorted(mask) for thread, mask in blocked().items() if thread != os.getpid()])"
     )
     env = {"PYTHONPATH": ":".join(one for one in sys.path if one), "OPENBLAS_NUM_THREADS": "3"}

@@ -10,23 +10,26 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import catalogue as catalogues
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import effective as effectives
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import gather, preflight
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.request import Layer, Request
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    collect_layers,
+    effective_settings,
+    preflight,
+    settings_catalogue,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
-CATALOGUE = catalogues.load(preflight.ROOT)
-DEFAULTS = gather.defaults(DataLoader(), preflight.ROOT, CATALOGUE)
+CATALOGUE = settings_catalogue.load(preflight.ROOT)
+DEFAULTS = collect_layers.defaults(DataLoader(), preflight.ROOT, CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 
-def check(chosen: list[str], run_dir: Path | None = None, *layers: Layer, **given: Any) -> None:
-    request = Request("fine_tuning", (), (*layers, Layer("extra", "-e", given)))
-    render = gather.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
-    found = effectives.effective(request, CATALOGUE, DEFAULTS, render)
+def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:
+    request = SettingsRequest("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
+    render = collect_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    found = effective_settings.effective(request, CATALOGUE, DEFAULTS, render)
     preflight.Preflight(request, found, CATALOGUE, render, chosen, {}).check(run_dir)
 
 
@@ -57,7 +60,9 @@ def test_the_remedy_names_the_phases_that_are_missing() -> None:
     ],
 )
 def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path: Path) -> None:
-    record.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": state, "failure": "no quota"})
+    cluster_record.update(
+        tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": state, "failure": "no quota"}
+    )
     with pytest.raises(InputError, match=f"phase test needs a cluster, and {why}"):
         check(["test"], tmp_path)
     check(["report", "cleanup", "release"], tmp_path)
@@ -65,7 +70,7 @@ def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path:
 
 
 def test_a_run_with_its_cluster_goes_on(tmp_path: Path) -> None:
-    record.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"})
+    cluster_record.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"})
     check(["test"], tmp_path)
 
 
@@ -83,13 +88,15 @@ def test_a_missing_file_is_refused_for_the_phases_that_read_it_and_at_every_poin
         check(PHASES, results_template=wrong)
     check(["cluster", "prepare", "test"], results_template=wrong)
     check(PHASES, results_template=str(there))
-    matrix = Layer("preset", "p", {})
+    matrix = SettingsLayer("preset", "p", {})
     with pytest.raises(InputError, match="results_template: there is no"):
         check(PHASES, None, matrix, matrix={"results_template": [str(there), wrong]})
 
 
 def test_who_gave_a_missing_file_is_named_with_the_line() -> None:
-    lab = Layer("inventory", "inventory", {"results_template": "/no/page"}, {"results_template": "/lab/all.yml:7:3"})
+    lab = SettingsLayer(
+        "inventory", "inventory", {"results_template": "/no/page"}, {"results_template": "/lab/all.yml:7:3"}
+    )
     with pytest.raises(InputError, match=r"there is no /no/page \(set by inventory, /lab/all.yml:7:3\)"):
         check(PHASES, None, lab)
 
@@ -101,9 +108,11 @@ def test_a_file_that_only_another_provider_reads_is_not_asked_for() -> None:
 
 
 def test_a_load_that_can_not_be_planned_is_refused() -> None:
-    request = Request("scheduler", (), (Layer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),))
-    render = gather.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
-    found = effectives.effective(request, CATALOGUE, DEFAULTS, render)
+    request = SettingsRequest(
+        "scheduler", (), (SettingsLayer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),)
+    )
+    render = collect_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    found = effective_settings.effective(request, CATALOGUE, DEFAULTS, render)
     with pytest.raises(InputError, match=r"scheduler, point 001: arrival type 'poison' .*did you mean 'poisson'"):
         preflight.Preflight(request, found, CATALOGUE, render, PHASES, {}).check(None)
 

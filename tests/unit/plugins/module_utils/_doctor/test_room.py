@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.plan import plan_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import point_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.room import gpus, lacking, made
 
 GPU = "nvidia.com/gpu"
@@ -16,7 +16,7 @@ def node(count: int, resource: str = GPU) -> dict[str, Any]:
 
 
 def plan(**given: Any) -> Any:
-    return plan_of("001", {"workloads": 3, "arrival": {"type": "closed"}, **given})
+    return point_load("001", {"workloads": 3, "arrival": {"type": "closed"}, **given})
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,18 @@ import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from run_directory import RUN, World, write_point
 
 
 def data_of(folder, **world):
-    return Data(timeline.build(write_point(folder, World(**world)), RUN, "000"))
+    return PointData(timeline_builder.build(write_point(folder, World(**world)), RUN, "000"))
 
 
 def test_the_parts_of_each_workload_add_up_to_its_time(good, mixed):
     for _world, _folder, table in (good, mixed):
-        found = attribution.attribute(Data(table))
+        found = attribution.attribute(PointData(table))
         ended = ~numpy.isnan(found.total)
         assert numpy.allclose(sum(found.stages.values())[ended], found.total[ended], atol=1e-9)
         assert numpy.allclose(sum(found.by_writer().values())[ended], found.total[ended], atol=1e-9)
@@ -40,7 +40,7 @@ def test_a_late_client_has_its_own_part(tmp_path):
 
 
 def test_who_had_not_ended_is_told_by_the_stage_that_it_waited_for(mixed):
-    found = attribution.document(Data(mixed[2]), RUN, "000")
+    found = attribution.document(PointData(mixed[2]), RUN, "000")
     assert (found["n"], found["of"]) == (7, 12)
     assert [one["n"] for one in found["waiting"]] == [1]
     assert found["waiting"][0]["mean"] > 0

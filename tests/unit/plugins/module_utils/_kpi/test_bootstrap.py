@@ -6,7 +6,7 @@ import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.bootstrap import Resampling
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import Sample
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

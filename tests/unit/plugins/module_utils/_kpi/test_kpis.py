@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import definitions as kpi_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.data import Data, Extras
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.functions import FUNCTIONS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results import timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute_kpis, kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from run_directory import RUN, World, write_point
 
 ONE = {"name": "x", "unit": "s", "direction": "lower", "help": "What it is.", "source": {"function": "makespan"}}
@@ -21,7 +20,8 @@ def of_good(good, definitions):
     _world, folder, table = good
     training = list(_files.read_lines(folder / "training.jsonl"))
     return {
-        one["name"]: one for one in compute.compute(Data(table, Extras(training)), kpi_definitions.load([definitions]))
+        one["name"]: one
+        for one in compute_kpis.compute(PointData(table, PointExtras(training)), kpi_definitions.load([definitions]))
     }
 
 
@@ -29,7 +29,7 @@ def of_good(good, definitions):
 def of_mixed(mixed, definitions):
     """KPIs by name of a point in which everything happens."""
     _world, _folder, table = mixed
-    return {one["name"]: one for one in compute.compute(Data(table), kpi_definitions.load([definitions]))}
+    return {one["name"]: one for one in compute_kpis.compute(PointData(table), kpi_definitions.load([definitions]))}
 
 
 def written(tmp_path, *entries):
@@ -105,9 +105,11 @@ def test_simulated_is_what_a_played_writer_has_a_part_in(of_good):
 
 def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     world = World(count=3, simulated_writers=())
-    table = timeline.build(write_point(tmp_path / "000", world), RUN, "000")
+    table = timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000")
     assert [
-        one["name"] for one in compute.compute(Data(table), kpi_definitions.load([definitions])) if one["simulated"]
+        one["name"]
+        for one in compute_kpis.compute(PointData(table), kpi_definitions.load([definitions]))
+        if one["simulated"]
     ] == []
 
 
@@ -126,8 +128,8 @@ def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
 
 
 def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
-    table = timeline.build(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
-    found = {one["name"]: one for one in compute.compute(Data(table), kpi_definitions.load([definitions]))}
+    table = timeline_builder.build(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
+    found = {one["name"]: one for one in compute_kpis.compute(PointData(table), kpi_definitions.load([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
 
@@ -141,12 +143,12 @@ def test_training_figures_rest_on_the_logs_that_had_them(good, statistic, value)
         for number, loss in enumerate((1, 2, 6))
     ]
     rows.append({"index": 3, "pod": "p3", "figures": {}, "simulated": True})
-    figure = FUNCTIONS["training"](Data(good[2], Extras(rows)), "loss", statistic)
+    figure = FUNCTIONS["training"](PointData(good[2], PointExtras(rows)), "loss", statistic)
     assert (figure.value, figure.n, figure.of, figure.simulated) == (value, 3, 8, True)
 
 
 def test_a_figure_that_no_log_had_has_no_value(good):
-    figure = FUNCTIONS["training"](Data(good[2]), "loss")
+    figure = FUNCTIONS["training"](PointData(good[2]), "loss")
     assert (figure.value, figure.n, figure.of) == (None, 0, 8)
 
 
@@ -157,7 +159,7 @@ def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
         "source": {"function": "duration", "stage": "{stage}", "quantile": "{quantile}"},
     }
     path = written(tmp_path, {**entry, "for_each": {"stage": ["created", "running"], "quantile": ["p50", "max"]}})
-    names = [one["name"] for one in compute.compute(Data(good[2]), kpi_definitions.load([path]))]
+    names = [one["name"] for one in compute_kpis.compute(PointData(good[2]), kpi_definitions.load([path]))]
     assert names == ["created_p50", "created_max", "running_p50", "running_max"]
 
 
@@ -169,7 +171,7 @@ def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions)
 
 def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "rate", "stage": ["admitted", "queued"]}})
-    (found,) = compute.compute(Data(good[2]), kpi_definitions.load([path]))
+    (found,) = compute_kpis.compute(PointData(good[2]), kpi_definitions.load([path]))
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
 
@@ -205,4 +207,4 @@ def test_a_file_that_is_no_list_is_refused(tmp_path):
 def test_a_wrong_quantile_is_refused(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
     with pytest.raises(InputError, match="quantile 'p200'"):
-        compute.compute(Data(good[2]), kpi_definitions.load([path]))
+        compute_kpis.compute(PointData(good[2]), kpi_definitions.load([path]))

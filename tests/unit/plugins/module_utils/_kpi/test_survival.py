@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.quantile import Sample, shares
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample, shares
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind, kinds_of_aggregated
@@ -131,8 +131,8 @@ def test_work_in_a_pool_keeps_its_order_and_its_errors_apart() -> None:
             raise ValueError("three")
         return number // 2
 
-    outcomes = pool.each(range(10), half, workers=4)
+    outcomes = thread_pool.each(range(10), half, workers=4)
     assert [one.item for one in outcomes] == list(range(10))
     assert [one.value for one in outcomes if one.error is None] == [0, 0, 1, 2, 2, 3, 3, 4, 4]
     assert [(one.item, str(one.error)) for one in outcomes if one.error is not None] == [(3, "three")]
-    assert pool.each([], half) == []
+    assert thread_pool.each([], half) == []

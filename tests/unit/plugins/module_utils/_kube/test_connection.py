@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.coding import Chunks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     Connection,
     request_bytes,
     request_head,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1_codec import Chunks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ def attempt(index: int, outcome: str = "created", kind: str = "Job", **more: Any
 
 def written(path: Path, rows: list[dict[str, Any]]) -> bytes:
     book, _past = ledger.open_ledger(path)
-    book.write(ledger.session(ledger.SCHEMA, "test-run", "001", CLOCK))
+    book.write(session_line(ledger.SCHEMA, "test-run", "001", CLOCK))
     for row in rows:
         book.write(row)
     book.close()
@@ -101,7 +102,7 @@ def test_the_first_session_keeps_the_clock(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     written(path, [])
     book, _past = ledger.open_ledger(path)
-    book.write(ledger.session(ledger.SCHEMA, "test-run", "001", Clock(1.0, 2.0, "other")))
+    book.write(session_line(ledger.SCHEMA, "test-run", "001", Clock(1.0, 2.0, "other")))
     book.close()
     past = ledger.read(path)
     assert (past.sessions, past.anchor) == (2, CLOCK.anchor())
@@ -110,29 +111,29 @@ def test_the_first_session_keeps_the_clock(tmp_path: Path) -> None:
 
 def test_a_second_writer_is_refused_until_the_first_has_closed(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    first = ledger.Appender(path, ledger.SCHEMA, "submitter")
+    first = JsonlAppender(path, ledger.SCHEMA, "submitter")
     with pytest.raises(OwnershipError, match="another submitter is writing to it"):
-        ledger.Appender(path, ledger.SCHEMA, "submitter")
+        JsonlAppender(path, ledger.SCHEMA, "submitter")
     first.close()
-    ledger.Appender(path, ledger.SCHEMA, "submitter").close()
+    JsonlAppender(path, ledger.SCHEMA, "submitter").close()
 
 
 def test_a_child_that_closes_its_copy_leaves_the_lock_to_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    book = ledger.Appender(path, ledger.SCHEMA, "submitter")
+    book = JsonlAppender(path, ledger.SCHEMA, "submitter")
     child = os.fork()
     if child == 0:
         book.close()
         os._exit(0)
     os.waitpid(child, 0)
     with pytest.raises(OwnershipError):
-        ledger.Appender(path, ledger.SCHEMA, "submitter")
+        JsonlAppender(path, ledger.SCHEMA, "submitter")
     book.close()
 
 
 def test_rows_of_many_threads_never_mix(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    book = ledger.Appender(path, ledger.SCHEMA, "submitter")
+    book = JsonlAppender(path, ledger.SCHEMA, "submitter")
 
     def write(part: int) -> None:
         for index in range(50):
@@ -148,7 +149,7 @@ def test_rows_of_many_threads_never_mix(tmp_path: Path) -> None:
 
 
 def test_a_record_that_does_not_fit_its_schema_is_not_written(tmp_path: Path) -> None:
-    book = ledger.Appender(tmp_path / "ledger.jsonl", ledger.SCHEMA, "submitter")
+    book = JsonlAppender(tmp_path / "ledger.jsonl", ledger.SCHEMA, "submitter")
     with pytest.raises(DataError, match="ledger/1: outcome"):
         book.write(attempt(0, "lost"))
     book.close()

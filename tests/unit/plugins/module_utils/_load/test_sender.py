@@ -14,11 +14,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import attempt, sender
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatch import Dispatch
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import Past
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import Planned
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.render import Document, Rendered, Template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import create_attempt, sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import Dispatcher
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import ResumeState
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import (
+    Document,
+    Rendered,
+    Template,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.workload_plan import Planned
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
 
 BUSY = (429, status_object(429, "TooManyRequests", "later"))
@@ -59,7 +63,7 @@ class Trial:
             _files.check("ledger/1", row)
             self.rows.append(row)
 
-        self.settings = sender.Settings(access, Clock.start(), write, 2.0, retry_time, "test-run", "001")
+        self.settings = sender.SenderSettings(access, Clock.start(), write, 2.0, retry_time, "test-run", "001")
 
     def create(self, index: int = 3, due: float | None = None) -> str:
         return sender.Sender(self.settings, 0, self.halt).create(document(), index, due)[0]
@@ -306,25 +310,25 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
         json.dumps({"apiVersion": "x/v1", "kind": "X", "metadata": owner}).encode(),
         json.dumps(partial, separators=(",", ":")).encode(),
     ):
-        assert attempt.identity(body) == ("own", "5")
+        assert create_attempt.identity(body) == ("own", "5")
 
 
 def dispatch(
     one: Trial,
     kinds: list[str],
     count: int,
-    past: Past | None = None,
+    past: ResumeState | None = None,
     rate: float | None = None,
     loop: dict[str, Any] | None = None,
-) -> Dispatch:
+) -> Dispatcher:
     rendered = Rendered(Template("t", ""), [document(kind) for kind in kinds], "n")
-    past = past or Past()
+    past = past or ResumeState()
     todo = [
         Planned(index, f"test-run-001-{index}", None if rate is None else index / rate, "t")
         for index in range(count)
         if (kinds[-1], f"test-run-001-{index}") not in past.outcomes
     ]
-    return Dispatch(one.settings, {"t": rendered}, todo, past, 3, loop)
+    return Dispatcher(one.settings, {"t": rendered}, todo, past, 3, loop)
 
 
 def test_a_workload_whose_related_object_was_refused_is_not_sent(tmp_path: Path) -> None:
@@ -335,7 +339,9 @@ def test_a_workload_whose_related_object_was_refused_is_not_sent(tmp_path: Path)
 
     with ScriptedServer(answer) as server:
         one = Trial(server, tmp_path)
-        past = Past(outcomes={("ConfigMap", "test-run-001-4"): "created", ("ConfigMap", "test-run-001-5"): "refused"})
+        past = ResumeState(
+            outcomes={("ConfigMap", "test-run-001-4"): "created", ("ConfigMap", "test-run-001-5"): "refused"}
+        )
         load_ = dispatch(one, ["ConfigMap", "Secret"], 6, past)
         load_.start()
         assert load_.done.wait(10)
@@ -365,7 +371,7 @@ def test_a_schedule_that_was_interrupted_goes_on_where_it_stood(tmp_path: Path) 
     done = {("ConfigMap", f"test-run-001-{index}"): "created" for index in range(1000)}
     with ScriptedServer(lambda asked: created(1)) as server:
         one = Trial(server, tmp_path)
-        load_ = dispatch(one, ["ConfigMap"], 1004, Past(outcomes=done), rate=100.0)
+        load_ = dispatch(one, ["ConfigMap"], 1004, ResumeState(outcomes=done), rate=100.0)
         load_.start()
         assert load_.done.wait(5), "it waited for times that had passed long ago"
     assert sorted(row["index"] for row in one.rows) == [1000, 1001, 1002, 1003]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import find
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquired, Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.release import release
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.wait import Wait, Waited
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_acquisition import Acquired, Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_wait import MachineStates, MachineWait
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
 from quads_simulator.core import Simulator
 from quads_simulator.lab import Config
 from quads_simulator.virtual import Fault, Wire, client
@@ -27,10 +27,10 @@ class Lab:
 
     simulator: Simulator
     wire: Wire
-    memo: Memo
+    memo: LeaseRecord
     told: list[str] = field(default_factory=list)
 
-    def client(self, **more: Any) -> Client:
+    def client(self, **more: Any) -> QuadsClient:
         """A client that goes by this lab's wire."""
         made = client(self.simulator, self.wire, **more)
         made.say = self.told.append
@@ -45,18 +45,20 @@ class Lab:
     def acquire(self, dry: bool = False, **options: Any) -> Acquired:
         """Acquire; one host unless something else is asked for."""
         wanted = options if {"count", "hosts"} & set(options) else {"count": 1, **options}
-        order = Order.of({"lease_id": LEASE, **wanted})
+        order = LeaseSpec.of({"lease_id": LEASE, **wanted})
         return Acquisition(self.client(), order, self.memo, self.told.append).run(dry)
 
-    def release(self, memo: Memo | None = None) -> list[int]:
+    def release(self, memo: LeaseRecord | None = None) -> list[int]:
         """Release."""
         return release(self.client(), LEASE, memo, say=self.told.append)
 
-    def wait(self, goal: str = "validated", timeout: float = 7200, min_lifetime: float = 0, **more: Any) -> Waited:
+    def wait(
+        self, goal: str = "validated", timeout: float = 7200, min_lifetime: float = 0, **more: Any
+    ) -> MachineStates:
         """Wait."""
         one = self.client()
         numbers = [part["assignment_id"] for part in self.memo.known["parts"]]
-        return Wait(
+        return MachineWait(
             client=one,
             look=lambda: [found for number in numbers if (found := one.assignment(number))],
             goal=goal,
@@ -80,7 +82,7 @@ class Lab:
 
     def find(self) -> list[int]:
         """Numbers of the lease's active assignments, as a client finds them."""
-        return [one.id for one in find.tagged(self.client(), LEASE, active=True)]
+        return [one.id for one in lease_search.tagged(self.client(), LEASE, active=True)]
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def new_lab() -> Callable[..., Lab]:
 
     def make(**config: Any) -> Lab:
         simulator = Simulator(Config(**config))
-        return Lab(simulator, Wire(simulator), Memo(None, LEASE, "https://quads.example.com", "joe"))
+        return Lab(simulator, Wire(simulator), LeaseRecord(None, LEASE, "https://quads.example.com", "joe"))
 
     return make
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import info, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo, read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord, read
 from hypothesis import given
 from hypothesis import strategies as st
 from quads_simulator.state import rfc1123
@@ -19,7 +19,7 @@ ASKED = {"lease_id": LEASE, "assignment_id": None, "cloud": None, "owner": None,
 def looked_up(lab, skew: float = 0.0, **more):
     """What quads_lease_info says on a machine that knows nothing."""
     one = client(lab.simulator, Wire(lab.simulator), skew=skew)
-    (view,) = info.leases(one, {**ASKED, **more})
+    (view,) = lease_info.leases(one, {**ASKED, **more})
     return view
 
 
@@ -39,7 +39,7 @@ def test_the_end_of_a_lease_is_in_utc_in_whatever_zones_the_server_works(new_lab
 def test_an_offset_that_was_learned_is_kept_in_the_lease_file(new_lab, tmp_path):
     lab = new_lab(utc_offset=KOLKATA)
     path = tmp_path / "lease.yml"
-    lab.memo = Memo(str(path), LEASE, "https://quads.example.com", "joe")
+    lab.memo = LeaseRecord(str(path), LEASE, "https://quads.example.com", "joe")
     lab.faults(schedule_1=Fault("killed", 1))
     with pytest.raises(Killed):  # behind the first host
         lab.acquire(count=2)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, OwnershipError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import inventory, refusals, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http import Reply
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.release import reap, release_assignment
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import published_inventory, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import QuadsReply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import reap, release_assignment
 from quads_simulator import lab as labs
 from quads_simulator.virtual import Fault, Wire, client
 
@@ -23,14 +23,14 @@ LEASE = "t1121-abcdef"
 
 def test_work_that_does_not_fit_into_the_lease_is_refused_since_it_cannot_be_extended(lab):
     lab.acquire()
-    with pytest.raises(refusals.LeaseTooShort, match="can't be extended"):
+    with pytest.raises(server_errors.LeaseTooShort, match="can't be extended"):
         lab.wait(timeout=7200, min_lifetime=44 * 3600)
     assert lab.wait(timeout=7200, min_lifetime=3600).lease.seconds_left > 3600
 
 
 def test_a_lease_that_is_held_and_too_short_for_the_work_is_refused_and_stays(lab):
     lab.acquire()
-    with pytest.raises(refusals.LeaseTooShort, match="min_lifetime asks for 2 d 12 h. A lease can't be extended"):
+    with pytest.raises(server_errors.LeaseTooShort, match="min_lifetime asks for 2 d 12 h. A lease can't be extended"):
         lab.acquire(min_lifetime="60h")
     assert lab.active() == [1]
 
@@ -40,7 +40,7 @@ def test_a_lease_that_ends_underneath_fails_the_wait_at_once(lab, moment):
     lab.acquire()
     lab.simulator.clock.at(lab.simulator.clock.now() + moment, lambda: lab.simulator.end(lab.simulator.assignments[1]))
     before = lab.simulator.clock.now()
-    with pytest.raises(refusals.LeaseLost, match="terminated, or has expired underneath us"):
+    with pytest.raises(server_errors.LeaseLost, match="terminated, or has expired underneath us"):
         lab.wait()
     assert lab.simulator.clock.now() - before <= moment + 100
 
@@ -117,9 +117,9 @@ def test_an_inventory_of_the_clouds_earlier_tenant_is_refused(lab):
     got = lab.acquire()
     lab.simulator.inventories["cloud02"] = stale
     one = lab.client()
-    url = inventory.default_url(one.base, "cloud02")
-    with pytest.raises(refusals.InventoryStale, match="of another ticket than 4001"):
-        inventory.read(one, url, got.lease.hosts, "4001")
+    url = published_inventory.default_url(one.base, "cloud02")
+    with pytest.raises(server_errors.InventoryStale, match="of another ticket than 4001"):
+        published_inventory.read(one, url, got.lease.hosts, "4001")
     with pytest.raises(WaitTimeout, match="not, or not yet, the inventory of this lease"):
         lab.wait("inventory")
     lab.simulator.config.inventory_period = 900
@@ -130,10 +130,12 @@ def test_an_inventory_without_our_hosts_is_refused_and_others_in_it_are_left_out
     got = lab.acquire(count=2)
     lab.wait("inventory")
     one = lab.client()
-    url = inventory.default_url(one.base, "cloud02")
-    with pytest.raises(refusals.InventoryStale, match="lacks"):
-        inventory.read(one, url, [*got.lease.hosts, NAMES[13]], "4000")
-    assert [node.name for node in inventory.read(one, url, got.lease.hosts[:1], "4000")] == got.lease.hosts[:1]
+    url = published_inventory.default_url(one.base, "cloud02")
+    with pytest.raises(server_errors.InventoryStale, match="lacks"):
+        published_inventory.read(one, url, [*got.lease.hosts, NAMES[13]], "4000")
+    assert [node.name for node in published_inventory.read(one, url, got.lease.hosts[:1], "4000")] == got.lease.hosts[
+        :1
+    ]
 
 
 # bodies and outages
@@ -156,7 +158,7 @@ def test_an_inventory_without_our_hosts_is_refused_and_others_in_it_are_left_out
     ],
 )
 def test_bodies_are_read_whatever_they_are_called(text, said):
-    assert Reply(400, text, {"content-type": "text/html"}).said == said
+    assert QuadsReply(400, text, {"content-type": "text/html"}).said == said
 
 
 def test_a_server_that_is_down_for_minutes_is_waited_for(lab):
@@ -189,7 +191,7 @@ def test_a_server_that_never_answers_is_given_up_soon(lab):
 def test_a_status_is_said_once(lab):
     lab.acquire(dry=True)
     lab.faults(**{f"read_{number}": Fault("gateway") for number in range(99)})
-    with pytest.raises(refusals.Refused, match="the server answers 502: Bad Gateway"):
+    with pytest.raises(server_errors.QuadsRefused, match="the server answers 502: Bad Gateway"):
         lab.acquire(dry=True)
     assert not [line for line in lab.told if "502 502" in line or "502: 502" in line]
     assert [line for line in lab.told if "the server answers 502: Bad Gateway; trying again" in line]
@@ -233,7 +235,7 @@ def test_machines_are_given_back_while_they_are_being_installed(lab):
 
 def test_what_is_about_to_be_taken_is_written_down_before_the_first_request(lab, tmp_path):
     path = tmp_path / "lease.yml"
-    lab.memo = Memo(str(path), LEASE, "https://quads.example.com", "joe", "the command")
+    lab.memo = LeaseRecord(str(path), LEASE, "https://quads.example.com", "joe", "the command")
     original = lab.wire._none
     seen = []
 

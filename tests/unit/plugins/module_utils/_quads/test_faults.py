@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquired, Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_acquisition import Acquired, Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from quads_simulator.core import Simulator
@@ -61,16 +61,16 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 QUICK = settings(max_examples=200, derandomize=True, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
 
 
-def acquire(wire: Wire, order: Order, memo: Memo) -> Acquired:
+def acquire(wire: Wire, order: LeaseSpec, memo: LeaseRecord) -> Acquired:
     one = client(wire.simulator, wire, skew=4000.0)
     return Acquisition(one, order, memo, lambda _text: None).run()
 
 
-def memo_of(wire: Wire) -> Memo:
-    return Memo(None, LEASE, "https://quads.example.com", "joe")
+def memo_of(wire: Wire) -> LeaseRecord:
+    return LeaseRecord(None, LEASE, "https://quads.example.com", "joe")
 
 
-def check_returned(simulator: Simulator, order: Order, got: Acquired) -> None:
+def check_returned(simulator: Simulator, order: LeaseSpec, got: Acquired) -> None:
     """What was returned is what the server has: these clouds and no other, and every host of the list is ours."""
     assert got.lease is not None
     parts = {part.assignment.id for part in got.lease.parts}
@@ -93,7 +93,7 @@ def calm(simulator: Simulator) -> None:
 def test_a_lease_is_returned_or_nothing_is_left(faults, asked, config):
     simulator = Simulator(config)
     wire = Wire(simulator, faults)
-    order = Order.of({"lease_id": LEASE, **asked})
+    order = LeaseSpec.of({"lease_id": LEASE, **asked})
     memo = memo_of(wire)
     try:
         got = acquire(wire, order, memo)
@@ -116,7 +116,7 @@ def test_a_killed_run_is_given_back_by_the_lease_id_alone(faults, asked, config,
     wire = Wire(simulator, {**faults, moment: Fault("killed", value)})
     memo = memo_of(wire)
     try:
-        acquire(wire, Order.of({"lease_id": LEASE, **asked}), memo)
+        acquire(wire, LeaseSpec.of({"lease_id": LEASE, **asked}), memo)
     except (SeatrialError, Killed):
         pass
     simulator.faults.database_down = False
@@ -130,7 +130,7 @@ def test_a_killed_run_is_given_back_by_the_lease_id_alone(faults, asked, config,
 def test_a_killed_run_goes_on_where_it_was(faults, asked, config, moment, value):
     simulator = Simulator(config)
     wire = Wire(simulator, {**faults, moment: Fault("killed", value)})
-    order = Order.of({"lease_id": LEASE, **asked})
+    order = LeaseSpec.of({"lease_id": LEASE, **asked})
     memo = memo_of(wire)
     try:
         acquire(wire, order, memo)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.acquire import Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.memo import Memo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.order import Order
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_acquisition import Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from quads_simulator.core import Simulator
@@ -74,9 +74,11 @@ def run_both(turns: list[int], yields: list[bool], asked: dict[str, Any]) -> tup
         numbers[threading.get_ident()] = me
         wire = Wire(simulator)
         one = client(simulator, lambda call: baton.step(me, lambda: wire(call)), f"{TENANTS[me]}@example.com")
-        order = Order.of({"lease_id": f"race-{TENANTS[me]}", **asked})
+        order = LeaseSpec.of({"lease_id": f"race-{TENANTS[me]}", **asked})
         try:
-            results[me] = Acquisition(one, order, Memo(None, order.lease_id, "", TENANTS[me]), lambda _text: None).run()
+            results[me] = Acquisition(
+                one, order, LeaseRecord(None, order.lease_id, "", TENANTS[me]), lambda _text: None
+            ).run()
         except SeatrialError as error:
             results[me] = error
         finally:

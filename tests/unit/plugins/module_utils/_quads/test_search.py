@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import choose, groups, info, refusals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
+    host_preferences,
+    lease_info,
+    machine_groups,
+    server_errors,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from quads_simulator import filters, lab
@@ -19,7 +24,7 @@ NOTHING |= {"gather_metadata": False}
 
 def free(one, **given):
     """What quads_available_info returns."""
-    return info.available(one.client(), {**NOTHING, **given})["hosts"]
+    return lease_info.available(one.client(), {**NOTHING, **given})["hosts"]
 
 
 @pytest.mark.parametrize(
@@ -91,9 +96,9 @@ def test_a_condition_that_the_server_cannot_answer_is_refused_before_a_request(l
 
 def test_groups_of_machines_are_refused_in_their_own_words():
     with pytest.raises(InputError, match="roles: worker: where: 'bootmode' is 'legacy'"):
-        groups.assign({}, [{"name": "worker", "where": {"bootmode": "legacy"}}])
+        machine_groups.assign({}, [{"name": "worker", "where": {"bootmode": "legacy"}}])
     in_cloud = {NAMES[0]: {"cloud": {"name": "cloud02"}}, NAMES[1]: {"cloud": {"name": "cloud03"}}}
-    assert groups.assign(in_cloud, [{"name": "far", "where": {"cloud": "cloud03"}}]) == {"far": [NAMES[1]]}
+    assert machine_groups.assign(in_cloud, [{"name": "far", "where": {"cloud": "cloud03"}}]) == {"far": [NAMES[1]]}
 
 
 # hosts that cannot be had
@@ -106,20 +111,20 @@ def test_a_named_host_that_is_broken_or_retired_says_so(lab, field, begun):
         lab.acquire(hosts=NAMES[:1])
         lab.memo.known["state"] = "asking"
     lab.simulator.hosts[NAMES[1]][field] = True
-    with pytest.raises(refusals.NotEnoughHosts, match=f"{NAMES[1]}: the lab says that it is {field}"):
+    with pytest.raises(server_errors.NotEnoughHosts, match=f"{NAMES[1]}: the lab says that it is {field}"):
         lab.acquire(hosts=NAMES[:2])
     assert lab.active() == []
 
 
 def test_a_named_host_that_the_lab_does_not_know_names_the_nearest(lab):
-    with pytest.raises(refusals.NotEnoughHosts, match=rf"no such host \(did you mean '{NAMES[6]}'"):
+    with pytest.raises(server_errors.NotEnoughHosts, match=rf"no such host \(did you mean '{NAMES[6]}'"):
         lab.acquire(hosts=[NAMES[6].replace("-000", "-00")])
 
 
 @pytest.mark.parametrize("how", [{"model": ["R65O"]}, {"filters": {"model": "r65o"}}])
 def test_a_model_that_the_lab_does_not_have_is_named_with_the_nearest(lab, how):
     text = r"[Tt]he lab has no R65O \(did you mean 'R650'\?\); its models: R640 \(6\), R650 \(6\), R750 \(2\)"
-    with pytest.raises(refusals.NotEnoughHosts, match=text):
+    with pytest.raises(server_errors.NotEnoughHosts, match=text):
         lab.acquire(**how)
     with pytest.raises(InputError, match=text):
         free(lab, **how)
@@ -191,10 +196,10 @@ def test_no_condition_that_is_accepted_crashes_the_server_and_groups_see_it_alik
     simulator = fresh()
     one = client(simulator, Wire(simulator), retry_time=0)
     try:
-        (wanted,) = choose.preferences([], conditions, [])
+        (wanted,) = host_preferences.preferences([], conditions, [])
     except InputError:
         return
-    found = choose.free(one, wanted, simulator.clock.now() + 86400)
+    found = host_preferences.free(one, wanted, simulator.clock.now() + 86400)
     machines = {name: about for name, about in simulator.hosts.items() if about["can_self_schedule"]}
     rule = {"name": "same", "where": conditions}
-    assert sorted(groups.assign(machines, [rule])["same"]) == sorted(found)
+    assert sorted(machine_groups.assign(machines, [rule])["same"]) == sorted(found)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import pki
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component import Certificate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import CertificateSpec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-SERVER = Certificate("api", "kube-apiserver", serves=True, names=["kubernetes"], addresses=["10.96.0.1"])
-CLIENT = Certificate("kwok", "seatrial:kwok", groups=["a", "b"], identifies=True)
-STORE = Certificate("etcd-client", "kube-apiserver", authority="etcd", identifies=True)
+SERVER = CertificateSpec("api", "kube-apiserver", serves=True, names=["kubernetes"], addresses=["10.96.0.1"])
+CLIENT = CertificateSpec("kwok", "seatrial:kwok", groups=["a", "b"], identifies=True)
+STORE = CertificateSpec("etcd-client", "kube-apiserver", authority="etcd", identifies=True)
 ALL = [SERVER, CLIENT, STORE]
 
 

@@ -12,9 +12,9 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import stages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.task import Task
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 from scripted_server import Asked, ScriptedServer, reply
 
 OPEN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -49,13 +49,13 @@ class Cluster:
         return 200, {}
 
 
-def definition(kind: str, versions: Any) -> stages.Kind:
-    return stages.compile_kind(
+def definition(kind: str, versions: Any) -> stage_definitions.KindStages:
+    return stage_definitions.compile_kind(
         {"api_version": versions, "kind": kind, "stages": [{"name": "s", "field": "status.s", "writer": "node"}]}
     )
 
 
-def sampled(folder: Path, cluster: Cluster, task: Task, enough: Callable[[], bool]) -> list[str]:
+def sampled(folder: Path, cluster: Cluster, task: SamplingSpec, enough: Callable[[], bool]) -> list[str]:
     """Sample until there is enough, or ten seconds have passed; return what the sampler notes."""
     with cluster.server as server, Client.from_kubeconfig(server.kubeconfig(folder / "k"), timeout=5) as client:
         sampler = Sampler(client, task, Clock.start())
@@ -70,7 +70,7 @@ def sampled(folder: Path, cluster: Cluster, task: Task, enough: Callable[[], boo
 
 def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
     kinds = (definition("Job", ["batch/v9", "batch/v1"]), definition("Event", "v1"))
-    task = Task("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
+    task = SamplingSpec("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
 
     def stores() -> dict[str, bool]:
         return {row["kind"]: row["ruler"] for row in _files.read_lines(task.path) if row["type"] == "store"}
@@ -100,7 +100,7 @@ def test_etcd_is_sounded_where_it_is_ours_and_we_may(
     tmp_path: Path, status: int, away: int, told: bool, notes: list[str]
 ) -> None:
     kinds = (definition("Job", "batch/v1"),)
-    task = Task("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
+    task = SamplingSpec("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
     cluster = Cluster()
     original, asked_for = cluster._answer, set()
 

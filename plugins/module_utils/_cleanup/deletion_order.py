@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is to be deleted, in which order, and what must stay. Pure functions over objects' metadata."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+#: The label that everything of a run carries.
+
+_RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
+
+#: Kinds that the API server itself keeps (events of others' objects, reviews) and that never carry our label.
+_NEVER = frozenset({"Event", "ComponentStatus"})
+
+#: Kinds in a namespace that belong to other objects or to the cluster, whatever their owner references say.
+_FOLLOWERS = frozenset({"Event", "Endpoints", "EndpointSlice", "Lease", "ControllerRevision", "PodMetrics"})
+
+#: What a namespace is born with, on Kubernetes and OpenShift.
+_BORN_WITH = frozenset(
+    {
+        ("ConfigMap", "kube-root-ca.crt"),
+        ("ConfigMap", "openshift-service-ca.crt"),
+        ("ServiceAccount", "default"),
+        ("ServiceAccount", "builder"),
+        ("ServiceAccount", "deployer"),
+        ("ServiceAccount", "pipeline"),
+    }
+)
+
+#: Field managers that are parts of the cluster and not people or their tools.
+_CONTROLLER = re.compile(
+    r"(controller|manager|operator|apiserver|scheduler|kubelet|injector|kwok)$|^(kube|openshift|istio|olm)-"
+    # OLM's two operators and what plays operators on a rehearsal cluster
+    r"|^(olm|catalog|seatrial-player)$"
+)
+
+
+@dataclass(frozen=True)
+class LabelledObject:
+    """One object that carries the label."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    owners: tuple[str, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deleting: bool = False
+
+    @property
+    def title(self) -> str:
+        """Kind, namespace and name, and what keeps an object that is being deleted."""
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        held = f" (held by finalizer {', '.join(self.finalizers)})" if self.deleting and self.finalizers else ""
+        return f"{self.kind.kind} {place}{held}"
+
+
+def found(kind: Kind, item: dict[str, Any]) -> LabelledObject:
+    """Read an object's metadata."""
+    meta = item["metadata"]
+    return LabelledObject(
+        kind,
+        meta.get("namespace") or "",
+        meta["name"],
+        meta.get("uid") or "",
+        tuple(one.get("uid") or "" for one in meta.get("ownerReferences") or ()),
+        tuple(meta.get("finalizers") or ()),
+        bool(meta.get("deletionTimestamp")),
+    )
+
+
+def selector(run_id: str, extra: str = "") -> str:
+    """Return the label selector of a run.
+
+    Raises InputError for what is no run id: an empty one would select everything.
+    """
+    if not _RUN_ID.match(run_id or ""):
+        raise InputError(f"run_id '{run_id}' is no run id (6 to 20 of a-z, 0-9 and -): nothing was deleted")
+    return f"{_labels.RUN}={run_id},{extra}" if extra else f"{_labels.RUN}={run_id}"
+
+
+def deletable(kinds: Iterable[Kind], only: Sequence[str] = ()) -> list[Kind]:
+    """Return the kinds that can be listed and deleted, restricted to ``only`` when given.
+
+    ``only`` holds kinds, or kinds with their group: PyTorchJob or PyTorchJob.kubeflow.org. Raises InputError for one
+    that the server does not have.
+    """
+    can = [
+        one
+        for one in kinds
+        if "list" in one.verbs and {"delete", "deletecollection"} & one.verbs and one.kind not in _NEVER
+    ]
+    if not only:
+        return can
+    names = {name for one in can for name in (one.kind, _full(one))}
+    for name in only:
+        if name not in names:
+            raise InputError(f"kinds: the server has no kind '{name}' that can be deleted{nearest(name, names)}")
+    return [one for one in can if one.kind in only or _full(one) in only]
+
+
+def _full(kind: Kind) -> str:
+    group = kind.api_version.rpartition("/")[0]
+    return f"{kind.kind}.{group}" if group else kind.kind
+
+
+def distinct(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
+    """Return each object once: some kinds are served by two API groups."""
+    seen: dict[str, LabelledObject] = {}
+    for one in objects:
+        seen.setdefault(one.uid or one.title, one)
+    return list(seen.values())
+
+
+def waves(objects: Sequence[LabelledObject]) -> list[list[LabelledObject]]:
+    """Return the objects in the order in which they go; a wave begins when the one before it is gone.
+
+    What lives in namespaces, then what belongs to the cluster, namespaces, nodes (they must still be there for their
+    pods to end), and last definitions of kinds.
+    """
+    ranks: dict[int, list[LabelledObject]] = {}
+    for one in objects:
+        ranks.setdefault(_rank(one.kind), []).append(one)
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+def _rank(kind: Kind) -> int:
+    if kind.namespaced:
+        return 0
+    return {"Namespace": 2, "Node": 3, "CustomResourceDefinition": 4}.get(kind.kind, 1)
+
+
+def roots(objects: Sequence[LabelledObject]) -> list[LabelledObject]:
+    """Return those that none of the others owns. With them gone the garbage collector deletes the rest."""
+    uids = {one.uid for one in objects}
+    return [one for one in objects if not uids.intersection(one.owners)]
+
+
+def counts(objects: Iterable[LabelledObject]) -> dict[str, int]:
+    """Return kind -> number, the most frequent first."""
+    return dict(Counter(one.kind.kind for one in objects).most_common())
+
+
+def text(numbers: dict[str, int]) -> str:
+    """Return counts as words: ``12 PyTorchJob, 24 Pod``."""
+    return ", ".join(f"{number} {kind}" for kind, number in numbers.items()) or "nothing"
+
+
+def left_text(objects: Sequence[LabelledObject], some: int = 5) -> str:
+    """Name what is left: how many of each kind, and the first few, those that a finalizer holds before others."""
+    held = sorted(objects, key=lambda one: (not (one.deleting and one.finalizers), one.title))
+    more = f" and {len(held) - some} more" if len(held) > some else ""
+    return f"{text(counts(objects))}: {'; '.join(one.title for one in held[:some])}{more}"
+
+
+def foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:
+    """Tell whether an object in a namespace of ours is somebody else's, so that the namespace must stay.
+
+    Not foreign is what carries the run's label, what another object owns, what a namespace is born with, and what only
+    parts of the cluster have written (by its managed fields).
+    """
+    meta = item["metadata"]
+    if (meta.get("labels") or {}).get(_labels.RUN) == run_id or meta.get("ownerReferences"):
+        return False
+    if kind in _FOLLOWERS or (kind, meta["name"]) in _BORN_WITH:
+        return False
+    managers = {one.get("manager") or "" for one in meta.get("managedFields") or ()}
+    return not managers or not all(_CONTROLLER.search(manager) for manager in managers)

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Links from the report of each compared run to the comparison, and back.
+
+A report is one file that must stay whole, so its link is put between two comments that its template left, and noted in
+report/comparisons.json, from which a report that is made again has it too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page_content, write_report
+
+#: The part of a report that is replaced, and the template of what stands there.
+BEGIN, END = "<!-- comparisons -->", "<!-- end of comparisons -->"
+FRAGMENT = "comparisons.html.j2"
+#: So many comparisons a report links to, the newest.
+MOST = 10
+
+
+def add(tops: Iterable[Path], target: Path, title: str, made: str, template: Path) -> list[str]:
+    """Have the report of each run link to the page ``target``; return which could not be changed, and why.
+
+    template: of the comparison; that of the links lies beside it, or there are none.
+    """
+    fragment = template.parent / FRAGMENT
+    notes = []
+    for top in dict.fromkeys(tops):
+        folder = top / "report"
+        if not fragment.is_file() or not (folder / "index.html").is_file():
+            continue
+        try:
+            with write_report.alone(folder):
+                _add(folder, target, title, made, fragment)
+        except (OSError, DataError) as error:
+            notes.append(f"{folder / 'index.html'} has no link to the comparison: {error}")
+    return notes
+
+
+def _add(folder: Path, target: Path, title: str, made: str, fragment: Path) -> None:
+    path = os.path.relpath(target, folder)
+    entries = [one for one in page_content.comparisons(folder) if one["path"] != path]
+    entries = [*entries, {"path": path, "title": title, "made": made}][-MOST:]
+    document = {"schema": "comparisons/1", "comparisons": entries}
+    _files.write_json(folder / page_content.COMPARISONS, document, "comparisons/1")
+    whole = (folder / "index.html").read_text(encoding="utf-8")
+    before, begin, rest = whole.partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if begin and end:
+        links = write_report.render(fragment, {"comparisons": entries}).strip()
+        _files.replace_text(folder / "index.html", f"{before}{links}{after}")
+
+
+def back(top: Path, target: Path) -> str:
+    """Return where the report of a run is, as seen from the page ``target``; empty when there is none."""
+    index = top / "report" / "index.html"
+    return os.path.relpath(index, target.parent) if index.is_file() else ""

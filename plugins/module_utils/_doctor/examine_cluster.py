@@ -1,0 +1,265 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The examination: every check with what was found, and the least RBAC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import load_estimate, room
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes, rbac
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
+
+OK, MISSING, NOTE = "ok", "missing", "note"
+#: The oldest Kubernetes that this collection is tried with.
+OLDEST = (1, 28)
+#: Points of a plan that have a line each; of more there is only the sum.
+_SOME_POINTS = 3
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(frozen=True)
+class ExaminationSpec:
+    """What is to be examined. namespaces and kinds: those of the run. points: number -> plan as in meta/doctor.yml."""
+
+    phases: Sequence[str]
+    permissions: Sequence[Mapping[str, Any]]
+    kinds: Sequence[str]
+    namespaces: Sequence[str]
+    storage_classes: Sequence[str]
+    points: Mapping[str, dict[str, Any]]
+    heavy: Sequence[str] = ()
+    exclusive: bool = False
+    subject: str = ""
+    run_id: str = ""  # what stands for the id of the run in names
+    nodes: Sequence[Mapping[str, Any]] = ()  # those that the run makes, as in meta/doctor.yml
+    installs: str = ""  # what phase prepare installs, which may bring kinds and resources
+    others: bool = True  # whether to look who else uses the cluster
+
+
+@dataclass
+class Findings:
+    """One line a check: (result, name, detail)."""
+
+    checks: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, result: str, name: str, detail: str) -> None:
+        """Add one check."""
+        self.checks.append({"result": result, "check": name, "detail": detail})
+
+    @property
+    def missing(self) -> int:
+        """How many checks found that something is missing."""
+        return sum(1 for one in self.checks if one["result"] == MISSING)
+
+
+def examine(client: Client, order: ExaminationSpec) -> dict[str, Any]:
+    """Look at everything and change nothing. Raises AccessError when the API server can't be asked at all."""
+    found = Findings()
+    version = client.request("GET", "/version")
+    number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
+    oldest = ".".join(map(str, OLDEST))
+    told = (
+        version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"
+    )
+    found.add(OK if number >= OLDEST else NOTE, "Kubernetes", told)
+    nodes = _may(found, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
+    has_nodes = nodes is not None and _nodes(nodes, order, found)
+    _kinds(client, order, found)
+    there = {name: _there(client, name, order.run_id) for name in order.namespaces}
+    needed = rbac.wanted(order.permissions, order.phases, there)
+    lacking = rbac.refused(client, needed)
+    for text in rbac.texts(lacking):
+        found.add(MISSING, "permission", text)
+    if not lacking:
+        found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(order.phases)} need")
+    _storage(client, order, found)
+    estimates = _room(client, order, nodes if has_nodes else None, found)
+    for name in (name for name, is_there in there.items() if is_there):
+        _quotas(client, name, estimates, found)
+    if order.others:
+        _others(client, order, found)
+    return {
+        "checks": found.checks,
+        "missing": found.missing,
+        "estimates": [vars(one) for one in estimates],
+        "rbac": rbac.manifests(needed, "seatrial-run", order.subject),
+    }
+
+
+def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
+    """Return what ``ask`` does; what the server refuses to tell is a note, not the end."""
+    try:
+        return ask()
+    except ApiError as error:
+        found.add(NOTE, what, f"can't be looked at: {error.reason or error}")
+        return None
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]], order: ExaminationSpec, found: Findings) -> bool:
+    """Tell of the nodes; return whether there are any that pods could come to, now or when the run has made them."""
+    ready = sum(holds(one, "Ready") for one in nodes)
+    gpus = sum(cluster_identity.gpu_products(nodes).values())
+    told = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
+    if order.nodes:
+        found.add(OK, "nodes", f"{told}; {' and '.join(map(_made, order.nodes))} by the run itself")
+        return True
+    if not nodes:
+        found.add(MISSING, "nodes", "the cluster has no node, so nothing can be scheduled")
+    elif not ready:
+        found.add(MISSING, "nodes", f"none of {len(nodes)} nodes is Ready, so nothing can be scheduled")
+    else:
+        found.add(OK if ready == len(nodes) else NOTE, "nodes", told)
+    return ready > 0
+
+
+def _made(entry: Mapping[str, Any]) -> str:
+    """Return which nodes an entry says that the run makes, for people."""
+    has = ", ".join(f"{text} {name}" for name, text in (entry.get("allocatable") or {}).items())
+    return f"{entry.get('count') or 'some'} more{f' with {has} each' if has else ''}"
+
+
+def _kinds(client: Client, order: ExaminationSpec, found: Findings) -> None:
+    there = []
+    for text in order.kinds:
+        missing = ""
+        for one in str(text).split(" or "):
+            version, _slash, kind = one.rpartition("/")
+            try:
+                client.kind(version, kind)
+            except InputError as error:
+                missing = missing or str(error)
+            else:
+                there.append(f"{kind} ({version})")
+                break
+        else:
+            found.add(*_unless_installed(order, "kind", missing))
+    if there:
+        found.add(OK, "kinds", ", ".join(there))
+
+
+def _unless_installed(order: ExaminationSpec, check: str, detail: str) -> tuple[str, str, str]:
+    """Return a check for what is missing; it is only noted where phase prepare installs what may bring it."""
+    if not order.installs:
+        return MISSING, check, detail
+    return NOTE, check, f"{detail}; phase prepare installs {order.installs} before it is needed"
+
+
+def _there(client: Client, name: str, run_id: str) -> bool:
+    """Tell whether a namespace exists; of one that may not be asked for, whether it is not named after the run."""
+    try:
+        return client.get(client.kind("v1", "Namespace"), name, metadata_only=True) is not None
+    except ApiError:
+        return not run_id or run_id not in name
+
+
+def _storage(client: Client, order: ExaminationSpec, found: Findings) -> None:
+    if not order.storage_classes:
+        return
+    classes = _may(found, "storage classes", lambda: client.list(client.kind("storage.k8s.io/v1", "StorageClass"))[0])
+    if classes is None:
+        return
+    known = {one["metadata"]["name"]: one["metadata"].get("annotations") or {} for one in classes}
+    default = [name for name, notes in known.items() if notes.get(_DEFAULT_CLASS) == "true"]
+    for name in order.storage_classes:
+        if name in known or (not name and default):
+            found.add(OK, "storage class", name or f"{default[0]}, the default")
+        else:
+            told = f"{name} is not there" if name else "the cluster has no default storage class, and none is named"
+            found.add(MISSING, "storage class", f"{told}; there are: {', '.join(sorted(known)) or 'none'}")
+
+
+def _room(
+    client: Client, order: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, found: Findings
+) -> list[load_estimate.LoadEstimate]:
+    """Tell of what never fits and of what the plan takes; without nodes it is assumed that all fits."""
+    estimates: list[load_estimate.LoadEstimate] = []
+    lacking: dict[str, list[str]] = {}
+    for point, given in order.points.items():
+        plan = load_estimate.point_load(point, given)
+        has = [*nodes, *room.made(order.nodes, plan.selector)] if nodes is not None else []
+        short = room.lacking(plan, has) if nodes is not None else ""
+        if short:
+            lacking.setdefault(short, []).append(point)
+            continue
+        one = load_estimate.estimate(plan, room.gpus(plan, has) if has else plan.gpus * plan.workloads)
+        if one is not None:
+            estimates.append(one)
+    for short, points in lacking.items():
+        told = f"{_points(points)}: {short}"
+        later = _later(client, order)
+        found.add(NOTE if later else MISSING, "room", f"{told}; {later}" if later else told)
+    _plan(estimates, found)
+    return estimates
+
+
+def _later(client: Client, order: ExaminationSpec) -> str:
+    """Return why room that is not there now may be there when it is needed, else an empty string."""
+    if order.installs:
+        return f"phase prepare installs {order.installs} before it is needed"
+    if any(not one.get("allocatable") for one in order.nodes):
+        return "what the nodes that the run makes will have is not known yet"
+    scaler = pod_fits_nodes.autoscaler(client)
+    return f"{scaler} may add nodes" if scaler else ""
+
+
+def _points(names: Sequence[str]) -> str:
+    return f"point{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _plan(estimates: Sequence[load_estimate.LoadEstimate], found: Findings) -> None:
+    for one in estimates if len(estimates) <= _SOME_POINTS else ():
+        found.add(OK, "plan", f"point {one.point}: {one.text()}")
+    if len(estimates) > 1:
+        found.add(OK, "plan", load_estimate.total(estimates))
+
+
+def _quotas(client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], found: Findings) -> None:
+    quotas = _may(found, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0])
+    most = {
+        "pods": max((one.pods_at_once for one in estimates), default=0),
+        "requests.nvidia.com/gpu": max((one.gpus_at_once for one in estimates), default=0),
+    }
+    for one in quotas or ():
+        hard, used = one["status"].get("hard") or {}, one["status"].get("used") or {}
+        for resource, wanted in most.items():
+            if resource in hard:
+                left = amount(hard[resource]) - amount(used.get(resource, 0))
+                told = (
+                    f"{resource} in {namespace}: {left:g} left by {one['metadata']['name']}, {wanted:g} wanted at once"
+                )
+                found.add(OK if left >= wanted else MISSING, "quota", told)
+
+
+def _others(client: Client, order: ExaminationSpec, found: Findings) -> None:
+    """Who else has GPUs now: what is measured beside others is measured of both."""
+    pods = _may(
+        found,
+        "other users",
+        lambda: client.list(client.kind("v1", "Pod"), field_selector="status.phase=Running")[0],
+    )
+    if pods is None:
+        return
+    having = [one for one in pods if _labels.RUN not in (one["metadata"].get("labels") or {}) and _gpus(one)]
+    places = sorted({one["metadata"]["namespace"] for one in having})
+    if having:
+        told = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
+        found.add(NOTE, "other users", told)
+    else:
+        found.add(OK, "other users", "no pod of others has a GPU")
+    if order.heavy and not order.exclusive:
+        told = f"preset {order.heavy[0]} is heavy: cluster_exclusive=true must say that nobody else uses the cluster"
+        found.add(MISSING, "exclusive use", told)
+
+
+def _gpus(pod: Mapping[str, Any]) -> float:
+    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
+    return sum(amount(one.get(name, 0)) for one in limits for name in cluster_identity.GPU_RESOURCES)

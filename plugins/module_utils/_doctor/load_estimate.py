@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long a plan will take and how many GPU hours it will spend, estimated before anything is sent."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals
+
+
+@dataclass(frozen=True)
+class PointLoad:
+    """A point's load: when it comes, and of one workload pods, GPUs in all, and seconds that it runs.
+
+    requests: resource -> quantity of its largest pod. selector: the nodeSelector of its pods. resource: that of its
+    GPUs, empty for any that is known to be one.
+    """
+
+    point: str
+    workloads: int
+    offsets: tuple[float, ...]
+    pods: int
+    gpus: float
+    seconds: float
+    requests: dict[str, Any] = field(default_factory=dict)
+    selector: dict[str, str] = field(default_factory=dict)
+    resource: str = ""
+
+
+@dataclass(frozen=True)
+class LoadEstimate:
+    """Seconds until the last workload has ended, GPU hours, and most GPUs and pods in use at once."""
+
+    point: str
+    workloads: int
+    seconds: float
+    gpu_hours: float
+    gpus_at_once: float
+    pods_at_once: int
+
+    def text(self) -> str:
+        """Return it for people."""
+        return (
+            f"{self.workloads} workloads in {self.seconds:.0f} s or more, {self.gpu_hours:.2f} GPU hours, "
+            f"at most {self.gpus_at_once:g} GPUs and {self.pods_at_once} pods at once"
+        )
+
+
+def total(found: Sequence[LoadEstimate]) -> str:
+    """Return what several points take together, for people."""
+    seconds, hours = sum(one.seconds for one in found), sum(one.gpu_hours for one in found)
+    most = max(one.gpus_at_once for one in found)
+    return f"all {len(found)} points: {seconds:.0f} s or more, {hours:.2f} GPU hours, at most {most:g} GPUs at once"
+
+
+def point_load(point: str, given: dict[str, Any]) -> PointLoad:
+    """Return the plan that a project's meta/doctor.yml describes. Raises InputError for arrivals that are none."""
+    found = arrivals.arrivals(dict(given.get("arrival") or {}), int(given["workloads"]), int(given.get("seed") or 1))
+    offsets = tuple(0.0 if one is None else float(one) for one in found.offsets)
+    return PointLoad(
+        point,
+        found.count,
+        offsets,
+        int(given.get("pods") or 1),
+        float(given.get("gpus") or 0),
+        float(given.get("seconds") or 0),
+        dict(given.get("requests") or {}),
+        {str(key): str(value) for key, value in (given.get("node_selector") or {}).items()},
+        str(given.get("gpu_resource") or ""),
+    )
+
+
+def estimate(plan: PointLoad, gpus: float) -> LoadEstimate | None:
+    """Play the plan on ``gpus`` GPUs: first come, first served, all or nothing, no time lost between two workloads.
+
+    So the duration is a lower bound. None when one workload alone does not fit.
+    """
+    if plan.gpus > gpus:
+        return None
+    free, used, running, most, most_running = gpus, 0.0, 0, 0.0, 0
+    ends: list[float] = []
+    now = last = 0.0
+    for offset in plan.offsets:
+        now = max(now, offset)
+        while ends and (ends[0] <= now or plan.gpus > free):
+            now = max(now, heapq.heappop(ends))
+            free += plan.gpus
+            running -= 1
+        free -= plan.gpus
+        running += 1
+        used += plan.gpus * plan.seconds
+        most, most_running = max(most, gpus - free), max(most_running, running)
+        heapq.heappush(ends, now + plan.seconds)
+        last = max(last, now + plan.seconds)
+    return LoadEstimate(plan.point, plan.workloads, last, used / 3600, most, most_running * plan.pods)

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options that modules which meet other servers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _s3
+
+#: Which run, and what must not leave with it (doc fragment _export).
+GATE: dict[str, Any] = {
+    "run_dir": {"type": "path", "required": True},
+    "invalid": {"type": "str", "default": "label", "choices": ["label", "skip"]},
+    "secrets": {"type": "dict", "default": {}, "no_log": True},
+    "kubeconfigs": {"type": "list", "elements": "path", "default": []},
+}
+
+#: How to reach an S3 server.
+S3: dict[str, Any] = {
+    "endpoint": {"type": "str", "default": ""},
+    "region": {"type": "str", "default": "us-east-1"},
+    "ca_file": {"type": "path"},
+    "access_key": {"type": "str", "default": "", "no_log": False},
+    "secret_key": {"type": "str", "default": "", "no_log": True},
+}
+
+
+def location_of(given: Mapping[str, Any], url: str, **more: Any) -> _s3.S3Location:
+    """Return where an s3:// address leads, as the options of a module say. Raises InputError."""
+    bucket, prefix = _s3.split(url)
+    return _s3.S3Location(
+        bucket,
+        prefix,
+        given["endpoint"],
+        given["region"],
+        given["ca_file"] or "",
+        given["access_key"],
+        given["secret_key"],
+        **more,
+    )

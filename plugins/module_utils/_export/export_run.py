@@ -1,0 +1,159 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the modules export_* do: whether a run may go at all, the gate, and the export itself."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import ci_files, opensearch, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+
+Result = dict[str, Any]
+VALID, INVALID = "valid", "invalid"
+LABEL, SKIP = "label", "skip"
+
+
+def verdict_of(run: Run) -> dict[str, Any]:
+    """Return the verdict, empty when there is none that can be read."""
+    try:
+        found = _files.read_json(run.top / "verdict.json")
+    except DataError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
+    """Return "valid", or "invalid" and why: figures of an invalid run must not be taken for a measurement."""
+    if not verdict:
+        return INVALID, "it has no verdict"
+    if verdict.get("verdict") not in ("pass", "fail", "inconclusive"):
+        return INVALID, f"its verdict is {verdict.get('verdict')}"
+    unread = [point.number for point in run.points if point.kpis is None]
+    if unread:
+        return INVALID, f"point {_format.listed(unread)} could not be parsed"
+    if not run.points:
+        return INVALID, "it has no test point"
+    return VALID, ""
+
+
+def guarded(run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str) -> tuple[Run, Any]:
+    """Search the run for secrets; return it with (verdict, status, why), or None instead of these when it stays here.
+
+    invalid: ``label`` exports an invalid run as such, ``skip`` does not. Raises SecretFound.
+    """
+    run = run_files.read(Path(run_dir))
+    verdict = verdict_of(run)
+    status, why = status_of(run, verdict)
+    if status == INVALID and invalid == SKIP:
+        return run, (verdict, SKIP, why)
+    known = {**{name: value for name, value in secrets.items() if value}}
+    for path in kubeconfigs:
+        known.update(secret_gate.of_kubeconfig(path))
+    secret_gate.Gate(known).check(run.top, secret_gate.files_of(run.top))
+    return run, (verdict, status, why)
+
+
+def skipped(run: Run, target: str, why: str) -> Result:
+    """Return what a module says of a run that stays where it is."""
+    summary = f"{run.id} is not exported to {target}: {why}, and such runs are left out"
+    return {"changed": False, "exported": None, "status": SKIP, "warnings": [], "summary": summary}
+
+
+def to_s3(
+    run_dir: str,
+    place: _s3.S3Location,
+    secrets: Mapping[str, str],
+    kubeconfigs: Iterable[str],
+    invalid: str,
+    say: Callable[[str], None],
+) -> Result:
+    """Upload the run directory below the place's prefix, in a folder that is called like it."""
+    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped(run, place.address, why)
+    place = _s3.S3Location(**{**place.__dict__, "prefix": "/".join(one for one in (place.prefix, run.top.name) if one)})
+    with tempfile.TemporaryDirectory(prefix="seatrial-export-") as scratch:
+        # run.yml changes when the export is noted in it: what is uploaded is a copy that stays as it was searched.
+        files = {str(path.relative_to(run.top)): path for path in secret_gate.files_of(run.top)}
+        for name in ("run.yml",):
+            if name in files:
+                files[name] = Path(shutil.copyfile(files[name], Path(scratch) / name))
+        manifest = {
+            "schema": "manifest/1",
+            "run": run.id,
+            "status": status,
+            "verdict": str(verdict.get("verdict") or "unknown"),
+            "files": [
+                {"name": name, "bytes": path.stat().st_size, "sha256": _s3.checksum(path)}
+                for name, path in sorted(files.items())
+            ],
+        }
+        _files.write_json(Path(scratch) / _s3.MANIFEST, manifest, "manifest/1")
+        files[_s3.MANIFEST] = Path(scratch) / _s3.MANIFEST
+        counts = _s3.upload(place, files, say)
+    told = f"{_format.count(counts['sent'], 'file')} sent, {counts['there']} there already"
+    return _done("s3", place.address, status, why, f"{place.address}: {told}", counts["sent"] > 0, counts)
+
+
+def to_opensearch(
+    run_dir: str,
+    server: opensearch.OpenSearchServer,
+    secrets: Mapping[str, str],
+    kubeconfigs: Iterable[str],
+    invalid: str,
+) -> Result:
+    """Write the figures of a run into OpenSearch."""
+    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped(run, server.url, why)
+    index = opensearch.OpenSearchIndex(server)
+    index.prepare()
+    counts = index.write(opensearch.documents(run, verdict, status))
+    address = f"{server.url.rstrip('/')}/{server.prefix}-runs/_doc/{run.id}"
+    total = sum(counts.values())
+    summary = f"{address}: {_format.count(total, 'document')}, {counts['created']} of them new"
+    return _done("opensearch", address, status, why, summary, True, counts)
+
+
+def _done(target: str, address: str, status: str, why: str, summary: str, changed: bool, counts: Any) -> Result:
+    warnings = [f"exported as invalid: {why}"] if status == INVALID else []
+    exported = {"target": target, "address": address, "status": status}
+    return {
+        "changed": changed,
+        "exported": exported,
+        "status": status,
+        "counts": counts,
+        "warnings": warnings,
+        "summary": summary,
+    }
+
+
+def to_ci(
+    run_dir: str, junit: str, textfile: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
+) -> Result:
+    """Write files for CI; an empty path leaves one out. They hold figures and words of the verdict, no settings."""
+    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped(run, "files for CI", why)
+    changed, written = False, []
+    for path, make in ((junit, ci_files.junit), (textfile, ci_files.textfile)):
+        if not path:
+            continue
+        target = Path(path).expanduser()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = make(run, verdict)
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            _files.replace_text(target, text)
+            changed = True
+        written.append(str(target))
+    summary = ", ".join(written) or "nothing asked for"
+    return {"changed": changed, "paths": written, "status": status, "warnings": [], "summary": summary}

@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gate: nothing of a run leaves the machine before all of it was searched for secrets.
+
+Looked for are values that are known (of secret settings, of the credentials in the run's kubeconfigs), as they are and
+as base64, percent-encoded or inside JSON text, and forms that only secrets have: private keys, bearer and web tokens,
+access keys. What is found is told by file and line, never shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bz2
+import gzip
+import json
+import lzma
+import os
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+
+#: Shorter values are looked for as whole words only; the shortest would be found in every number.
+WORD, SHORTEST = 8, 4
+#: So many findings are told.
+MOST = 10
+#: Files are read in parts of so many bytes, which overlap by more than the longest form that is looked for.
+PART, OVERLAP = 64 * 2**20, 64 * 1024
+#: What an archive may unpack to, all members together.
+MOST_UNPACKED = 8 * 2**30
+
+FORMS: dict[str, re.Pattern[bytes]] = {
+    "a private key": re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    "a bearer token": re.compile(rb"[Bb](?:earer|EARER)[ \t]+(?=[\w.~+/-]*\d)[A-Za-z0-9._~+/-]{16,}"),
+    "a web token": re.compile(rb"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    "an OpenShift token": re.compile(rb"sha256~[A-Za-z0-9_-]{20,}"),
+    "an access key": re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    "a model hub token": re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b"),
+    "a Git token": re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|glpat-[A-Za-z0-9_-]{20,})"),
+    "a password in an address": re.compile(rb"[a-z]{2,10}://[^\s/:@\"'<]{1,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"),
+}
+#: A PEM file as base64 begins like this; whether it is a key only its next words tell.
+_PEM = re.compile(rb"LS0tLS1CRUdJT[A-Za-z0-9+/]{30,90}")
+
+
+class SecretFound(SeatrialError):
+    """Something that must not leave the machine is in what would."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A secret: in which file and line, and what it is in words."""
+
+    file: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
+    """Return every spelling of known values: spelling -> what it is. Too short ones can't be told from other text."""
+    found: dict[bytes, str] = {}
+    for name, value in secrets.items():
+        value = str(value)
+        for part in {value, *value.splitlines()} if "\n" in value else {value}:
+            raw = part.strip().encode()
+            if len(raw) < SHORTEST:
+                continue
+            spelled = [raw, json.dumps(part.strip())[1:-1].encode(), quote(part.strip(), safe="").encode()]
+            spelled.append(quote_plus(part.strip()).encode())
+            if len(raw) >= WORD:
+                spelled += _base64_of(raw)
+            found.update(dict.fromkeys(spelled, f"the value of {name}"))
+    return found
+
+
+def _base64_of(raw: bytes) -> list[bytes]:
+    """Return what ``raw`` looks like inside any base64 text: three ways, by where it begins, without its edges."""
+    found = []
+    for offset in range(3):
+        text = base64.b64encode(b"\0" * offset + raw)[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
+        found += [text, text.translate(bytes.maketrans(b"+/", b"-_"))]
+    return [text for text in found if len(text) >= WORD]
+
+
+def of_kubeconfig(path: str | Path) -> dict[str, str]:
+    """Return the credentials that a kubeconfig holds or names; nothing for one that is not there any more."""
+    where = Path(path).expanduser()
+    try:
+        config = _files.read_yaml(where)
+    except (DataError, OSError, UnicodeDecodeError):
+        return {}
+    found = {}
+    for entry in (config or {}).get("users") or []:
+        user = entry.get("user") or {}
+        name = f"user {entry.get('name')} in a kubeconfig"
+        for key in ("token", "password", "client-key-data"):
+            if user.get(key):
+                found[f"{key} of {name}"] = str(user[key])
+        for key in ("tokenFile", "client-key"):
+            file = where.parent / str(user.get(key) or "")
+            if user.get(key) and file.is_file():
+                found[f"{key} of {name}"] = file.read_text(encoding="utf-8", errors="replace")
+    return found
+
+
+class Gate:
+    """Searches files for the known values in ``secrets`` (name -> value) and for forms that only secrets have."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._literals = literals(secrets)
+        longest_first = sorted(self._literals, key=len, reverse=True)
+        words = [
+            rb"(?<![\w])" + re.escape(one) + rb"(?![\w])" if len(one) < WORD else re.escape(one)
+            for one in longest_first
+        ]
+        self._known = re.compile(b"|".join(words)) if words else None
+
+    def search(self, top: Path, files: Iterable[Path]) -> list[Finding]:
+        """Return what was found, at most MOST."""
+        found: list[Finding] = []
+        for path in files:
+            name = str(path.relative_to(top))
+            for finding in self._names(name):
+                found.append(finding)
+            for inside, stream_parts in _contents(path):
+                shown = f"{name} ({inside})" if inside else name
+                found += self._in(shown, stream_parts)
+                if len(found) >= MOST:
+                    return found[:MOST]
+        return found
+
+    def check(self, top: Path, files: Iterable[Path]) -> int:
+        """Return how many files were searched. Raises SecretFound naming file and line of each finding."""
+        searched = list(files)
+        found = self.search(top, searched)
+        if found:
+            told = "; ".join(str(one) for one in found)
+            raise SecretFound(
+                f"nothing was exported: {len(found)}{' or more' if len(found) == MOST else ''} "
+                f"place{'s' if len(found) > 1 else ''} of {top.name} with a secret: {told}. "
+                "Remove it there (and wherever it came from), then export again"
+            )
+        return len(searched)
+
+    def _names(self, name: str) -> Iterator[Finding]:
+        if self._known and self._known.search(name.encode()):
+            yield Finding("(a file's name)", 0, "a secret value is in the name of a file")
+
+    def _in(self, name: str, parts: Iterable[bytes]) -> list[Finding]:
+        found: list[Finding] = []
+        seen: set[int] = set()
+        lines, before, offset = 1, b"", 0
+        for part in parts:
+            data = before + part
+            for place, what in self._hits(data):
+                absolute = offset + place
+                if absolute not in seen:
+                    seen.add(absolute)
+                    found.append(Finding(name, lines + data.count(b"\n", 0, place), what))
+                if len(found) >= MOST:
+                    return found
+            kept = min(OVERLAP, len(data))
+            lines += data.count(b"\n", 0, len(data) - kept)
+            offset += len(data) - kept
+            before = data[len(data) - kept :]
+        return sorted(found, key=lambda one: one.line)
+
+    def _hits(self, data: bytes) -> Iterator[tuple[int, str]]:
+        if self._known:
+            for hit in self._known.finditer(data):
+                yield hit.start(), self._literals[hit.group()]
+        for what, form in FORMS.items():
+            for hit in form.finditer(data):
+                yield hit.start(), what
+        for hit in _PEM.finditer(data):
+            if _is_key(hit.group()):
+                yield hit.start(), "a private key, as base64"
+
+
+def _is_key(text: bytes) -> bool:
+    try:
+        return b"PRIVATE KEY" in base64.b64decode(text[: len(text) // 4 * 4])
+    except binascii.Error:
+        return False
+
+
+def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Yield what a file holds: itself, and what is packed in it. Raises DataError for what can't be unpacked."""
+    name = path.name
+    yield "", _parts(path.open("rb"))
+    try:
+        if name.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
+            with tarfile.open(path) as tar:
+                for member in _bounded(path, ((one, one.size) for one in tar)):
+                    stream = tar.extractfile(member) if member.isfile() else None
+                    if stream is not None:
+                        yield member.name, _parts(stream)
+        elif zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as packed:
+                for member in _bounded(path, ((one, one.file_size) for one in packed.infolist())):
+                    if not member.is_dir():
+                        yield member.filename, _parts(packed.open(member))
+        else:
+            opener = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(path.suffix)
+            if opener is not None:
+                yield "unpacked", _parts(opener(path, "rb"))
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, lzma.LZMAError) as error:
+        raise DataError(
+            f"{path}: it is packed and can't be searched for secrets, so it can't leave: {error}"
+        ) from error
+
+
+def _bounded(path: Path, members: Iterable[tuple[object, int]]) -> Iterator[object]:
+    total = 0
+    for member, size in members:
+        total += size
+        if total > MOST_UNPACKED:
+            raise DataError(f"{path}: it unpacks to more than {MOST_UNPACKED / 2**30:.0f} GiB, too much to search")
+        yield member
+
+
+def _parts(stream: object) -> Iterator[bytes]:
+    with stream:
+        while part := stream.read(PART):
+            yield part
+
+
+def files_of(top: Path) -> list[Path]:
+    """Return the files of a run that may leave: regular ones, no links, nothing hidden; in a fixed order.
+
+    Ansible's log stays: it grows while it would be sent.
+    """
+    found = []
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in sorted(names):
+            path = Path(folder) / name
+            hidden = name.startswith(".") or path == top / ANSIBLE_LOG
+            if not hidden and path.is_file() and not path.is_symlink():
+                found.append(path)
+    return found

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Giving back what expired. What module cluster_held does."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._holdings import holdings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import Options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+
+
+def look_and_reap(given: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
+    """List what is held; with state=reaped give back what expired, each whatever became of the others.
+
+    Raises ProcessError naming those that could not be given back.
+    """
+    there = holdings.found(given["artifacts_dir"], given["rehearsal_dir"], time.time())
+    lines = [one.line() for one in there] + holdings.locks(given["artifacts_dir"]) or ["nothing is held"]
+    over = [one for one in there if one.expired] if given["state"] == "reaped" else []
+    failures: list[str] = []
+    for one in [] if check else over:
+        say(f"giving back {one.line()}")
+        why = _give_back(one, given, step)
+        if why:
+            failures.append(f"{one.provider} cluster {one.name} of run {one.run}: {why}")
+    if failures:
+        raise ProcessError("not everything could be given back: " + "; ".join(failures))
+    return {
+        "changed": bool(over),
+        "held": [one.summary() for one in there],
+        "lines": lines,
+        "reaped": [one.name for one in over],
+    }
+
+
+def _give_back(one: holdings.HeldCluster, given: Mapping[str, Any], step: Step) -> str:
+    if one.command:
+        folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
+        return holdings.give_back(
+            one.command, folder / f"reap-{one.run}.log", given["timeout"], _processes.environment()
+        )
+    if one.provider != "rehearsal":
+        return f"{one.run_dir} has no GIVE_BACK"
+    options = {"name": one.name, "data_dir": given["rehearsal_dir"], "components_dir": given["components_dir"]}
+    try:
+        cluster_lifecycle.absent(Options.of({**options, "cache_dir": "", "force": True}), lambda _line: None)
+    except SeatrialError as error:
+        return str(error)
+    return ""

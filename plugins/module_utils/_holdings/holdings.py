@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What runs of this machine hold: clusters in their run directories, and rehearsal clusters that outlived theirs.
+
+A run directory knows how to give back what it holds: the command in its file GIVE_BACK. To reap is to run it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import instances
+
+
+@dataclass(frozen=True)
+class HeldCluster:
+    """One cluster that is held. ``command``: what gives it back, empty when there is no run directory any more."""
+
+    provider: str
+    name: str
+    run: str
+    owner: str
+    purpose: str
+    taken: str
+    expires: str
+    expired: bool
+    state: str
+    kept: bool
+    run_dir: str
+    command: tuple[str, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a module says of it."""
+        return {**{key: value for key, value in self.__dict__.items() if key != "command"}, "give_back": self.told}
+
+    @property
+    def told(self) -> str:
+        """The command, as a shell takes it."""
+        return shlex.join(self.command)
+
+    def line(self) -> str:
+        """Return it as one line for people."""
+        until = f"until {self.expires}" if self.expires else "without an end"
+        why = f" for {self.purpose}" if self.purpose else ""
+        kept = ", kept" if self.kept else ""
+        over = " - EXPIRED" if self.expired else ""
+        state = "" if self.state == "acquired" else f", {self.state}"
+        since = f" since {self.taken}" if self.taken else ""
+        return f"{self.provider} cluster {self.name}: {self.owner or 'nobody'}{why}{since}, {until}{kept}{state}{over}"
+
+
+def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
+    """Return what is held, the first to expire first. ``now`` in seconds since the epoch."""
+    of_runs = [one for folder in _run_dirs(artifacts) for one in _of_run(folder, now)]
+    known = {one.name for one in of_runs if one.provider == "rehearsal"}
+    alone = [_of_instance(one, now) for one in instances(rehearsals) if one["name"] not in known]
+    return sorted([*of_runs, *alone], key=lambda one: (not one.expired, one.expires or "9", one.name))
+
+
+def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
+    return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{cluster_record.FILE}"))
+
+
+def _of_run(folder: Path, now: float) -> list[HeldCluster]:
+    try:
+        clusters = cluster_record.read(folder)
+        run = str(_files.read_yaml(folder / "run.yml")["id"])
+    except (DataError, KeyError, TypeError):
+        return []
+    held = []
+    for one in cluster_record.distinct(clusters):
+        cluster = one["record"]
+        if not cluster_record.may_be_ours(cluster):
+            continue
+        kept = bool(cluster.get("kept"))
+        held.append(
+            HeldCluster(
+                provider=cluster["provider"],
+                name=str(cluster.get("name") or cluster.get("api_host") or "?"),
+                run=run,
+                owner=cluster.get("owner") or run,
+                purpose=cluster.get("purpose") or "",
+                taken=cluster.get("taken") or "",
+                expires=cluster.get("expires") or "",
+                expired=expired(cluster.get("expires"), now),
+                state=cluster["state"],
+                kept=kept,
+                run_dir=str(folder),
+                command=_command(folder),
+            )
+        )
+    return held
+
+
+def _command(folder: Path) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split((folder / "GIVE_BACK").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return ()
+
+
+def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
+    return HeldCluster(
+        provider="rehearsal",
+        name=marker["name"],
+        run=marker["owner"],
+        owner=marker["owner"],
+        purpose="",
+        taken=marker["created"],
+        expires=marker.get("expires") or "",
+        expired=expired(marker.get("expires"), now),
+        state="acquired",
+        kept=not marker["owner"],
+        run_dir="",
+        command=(),
+    )
+
+
+def expired(until: str | None, now: float) -> bool:
+    """Tell whether a moment (as in _step.stamp()) has passed; what has no end, or can't be read, has not."""
+    try:
+        return bool(until) and datetime.fromisoformat(str(until)).timestamp() < now
+    except ValueError:
+        return False
+
+
+def give_back(command: Iterable[str], log: Path, timeout: float, environment: Mapping[str, str]) -> str:
+    """Run the give-back command of a run; return why it failed, empty when it did not. Its output goes to ``log``."""
+    words = list(command)
+    variables: dict[str, str] = {}
+    while words and "=" in words[0] and not words[0].startswith(("-", "/", ".")):
+        name, _equals, value = words.pop(0).partition("=")
+        variables[name] = value
+    if not words:
+        return "there is no command in its GIVE_BACK"
+    with open(log, "ab") as stream:
+        try:
+            done = subprocess.run(
+                words,
+                env={**environment, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                timeout=timeout,
+                check=False,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            return f"it did not end within {timeout:g} s; see {log}"
+        except OSError as error:
+            return f"{words[0]} can't be started: {error.strerror}"
+    return "" if done.returncode == 0 else f"it ended with {done.returncode}; see {log}"
+
+
+def locks(artifacts: str | Path) -> list[str]:
+    """Return a line for each lock that a run of this machine holds."""
+    lines = []
+    for path in sorted(Path(artifacts).expanduser().glob(f"*/{_lock_file.PATTERN}")):
+        one = _lock_file.read(path)
+        if one is not None and one["state"] == _lock_file.HELD:
+            lines.append(f"lock on {one['cluster']}: run {one['run']}, until {one['until']} unless it is renewed")
+    return lines

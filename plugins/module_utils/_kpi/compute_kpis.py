@@ -1,0 +1,137 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The values of KPIs for one point."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import scheduler_functions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.kpi_definitions import (
+    JMESPATH,
+    PRIORITIES,
+    QUEUES,
+    REASONS,
+    STAGES,
+    STEPPED,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+
+
+def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
+    """Yield each KPI of a point as in schema kpis/1, and the figure behind it.
+
+    Raises InputError when two definitions make KPIs of one name: they would be taken for each other.
+    """
+    seen: set[str] = set()
+    for one in definitions:
+        for words in _combinations(one, data):
+            name = _filled(one["name"], words)
+            if name in seen:
+                raise InputError(f"KPI '{name}' is defined twice, the second time by '{one['name']}': rename one")
+            seen.add(name)
+            yield _kpi(one, words, data)
+
+
+def compute(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the KPIs of a point, as in schema kpis/1."""
+    return [kpi for kpi, _figure in figures(data, definitions)]
+
+
+def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[str, str]]:
+    known = {
+        STAGES: lambda: _stages(data.table),
+        REASONS: lambda: sorted(data.extras.errors),
+        QUEUES: lambda: scheduler_functions.queues(data),
+        PRIORITIES: lambda: scheduler_functions.priorities(data),
+        STEPPED: lambda: ["steps"] if data.extras.steps else [],
+    }
+    words = entry.get("for_each") or {}
+    values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]
+    for combination in itertools.product(*values):
+        yield dict(zip(words, (str(one) for one in combination), strict=True))
+
+
+def _stages(table: Table) -> list[str]:
+    """The stages whose durations every workload should have: not the first pod's, not the failure's."""
+    return [one["name"] for one in table.stages if one["ends"] != "failed" and not one["name"].endswith("_first")]
+
+
+def _filled(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for word, text in words.items():
+            value = value.replace("{" + word + "}", text)
+        return value
+    if isinstance(value, list):
+        return [_filled(one, words) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _filled(one, words) for key, one in value.items()}
+    return value
+
+
+def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: PointData) -> tuple[dict[str, Any], KpiValue]:
+    source = {key: _filled(value, words) for key, value in entry["source"].items()}
+    if JMESPATH in source:
+        figure = _searched(data, source[JMESPATH])
+    else:
+        figure = FUNCTIONS[source.pop("function")](data, **source)
+    name = _filled(entry["name"], words)
+    spoken = {word: _format.stage(text) if word == "stage" else text for word, text in words.items()}
+    kpi: dict[str, Any] = {
+        "name": name,
+        "title": _filled(entry.get("title", ""), spoken) or name.replace("_", " "),
+        "value": figure.value,
+        "unit": entry["unit"],
+        "direction": entry["direction"],
+        "help": " ".join(_filled(entry["help"], spoken).split()),
+        "n": figure.n,
+        "of": figure.of,
+        "simulated": figure.simulated,
+        "interval": list(figure.interval) if figure.interval else None,
+        "confidence": figure.confidence.document() if figure.confidence else None,
+        "writers": list(figure.writers),
+        "labels": {**figure.labels, **_filled(entry.get("labels", {}), words)},
+        "headline": bool(entry.get("headline", False)),
+    }
+    if figure.note:
+        kpi["note"] = figure.note
+    if entry.get("answer"):
+        kpi["answer"] = _filled(entry["answer"], spoken)
+    return kpi, figure
+
+
+def _searched(data: PointData, expression: str) -> KpiValue:
+    """Return what a JMESPath finds in the document of the point: a number, or a list of numbers, whose mean counts."""
+    import jmespath
+
+    found = jmespath.search(expression, _document(data))
+    played = bool(data.played)
+    many = found if isinstance(found, list) else [found]
+    values = [float(one) for one in many if isinstance(one, (int, float)) and not isinstance(one, bool)]
+    of = data.of if isinstance(found, list) else 1
+    if not values:
+        note = "the expression found no number"
+        return KpiValue(None, 0, max(of, len(many)) if isinstance(found, list) else of, played, note=note)
+    return KpiValue(sum(values) / len(values), len(values), max(of, len(values)), played)
+
+
+def _document(data: PointData) -> dict[str, Any]:
+    """Everything of a point as plain data. Made for each expression: they are few, and it is large."""
+    records = data.table.records()
+    header = next(records)
+    return {
+        "timeline": {"header": header, "workloads": list(records)},
+        "training": list(data.extras.training),
+        "errors": dict(data.extras.errors),
+        "metrics": {name: one.document() for name, one in data.extras.metrics.items()},
+    }
+
+
+__all__ = ["compute", "figures"]

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Definitions of KPIs, which are data (schema kpi_definitions/1): reading and checking them.
+
+A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
+{jmespath: …}), and optionally title, headline (shown first), answer (the sentence that a report leads with), labels,
+and for_each ({word: list of values, "stages", "reasons", "queues", "priorities" or "stepped"}), which makes one KPI for
+every combination, the words standing in braces in name, title, help, answer, labels and the arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _definition_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
+
+REQUIRED = ("name", "unit", "direction", "help", "source")
+OPTIONAL = ("title", "headline", "answer", "for_each", "labels")
+ANSWER = ("text", "bound", "names", "only_real")
+DIRECTIONS = ("higher", "lower", "none")
+#: Values of for_each that are looked up in the point.
+STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
+JMESPATH = "jmespath"
+
+
+def load(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Read definitions from YAML files, in their order. Raises InputError naming file, KPI and what is wrong."""
+    return _definition_files.load(paths, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, _check)
+
+
+def _check(entry: Mapping[str, Any], where: str) -> None:
+    if entry["direction"] not in DIRECTIONS:
+        raise InputError(f"{where}: direction '{entry['direction']}' is none of {', '.join(DIRECTIONS)}")
+    if not isinstance(entry.get("labels", {}), Mapping):
+        raise InputError(f"{where}: labels must be a dictionary")
+    _check_for_each(entry.get("for_each") or {}, where)
+    if "answer" in entry:
+        _check_answer(entry["answer"], where)
+    source = entry["source"]
+    if not isinstance(source, Mapping) or ("function" in source) == (JMESPATH in source):
+        raise InputError(f"{where}: source must be a dictionary with 'function' or '{JMESPATH}'")
+    if JMESPATH in source:
+        _check_path(source, where)
+    else:
+        _check_function(source, where)
+
+
+def _check_answer(answer: Any, where: str) -> None:
+    if not isinstance(answer, Mapping) or not answer.get("text"):
+        raise InputError(f"{where}: answer must be a dictionary with a 'text'")
+    for key in answer:
+        if key not in ANSWER:
+            raise InputError(f"{where}: answer has no '{key}'{nearest(key, ANSWER)}; it has {', '.join(ANSWER)}")
+    for key in ("text", "bound"):
+        if key in answer and "{value}" not in str(answer[key]):
+            raise InputError(f"{where}: answer.{key} must have {{value}} where the figure goes, not '{answer[key]}'")
+
+
+def _check_for_each(words: Any, where: str) -> None:
+    if not isinstance(words, Mapping):
+        raise InputError(f"{where}: for_each must be a dictionary of words with their values")
+    for word, values in words.items():
+        if not isinstance(values, list) and values not in LOOKED_UP:
+            raise InputError(
+                f"{where}: for_each.{word} must be a list or one of {', '.join(LOOKED_UP)}, not {values!r}"
+            )
+
+
+def _check_path(source: Mapping[str, Any], where: str) -> None:
+    import jmespath
+
+    for key in source:
+        if key != JMESPATH:
+            raise InputError(f"{where}: a source with {JMESPATH} has no '{key}'")
+    try:
+        jmespath.compile(str(source[JMESPATH]))
+    except jmespath.exceptions.JMESPathError as error:
+        told = str(error).splitlines()[0]
+        raise InputError(f"{where}: '{source[JMESPATH]}' is no JMESPath expression: {told}") from error
+
+
+def _check_function(source: Mapping[str, Any], where: str) -> None:
+    function = FUNCTIONS.get(source["function"])
+    if function is None:
+        known = ", ".join(FUNCTIONS)
+        raise InputError(
+            f"{where}: unknown function '{source['function']}'{nearest(source['function'], FUNCTIONS)}; known: {known}"
+        )
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    known_arguments = [one.name for one in parameters]
+    for key in source:
+        if key != "function" and key not in known_arguments:
+            raise InputError(
+                f"{where}: function {source['function']} has no argument '{key}'{nearest(key, known_arguments)}; "
+                f"it has {', '.join(known_arguments) or 'none'}"
+            )
+    for parameter in parameters:
+        if parameter.default is inspect.Parameter.empty and parameter.name not in source:
+            raise InputError(f"{where}: function {source['function']} needs the argument '{parameter.name}'")

@@ -1,0 +1,201 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A point as the functions of KPIs and the plots see it: numpy views of its timeline, and what else was measured.
+
+Times come as [earliest, latest], narrowed by the order of stages (module order): a figure is computed from their
+middles, and its own interval from their bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.bootstrap import (
+    LEAST_ROWS,
+    Confidence,
+    Resampling,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import between
+
+#: Stage names that every timeline has: when it was to be sent, when it was sent, when the workload ended either way.
+INTENDED, SENT, ENDED = "intended", "sent", "ended"
+NEEDED = "needed"  # as ``since``: the last of the stages that the stage waits for
+#: Of those whose stage is not seen, these were still waiting when the observation ended.
+WAITING = "unfinished"
+
+
+@dataclass(frozen=True)
+class KpiValue:
+    """What a function found; n of N rows; simulated when a played writer decides it; note says what must be said.
+
+    interval: what the errors of single times allow. confidence: how much another sample would differ. writers: who
+    wrote the stages that it rests on. replicates: the value in each sample of the bootstrap, for comparing runs.
+    """
+
+    value: float | None
+    n: int
+    of: int
+    simulated: bool = False
+    interval: tuple[float, float] | None = None
+    note: str = ""
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    confidence: Confidence | None = None
+    writers: tuple[str, ...] = ()
+    replicates: Any = None
+
+
+@dataclass(frozen=True)
+class PointExtras:
+    """What was measured of a point besides its timeline.
+
+    training: rows of training.jsonl. errors: attempts that failed, by reason. metrics: name -> series, as written by
+    role metrics. lives: reads every pod that lived (a Lives); called only by functions that ask for it. steps:
+    (workloads a second, seconds) of a load that came in steps.
+    """
+
+    training: Sequence[Mapping[str, Any]] = ()
+    errors: Mapping[str, int] = field(default_factory=dict)
+    attempts: int = 0
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    lives: Callable[[], Any] | None = None
+    steps: Sequence[tuple[float, float]] = ()
+
+
+class PointData:
+    """Numpy views of a table, durations between its stages, resampling of its rows."""
+
+    def __init__(self, table: Table, extras: PointExtras | None = None, resample: bool = True) -> None:
+        import numpy
+
+        self.np = numpy
+        self.table = table
+        self.extras = extras or PointExtras()
+        self.of = len(table)
+        self.start = float(table.header["start"])
+        self.end = float(table.header["end"])
+        self.needs = table.needs
+        self.played = {one["name"] for one in table.stages if one["simulated"]}
+        self.writers = {one["name"]: one["writer"] for one in table.stages}
+        self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
+        self._narrowed: stage_narrowing.Spans | None = None
+        self._spans: dict[str, tuple[Any, Any]] = {}
+        self._samples: dict[tuple[str, str], Sample] = {}
+        self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
+        self.gangs: Any = None  # what module gangs makes of it, when a function asks
+        self.waiting = numpy.array([one == WAITING for one in table.outcome], dtype=bool)
+
+    def knows(self, stage: str) -> bool:
+        """Return whether the timeline has such a stage."""
+        return stage in self.table.earliest or stage in (INTENDED, SENT) or (stage == ENDED and bool(self.ends()))
+
+    def pick(self, stages: str | Sequence[str]) -> str | None:
+        """Return the first of ``stages`` that this timeline has."""
+        return next((one for one in ([stages] if isinstance(stages, str) else stages) if self.knows(one)), None)
+
+    def ends(self) -> list[str]:
+        """Return the stages that end a workload."""
+        return [one["name"] for one in self.table.stages if one["ends"]]
+
+    def span(self, stage: str) -> tuple[Any, Any]:
+        """Return the arrays earliest and latest of a stage, in seconds after the start of the load."""
+        if stage not in self._spans:
+            self._spans[stage] = self._span(stage)
+        return self._spans[stage]
+
+    def _span(self, stage: str) -> tuple[Any, Any]:
+        view = self.np.frombuffer
+        if stage in (INTENDED, SENT):
+            column = view(self.table.moments[stage]) - self.start if self.of else self.np.empty(0)
+            return column, column
+        if stage == ENDED:
+            spans = [self.span(one) for one in self.ends()]
+            least = self.np.fmin.reduce
+            return least([one[0] for one in spans]), least([one[1] for one in spans])
+        if self._narrowed is None:
+            self._narrowed = stage_narrowing.spans(self.table)
+        first, last = self._narrowed[stage]
+        return first - self.start, last - self.start
+
+    def needed(self, stage: str) -> tuple[Any, Any]:
+        """Return the span of the last of the stages that ``stage`` waits for; of sending when it waits for none."""
+        needs = [one for one in self.needs.get(stage, []) if self.knows(one)]
+        if not needs:
+            return self.span(SENT)
+        spans = [self.span(one) for one in needs]
+        # maximum, not fmax: as long as one of them has not come, the last one has not come.
+        return self.np.maximum.reduce([one[0] for one in spans]), self.np.maximum.reduce([one[1] for one in spans])
+
+    def middle(self, stage: str) -> Any:
+        """Return the middles of a stage's intervals, in seconds after the start of the load."""
+        earliest, latest = self.span(stage)
+        return (earliest + latest) / 2
+
+    def behind(self, stage: str, since: str = SENT) -> set[str]:
+        """Return the stages, and writers named as such, that decide how long ``stage`` takes after ``since``."""
+        if since == NEEDED:
+            return {stage, *self.needs.get(stage, ())} - (set(self.needs) - {stage})
+        found: set[str] = set()
+        for one in self.ends() if stage == ENDED else [stage]:
+            found |= between(since, one, self.needs)
+        return found
+
+    def simulated(self, stage: str, since: str = SENT) -> bool:
+        """Return whether a played writer has a part in how long ``stage`` takes after ``since``."""
+        return bool(self.played & self.behind(stage, since))
+
+    def rests(self, stage: str, since: str = SENT) -> dict[str, Any]:
+        """Return who wrote the stages behind a figure, and whether any of them was played: arguments of Figure."""
+        behind = self.behind(stage, since)
+        writers = {self.writers.get(one, one) for one in behind} - {""}
+        return {"simulated": bool(self.played & behind), "writers": tuple(sorted(writers))}
+
+    def sample(self, stage: str, since: str) -> Sample:
+        """Return the durations of ``stage`` since ``since``, over all planned rows."""
+        key = (stage, since)
+        if key not in self._samples:
+            first, last = self.span(stage)
+            begin_first, begin_last = self.needed(stage) if since == NEEDED else self.span(since)
+            waited = self.np.nan_to_num(self.np.maximum(self.end - self.start - begin_last, 0.0), nan=0.0)
+            middle = (first + last) / 2 - (begin_first + begin_last) / 2
+            self._samples[key] = Sample(middle, first - begin_last, last - begin_first, waited, self.waiting)
+        return self._samples[key]
+
+    def replicates(self, stage: str, since: str, wanted: float) -> Any:
+        """Return a quantile of these durations in each sample of the bootstrap; None when there are too few rows.
+
+        The usual quantiles of a stage are worked out together: that is as quick as one alone.
+        """
+        if self.resampling is None:
+            return None
+        known = self._replicates.setdefault((stage, since), {})
+        if wanted not in known:
+            asked = sorted({wanted, 0.5, 0.95, 0.99} - set(known))
+            columns = self.resampling.quantiles(self.sample(stage, since), asked)
+            known.update({q: columns[:, place] for place, q in enumerate(asked)})
+        return known[wanted]
+
+
+def missing(data: PointData, stages: Any) -> KpiValue:
+    """Return the figure of a stage that this timeline has not."""
+    names = stages if isinstance(stages, str) else " or ".join(stages)
+    return KpiValue(None, 0, data.of, note=f"this timeline has no stage {names}")
+
+
+def probability(text: Any) -> float:
+    """Read a quantile: p95, p99.9, max, min, or a number from 0 to 1."""
+    if text in ("max", "min"):
+        return 1.0 if text == "max" else 0.0
+    try:
+        found = float(str(text)[1:]) / 100 if str(text).startswith("p") else float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise InputError(f"quantile '{text}' is none of p50, p95, …, max, min or a number from 0 to 1")
+    return found

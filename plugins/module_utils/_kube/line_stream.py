@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An answer that comes in lines over time (a watch), on a connection of its own.
+
+Taking bytes from the kernel and making lines of them are apart: the first has a time to keep and is one system call
+for all that has come; the second (TLS, the chunked coding, lines) can be done for many bytes together, later.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import http1_codec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, Connection, Reply, why
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
+
+
+class LineStream(Connection):
+    """One answer in lines. Opened by one thread, then read by one; interrupted by any."""
+
+    def __init__(self, access: Access, timeout: float = 60.0) -> None:
+        super().__init__(access, timeout)
+        #: Seconds after which a stream that says nothing at all counts as broken.
+        self.silence = timeout
+        self.ended = False
+        self._answered = 0.0
+        self._rest = b""  # what came with the head
+        self._chunks = http1_codec.Chunks(False)
+        self._pending = b""  # the beginning of a line
+
+    def open(self, request: bytes, silence: float) -> Reply:
+        """Send a request and return its answer's head; an error status has its body in the Reply, and no lines.
+
+        Raises Broken.
+        """
+        self.silence = silence
+        self.close()
+        held = self._open()
+        sent = time.monotonic()
+        try:
+            held.settimeout(silence)
+            held.sendall(request)
+            head, self._rest, self._answered = self._read_head(held)
+            status = http1_codec.status(head)
+            if status != 200:
+                body = self._read_body(held, head, self._rest, False)
+                self.ended = True
+                return Reply(status, head, body, sent, self._answered)
+            held.settimeout(0.0)
+        except (OSError, ValueError) as error:
+            self.close()
+            raise Broken(f"{self.access.server}: no answer: {why(error, silence)}", sent=True) from error
+        self.ended, self._pending = False, b""
+        self._chunks = http1_codec.Chunks((http1_codec.header(head, b"transfer-encoding") or "").lower() == "chunked")
+        return Reply(status, head, b"", sent, self._answered)
+
+    def first(self) -> list[bytes]:
+        """Return the lines that came with the answer's head. To be called once, before anything is received."""
+        rest, self._rest = self._rest, b""
+        return self._lines(chain((rest,), self._held().decrypt(b"")))
+
+    def fileno(self) -> int:
+        """Return the socket's number, for poll()."""
+        return self._held().fileno()
+
+    def receive(self) -> bytes | None:
+        """Return bytes that came, for take(), without waiting; None when there are none. Raises Broken."""
+        try:
+            return self._held().receive()
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise self._broken(why(error, self.silence)) from error
+
+    def take(self, data: bytes) -> list[bytes]:
+        """Return the lines, without their ends, that ``data`` completes. ``ended`` tells when there will be no more.
+
+        Raises Broken when the server ended in mid-answer.
+        """
+        if data:
+            return self._lines(self._held().decrypt(data))
+        if self._chunks.chunked:
+            raise self._broken("the server closed the connection")
+        self.ended = True
+        return []
+
+    def lines(self) -> Iterator[tuple[float, bytes]]:
+        """Yield (time.monotonic() of arrival, line), waiting for each, until the server ends the answer.
+
+        Raises Broken when the connection fails or nothing at all came for ``silence`` seconds.
+        """
+        for line in self.first():
+            yield self._answered, line
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLIN)
+        while not self.ended:
+            if not poll.poll(self.silence * 1000):
+                raise self.silent()
+            data = self.receive()
+            at = time.monotonic()
+            for line in self.take(data) if data is not None else ():
+                yield at, line
+        self.close()
+
+    def silent(self) -> Broken:
+        """Close the connection and return the error that nothing has come for too long."""
+        return self._broken(f"nothing came for {self.silence:g} s")
+
+    def _held(self) -> TlsStream:
+        if self._channel is None:
+            raise Broken(f"{self.access.server}: the watch broke: it is closed", sent=True)
+        return self._channel
+
+    def _broken(self, reason: str) -> Broken:
+        self.close()
+        return Broken(f"{self.access.server}: the watch broke: {reason}", sent=True)
+
+    def _lines(self, pieces: Iterable[bytes]) -> list[bytes]:
+        lines: list[bytes] = []
+        pending, chunks = self._pending, self._chunks
+        try:
+            for piece in pieces:
+                body = chunks.feed(piece)
+                end = body.find(b"\n")
+                if end < 0:
+                    pending += body
+                elif end == len(body) - 1:  # mostly one event comes whole
+                    lines.append(pending + body[:-1])
+                    pending = b""
+                else:
+                    *whole, pending = (pending + body).split(b"\n")
+                    lines += whole
+        except (OSError, ValueError) as error:
+            raise self._broken(why(error, self.silence)) from error
+        self._pending, self.ended = pending, chunks.ended
+        return lines

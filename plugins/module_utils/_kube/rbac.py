@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rights that a run needs: as data of the roles, asked of the API server, and written as the least RBAC.
+
+An entry: {phases: [test], group: batch, resources: [jobs], verbs: [create], scope: namespace | cluster}. Rights within
+namespaces are asked for each namespace that is there; for one that the run will make they must hold everywhere, since
+nobody can be given rights in what does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+KEYS = frozenset(("phases", "group", "resources", "verbs", "scope", "namespace", "when"))
+CLUSTER, NAMESPACE = "cluster", "namespace"
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """One verb on one resource; ``namespace`` is empty for the whole cluster. ``phase``: the first that needs it."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str
+    phase: str
+
+    def what(self) -> str:
+        """Return on what it is and where, for people."""
+        what = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{what} {f'in namespace {self.namespace}' if self.namespace else 'in the whole cluster'}"
+
+
+def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespaces: Mapping[str, bool]) -> list[Right]:
+    """Return what the chosen phases need, each right once.
+
+    namespaces: name -> whether it is there already. One that is there is neither made nor deleted. Raises InputError
+    for an entry that is none.
+    """
+    found: dict[tuple[str, str, str, str], Right] = {}
+    places = [name if there else "" for name, there in namespaces.items()] or [""]
+    for one in entries:
+        unknown = next((key for key in one if key not in KEYS), None)
+        if unknown or not all(one.get(key) for key in ("phases", "resources", "verbs")):
+            raise InputError(f"permission {dict(one)}: it needs phases, resources and verbs, and knows {sorted(KEYS)}")
+        phase = next((name for name in phases if name in one["phases"]), None)
+        if phase is None:
+            continue
+        for resource in one["resources"]:
+            there = resource == "namespaces" and "" not in places  # their own names are looked at, and no more
+            scopes = [""] if one.get("scope", NAMESPACE) == CLUSTER and not there else places
+            for verb in one["verbs"] if not there else [verb for verb in one["verbs"] if verb == "get"]:
+                for place in [str(one["namespace"])] if one.get("namespace") else scopes:
+                    key = (str(one.get("group", "")), str(resource), str(verb), place)
+                    found.setdefault(key, Right(*key, phase))
+    # Who may do something everywhere may do it in each namespace.
+    everywhere = {key[:3] for key in found if not key[3]}
+    return sorted(right for key, right in found.items() if not key[3] or key[:3] not in everywhere)
+
+
+def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
+    """Return the rights that the API server says we have not. Raises AccessError, ApiError."""
+    found = []
+    for one in thread_pool.each(rights, lambda right: _allowed(client, right), workers=8):
+        if one.error is not None:
+            raise one.error
+        if not one.value:
+            found.append(one.item)
+    return found
+
+
+def texts(rights: Iterable[Right]) -> list[str]:
+    """Return rights for people: one text for all verbs on one thing."""
+    by: dict[str, list[Right]] = {}
+    for one in rights:
+        by.setdefault(one.what(), []).append(one)
+    told = []
+    for what, some in by.items():
+        phases = list(dict.fromkeys(one.phase for one in some))
+        verbs = ", ".join(sorted(one.verb for one in some))
+        told.append(f"{verbs} {what} (phase{'s' if len(phases) > 1 else ''} {', '.join(phases)})")
+    return told
+
+
+def _allowed(client: Client, right: Right) -> bool:
+    resource, _slash, sub = right.resource.partition("/")
+    asked: dict[str, Any] = {"verb": right.verb, "group": right.group, "resource": resource}
+    if sub:
+        asked["subresource"] = sub
+    if right.namespace:
+        asked["namespace"] = right.namespace
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    return bool(client.request("POST", REVIEW, review)["status"].get("allowed"))
+
+
+def manifests(rights: Sequence[Right], name: str, subject: str = "") -> list[dict[str, Any]]:
+    """Return the least RBAC: a ClusterRole and a Role for each namespace, with bindings to the user ``subject``."""
+    found: list[dict[str, Any]] = []
+    for place in sorted({one.namespace for one in rights}):
+        kind = "Role" if place else "ClusterRole"
+        metadata = {"name": name, "namespace": place} if place else {"name": name}
+        base = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata}
+        rules = _rules(one for one in rights if one.namespace == place)
+        found.append({**base, "kind": kind, "rules": rules})
+        found.append(
+            {
+                **base,
+                "kind": f"{kind}Binding",
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+                "subjects": [
+                    {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": subject or "WHO-RUNS-THE-TEST"}
+                ],
+            }
+        )
+    return found
+
+
+def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
+    """Put resources of one group with the same verbs together."""
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for one in rights:
+        verbs.setdefault((one.group, one.resource), set()).add(one.verb)
+    together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), allowed in sorted(verbs.items()):
+        together.setdefault((group, tuple(sorted(allowed))), []).append(resource)
+    return [
+        {"apiGroups": [group], "resources": resources, "verbs": list(allowed)}
+        for (group, allowed), resources in together.items()
+    ]

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A connected socket under TLS, with buffers of our own between the two.
+
+ssl.SSLSocket asks the kernel for each record twice, and looks with poll() before it writes and when nothing is there
+yet; a request and its answer are six system calls there and two here, each of which other threads wait for. And bytes
+can be taken from the kernel when they come, and decrypted when there is time.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Iterator
+
+#: Bytes taken from the kernel at once; text of one TLS record at most, so that no larger block is asked for.
+BLOCK = 1 << 16
+_RECORD = 1 << 14
+
+
+class TlsStream:
+    """A socket, under TLS or plain. sendall, recv, settimeout, shutdown and close are those of a socket."""
+
+    def __init__(
+        self, plain: socket.socket, context: ssl.SSLContext | None, server_name: str, timeout: float | None = None
+    ) -> None:
+        """Shake hands; ``timeout``: for what follows. Raises OSError, ssl.SSLCertVerificationError."""
+        self._plain = plain
+        self._timeout: float | None = timeout
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_hostname=server_name) if context is not None else None
+        while self._tls is not None:
+            try:
+                self._tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                self._flush()
+                data = plain.recv(_RECORD)
+                if not data:
+                    raise ConnectionResetError("the server closed the connection") from None
+                self._in.write(data)
+        self._flush()
+        self.settimeout(timeout)
+
+    def sendall(self, data: bytes) -> None:
+        """Send all of ``data``."""
+        if self._tls is not None:
+            self._tls.write(data)
+            sealed = self._out.read()
+        else:
+            sealed = data
+        try:
+            done = self._plain.send(sealed)  # mostly all of it, for half the price of sendall
+            if done < len(sealed):
+                self._plain.sendall(sealed[done:])
+        except BlockingIOError as error:
+            raise self._late(error) from error
+
+    def recv(self, size: int) -> bytes:
+        """Return what has come, waiting for it; nothing at the end."""
+        try:
+            tls = self._tls
+            if tls is None:
+                return self._plain.recv(size)
+            while True:
+                if not self._in.pending and not tls.pending():
+                    data = self._plain.recv(_RECORD)
+                    if not data:
+                        return data
+                    self._in.write(data)
+                try:
+                    return tls.read(size)
+                except ssl.SSLWantReadError:
+                    data = self._plain.recv(_RECORD)
+                    if not data:
+                        return data
+                    self._in.write(data)
+        except BlockingIOError as error:
+            raise self._late(error) from error
+
+    def receive(self) -> bytes:
+        """Return bytes as they came from the network, for decrypt(); nothing at the end."""
+        return self._plain.recv(BLOCK)
+
+    def decrypt(self, data: bytes) -> Iterator[bytes]:
+        """Yield the text of what receive() gave, and of what was left over before, record by record."""
+        if self._tls is None:
+            if data:
+                yield data
+            return
+        held = self._in
+        held.write(data)
+        read = self._tls.read
+        try:
+            # A record is taken from the buffer whole, so that an empty one says there is no other.
+            while held.pending:
+                text = read(_RECORD)
+                if not text:
+                    return  # the server said goodbye
+                yield text
+        except ssl.SSLWantReadError:
+            pass  # the rest of a record is still to come
+        self._flush()
+
+    def fileno(self) -> int:
+        """Return the socket's number, for poll()."""
+        return self._plain.fileno()
+
+    def settimeout(self, timeout: float | None) -> None:
+        """Set how long (seconds) send() and recv() may take: for ever with None, not at all with 0.
+
+        The kernel keeps the time: Python's own timeouts look with poll() before each call.
+        """
+        self._timeout = timeout
+        if timeout == 0:
+            self._plain.setblocking(False)
+            return
+        self._plain.settimeout(None)
+        left = timeout or 0.0
+        value = struct.pack("ll", int(left), int(left % 1 * 1e6))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._plain.setsockopt(socket.SOL_SOCKET, option, value)
+
+    def setblocking(self, blocking: bool) -> None:
+        """Have recv() raise BlockingIOError instead of waiting; settimeout() ends that."""
+        self.settimeout(None if blocking else 0.0)
+
+    def shutdown(self, how: int) -> None:
+        """Make reads end at once, also one that another thread is blocked in."""
+        self._plain.shutdown(how)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._plain.close()
+
+    def _late(self, error: BlockingIOError) -> OSError:
+        return error if self._timeout == 0 else TimeoutError("timed out")
+
+    def _flush(self) -> None:
+        sealed = self._out.read()
+        if sealed:
+            self._plain.sendall(sealed)

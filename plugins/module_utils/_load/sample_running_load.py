@@ -1,0 +1,203 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sampling alone: a load that was submitted by another call, still under way or over."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _interrupt, _lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer, workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import pending_reasons
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import (
+    SamplingSpec,
+    definitions_for,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+
+#: Seconds between two looks at where the load stands.
+_LOOK = 0.2
+#: How many names a message gives of those that something is still waited for.
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """What workload_sample was asked for. Times in seconds."""
+
+    kubeconfig: str
+    context: str
+    run: str
+    point: str
+    point_dir: Path
+    namespace: str
+    stages: tuple[dict[str, Any], ...]
+    simulated_writers: tuple[str, ...]
+    canary_rate: float
+    timeout: float
+    settle: float
+    lock_dir: Path | None = None
+
+    def lock_lost(self) -> str:
+        """Return which lock of the run is lost and why, else an empty string."""
+        return _lock_file.lost(self.lock_dir) if self.lock_dir else ""
+
+
+class RunningLoadSampler:
+    """Samples from now until every workload that is there has ended, or the timeout."""
+
+    def __init__(self, request: SampleRequest, step: Step, progress: Progress) -> None:
+        self.request = request
+        self.step = step
+        self.progress = progress
+        self.began = time.monotonic()
+        self.timed_out = False
+
+    def run(self) -> dict[str, Any]:
+        """Sample and return the module's result.
+
+        Raises DataError without a plan, OwnershipError when another sampler is at it, InputError, AccessError.
+        """
+        request = self.request
+        header = workload_plan.read(request.point_dir / "plan.jsonl").header
+        own = sorted({one["kind"] for one in header["templates"]})
+        kinds = compile_kinds(request.stages)
+        definitions_for(own, kinds)
+        past = ledger.read(request.point_dir / "ledger.jsonl")
+        client = Client.from_kubeconfig(request.kubeconfig, request.context)
+        task = SamplingSpec(
+            run=request.run,
+            point=request.point,
+            path=request.point_dir / "observations.jsonl",
+            namespace=request.namespace or client.access.namespace,
+            canary_namespace=request.namespace or client.access.namespace,
+            kinds=tuple(kinds),
+            own=frozenset(own),
+            simulated_writers=request.simulated_writers,
+            canary_rate=request.canary_rate,
+        )
+        warnings = [client.access.insecure_warning()] if client.access.insecure else []
+        with client, _interrupt.noticed(request.lock_lost) as stop:
+            sampler = Sampler(client, task, Clock.resume(past.anchor or {}))
+            self.stall = StalledLoad(client.access, task)
+            reason = "failed"
+            try:
+                sampler.start()
+                sampler.watching(stop.event.is_set)
+                self._sample(sampler, stop, header["count"])
+                reason = "timed out" if self.timed_out else "done"
+                reason = f"stopped: {self.stall.hopeless}" if self.stall.hopeless else reason
+            except _interrupt.Interrupted as error:
+                reason = str(error)
+                raise _interrupt.Interrupted(f"{error}: {self._line(sampler, header['count'])}") from error
+            finally:
+                sampler.close(reason)
+        return {**self._result(sampler, header["count"]), **({"warnings": warnings} if warnings else {})}
+
+    def _sample(self, sampler: Sampler, stop: _interrupt.Interrupt, planned: int) -> None:
+        deadline = time.monotonic() + self.request.timeout
+        next_look = 0.0
+        over = False
+        while not over:
+            stop.check()
+            sampler.step(_LOOK)
+            now = time.monotonic()
+            if now < next_look:
+                continue
+            next_look = now + _LOOK
+            counts = {**sampler.tally.counts(), "reasons": sampler.tally.reasons()}
+            self.stall.look(counts, self._unfinished(sampler))
+            self.progress.update(str(counts), self._line(sampler, planned))
+            ended = not self._unfinished(sampler) and not submitter_at_work(self.request.point_dir / "ledger.jsonl")
+            over = ended or bool(self.stall.hopeless)
+            if not over and now >= deadline:
+                self.timed_out = over = True
+        settled = time.monotonic() + (0.0 if self.timed_out or self.stall.hopeless else self.request.settle)
+        while time.monotonic() < settled:
+            stop.check()
+            sampler.step(_LOOK)
+        self.step.timing("wait", time.monotonic() - self.began, f"point {self.request.point}")
+
+    def _unfinished(self, sampler: Sampler) -> int:
+        return len(sampler.tally.seen) - len(sampler.tally.ended)
+
+    def _line(self, sampler: Sampler, planned: int) -> str:
+        counts = sampler.tally.counts()
+        parts = [
+            f"{counts['seen']}/{planned} seen",
+            f"{counts['running']} running",
+            f"{counts['succeeded']} done",
+            f"{counts['failed']} failed",
+        ]
+        if counts["deleted"]:
+            parts.append(f"{counts['deleted']} deleted")
+        parts += pending_reasons.told(sampler.tally.reasons() or self.stall.reasons)
+        return f"workload {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
+
+    def _result(self, sampler: Sampler, planned: int) -> dict[str, Any]:
+        past = ledger.read(self.request.point_dir / "ledger.jsonl")
+        own = sampler.task.own
+        there = {
+            name
+            for (kind, name), outcome in past.outcomes.items()
+            if kind in own and outcome in (ledger.CREATED, ledger.ALREADY_MINE)
+        }
+        seen = {
+            template_renderer.workload_name(self.request.run, self.request.point, index) for index in sampler.tally.seen
+        }
+        waiting = [
+            template_renderer.workload_name(self.request.run, self.request.point, index)
+            for index in sampler.tally.waiting(10)
+        ]
+        line = self._line(sampler, planned)
+        if self.timed_out:
+            names = ", ".join(waiting[:_NAMED])
+            line += f": timed out with {self._unfinished(sampler)} unfinished" + (f" ({names})" if names else "")
+        elif self.stall.hopeless:
+            line += f". It was ended early: {self.stall.hopeless}"
+        missing = len(there - seen)
+        if missing:
+            line += f", {missing} created but never seen"
+        self.progress.say(line)
+        return {
+            "changed": False,
+            "counts": {
+                "planned": planned,
+                **sampler.tally.counts(),
+                "unfinished": self._unfinished(sampler),
+                "missing": missing,
+            },
+            "timed_out": self.timed_out,
+            "stopped": self.stall.hopeless,
+            "waiting_for": waiting if self.timed_out else [],
+            "events": sampler.events,
+            "gaps": sampler.gaps,
+            "sampling": sampler.sampling(),
+            "notes": sampler.notes(),
+            "seconds": round(time.monotonic() - self.began, 3),
+            "msg": line,
+        }
+
+
+def submitter_at_work(path: Path) -> bool:
+    """Tell whether another process holds the ledger's lock."""
+    try:
+        with open(path, "rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A load of which nothing runs: what warnings say of it where no condition does, and whether it can run at all.
+
+Asked only while nothing runs and nothing ends, so that it disturbs no measurement, and less and less often.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending_reasons import grouped
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
+
+#: Seconds without anything that runs before the first look, and most seconds between two.
+PATIENCE, LONGEST = 10.0, 60.0
+#: Seconds that an answer may take.
+_TIMEOUT = 10.0
+#: Events and pods that are looked at.
+_SOME = 500
+
+
+class StalledLoad:
+    """Looks at a load that does not get on. ``reasons``: (how many, what warnings say). ``hopeless``: why it ends."""
+
+    def __init__(self, access: Access, task: SamplingSpec) -> None:
+        self.reasons: list[tuple[int, str]] = []
+        self.hopeless = ""
+        self._client = Client(access, _TIMEOUT)
+        self._task = task
+        self._counts: tuple[int, int] | None = None
+        self._pause = PATIENCE
+        self._next = 0.0
+
+    def look(self, counts: Mapping[str, Any], unfinished: int) -> None:
+        """Take note of where the load stands, and ask the API server if it has stood still for long enough.
+
+        counts: as Tally.counts(), with "reasons" those that conditions give. unfinished: workloads that are to end.
+        """
+        now = time.monotonic()
+        ended = sum(counts.get(name, 0) for name in ("succeeded", "failed", "deleted"))
+        stands = (counts.get("running", 0), ended)
+        if unfinished <= 0 or stands[0] or stands != self._counts:
+            self._counts, self._pause, self._next = stands, PATIENCE, now + PATIENCE
+            self.reasons = []
+        elif now >= self._next:
+            try:
+                self._ask(bool(counts.get("reasons")))
+            except (AccessError, ApiError, InputError):
+                pass  # it only explains: what may not be asked for, or fails, is left unexplained
+            finally:
+                self._client.close()
+            self._pause = min(self._pause * 2, LONGEST)
+            self._next = time.monotonic() + self._pause
+
+    def _ask(self, explained: bool) -> None:
+        task = self._task
+        if not explained:
+            kind = self._client.kind("v1", "Event")
+            page = next(self._client.pages(kind, task.namespace, field_selector="type=Warning", limit=_SOME))
+            self.reasons = grouped(_warnings(page["items"], f"{task.run}-{task.point}-"))
+        kind, selector = self._client.kind("v1", "Pod"), _labels.selector(task.run, task.point)
+        page = next(self._client.pages(kind, task.namespace, selector, "status.phase=Pending", _SOME))
+        if page["items"]:
+            nodes = self._client.list(self._client.kind("v1", "Node"))[0]
+            found = hopeless(page["items"], nodes)
+            if found and not pod_fits_nodes.autoscaler(self._client):
+                self.hopeless = found
+
+
+def hopeless(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str:
+    """Return why none of the workloads of these pods can ever run, an empty string when one may.
+
+    A workload of which one pod fits nowhere counts as one that can't run.
+    """
+    known: dict[str, str] = {}  # many pods ask for the same
+    workloads: dict[str, str] = {}
+    for pod in pods:
+        if conditions(pod).get("PodScheduled", {}).get("status") != "False" or pod["spec"].get("schedulingGates"):
+            return ""  # it has a node, was not looked at yet, or is held back on purpose
+        wanted, selector = pod_fits_nodes.requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
+        key = f"{wanted} {selector}"
+        if key not in known:
+            known[key] = pod_fits_nodes.never(wanted, selector, nodes)
+        index = label(pod, _labels.INDEX)
+        name = pod["metadata"]["name"]
+        workloads[index] = workloads.get(index) or (
+            f"pod {name} can never be scheduled: {known[key]}" if known[key] else ""
+        )
+    return next(iter(workloads.values()), "") if all(workloads.values()) else ""
+
+
+def _warnings(events: Iterable[dict[str, Any]], prefix: str) -> list[str]:
+    """Return what the newest warning about each object says whose name begins with ``prefix``."""
+    newest: dict[str, tuple[str, str]] = {}
+    for one in events:
+        name = (one.get("involvedObject") or {}).get("name") or ""
+        at = one.get("lastTimestamp") or one.get("eventTime") or one["metadata"].get("creationTimestamp") or ""
+        if name.startswith(prefix) and (name not in newest or at >= newest[name][0]):
+            newest[name] = (at, one.get("message") or one.get("reason") or "")
+    return [message for _at, message in newest.values() if message]

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The process that renews a run's lock for as long as the run lives.
+
+It is forked from the module that took the lock, into a session of its own: Ctrl-C and the end of the module don't
+reach it. It ends when the run's process ends, when it is told to (by the pid in the run's lock file), or when the
+lock is lost. Of a run that was killed it therefore leaves nothing but a Lease that expires.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _lock_file, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_lease, lock_protocol
+from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
+
+#: How often (seconds) it looks whether the run still lives.
+LOOK = 0.5
+
+
+@dataclass(frozen=True)
+class RenewalTask:
+    """What the keeper keeps. ``caller``: the run's process. ``waited``: seconds spent in the queue."""
+
+    kubeconfig: str
+    context: str
+    namespace: str
+    cluster: str
+    who: lock_protocol.LockIdentity
+    path: Path
+    caller: Process
+    waited: float
+
+    def record(self, holding: lock_protocol.HeldLock, keeper: Process, state: str, lost: str = "") -> dict[str, Any]:
+        """Return the lock file's content."""
+        entry = holding.entry
+        return {
+            "schema": _lock_file.SCHEMA,
+            "state": state,
+            "cluster": self.cluster,
+            "namespace": self.namespace,
+            "run": self.who.run,
+            "owner": self.who.owner,
+            "purpose": self.who.purpose,
+            "waited": round(self.waited, 1),
+            "duration": entry.duration,
+            "since": lock_lease.shown(entry.acquired),
+            "renewed": lock_lease.shown(entry.renewed),
+            "until": lock_lease.shown(entry.until),
+            "deadline": round(holding.deadline, 3),
+            "boot": boot_id(),
+            "keeper": keeper.record(),
+            "caller": self.caller.record(),
+            "lost": lost,
+        }
+
+
+def running(record: dict[str, Any] | None) -> Process | None:
+    """Return the keeper that a lock file names, if it lives and on this machine."""
+    if record is None or record["boot"] != boot_id():
+        return None
+    found = Process(**record["keeper"])
+    return found if found.lives() else None
+
+
+def start(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process:
+    """Fork the keeper and return it when it has written the lock file. An earlier one of this run is ended first.
+
+    Raises ProcessError when it can't begin.
+    """
+    stop(_lock_file.read(task.path))
+    ready_in, ready_out = os.pipe()
+    between = os.fork()
+    if between == 0:
+        status = 1
+        try:
+            os.close(ready_in)
+            os.setsid()
+            if os.fork() == 0:
+                _live(task, holding, ready_out)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(ready_out)
+    os.waitpid(between, 0)
+    with open(ready_in, encoding="utf-8") as stream:
+        said = stream.read()
+    if not said.startswith("pid "):
+        raise ProcessError(f"the keeper of the lock did not begin: {said or 'it ended at once'}")
+    return Process.of(int(said.split()[1]))
+
+
+def stop(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
+    """End the keeper that a lock file names and wait until it is gone; return whether there was one."""
+    found = running(record)
+    if found is None:
+        return False
+    if _processes.end([found], patience):
+        raise ProcessError(f"process {found.pid}, which renews the lock, does not end")
+    return True
+
+
+def _live(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> None:
+    """Be the keeper; never returns. Everything that is needed was imported by the module: its files are gone soon."""
+    try:
+        over = threading.Event()
+        signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        _close_others(ready)
+        gc.freeze()
+        me = Process.of(os.getpid())
+        patience = max(1.0, task.who.duration / 6)
+        with Client.from_kubeconfig(task.kubeconfig, task.context, patience) as client:
+            holding.store = lock_lease.ServerStore(client, task.namespace)
+            _lock_file.write(task.path, task.record(holding, me, _lock_file.HELD))
+            os.write(ready, f"pid {me.pid}".encode())
+            os.close(ready)
+            _keep(task, holding, me, over)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.write(ready, f"{type(error).__name__}: {error}".encode())
+    finally:
+        os._exit(0)
+
+
+def _close_others(kept: int) -> None:
+    """Close what the module had open: Ansible waits for the end of its output."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over: threading.Event) -> None:
+    """Renew until told to end, until the run is gone, or until the lock is lost."""
+    retry = 0.0
+    while not over.wait(LOOK):
+        if not task.caller.lives():
+            return
+        now = time.monotonic()
+        if (holding.clock() < holding.due or now < retry) and holding.clock() <= holding.deadline:
+            continue
+        try:
+            holding.renew()
+            _lock_file.write(task.path, task.record(holding, me, _lock_file.HELD))
+        except lock_protocol.LockLost as error:
+            _lock_file.write(task.path, task.record(holding, me, _lock_file.LOST, str(error)))
+            # What is still ours is of no use to us, but others wait for it.
+            with contextlib.suppress(SeatrialError):
+                holding.release()
+            return
+        except SeatrialError:
+            retry = now + min(2.0, task.who.duration / 10)

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What module metrics_capture does: queries over the window of each test point, into metrics.jsonl and CSV files."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _definition_files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import metrics_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.prometheus import (
+    Prometheus,
+    PrometheusServer,
+    QueryError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+
+REQUIRED, OPTIONAL = ("name", "query", "unit"), ("help", "labels")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: So many moments are asked for at most; and no two nearer than this, in seconds.
+MOMENTS, LEAST_STEP = 300, 1.0
+#: A rate looks back over so many steps, and at least so many seconds: four scrapes of 15 s.
+RANGE_STEPS, LEAST_RANGE = 4, 60.0
+
+
+def load(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Read queries from YAML files; a later one of the same name replaces it. Raises InputError naming the place."""
+    return _definition_files.load(paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check)
+
+
+def _check(entry: Mapping[str, Any], where: str) -> None:
+    if not _NAME.fullmatch(str(entry["name"])):
+        raise InputError(f"{where}: a name has lower-case letters, digits and _, since a file is named by it")
+
+
+def window(point: Point, now: float) -> tuple[float, float] | None:
+    """Return begin and end of a point in seconds since the epoch; of one that did not end until now."""
+    begin = _moment(point.record.get("started"))
+    if begin is None:
+        return None
+    return begin, max(_moment(point.record.get("ended")) or now, begin + LEAST_STEP)
+
+
+def _moment(text: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def filled(query: str, names: Mapping[str, str]) -> str:
+    """Return the query with {range} and other names filled in; braces of PromQL, which hold no bare name, stay."""
+    for name, text in names.items():
+        query = query.replace("{" + name + "}", text)
+    return " ".join(query.split())
+
+
+def capture(
+    run_dir: str,
+    server: PrometheusServer,
+    files: Sequence[str],
+    step: float = 0.0,
+    look_back: float = 0.0,
+    points: Iterable[str] = (),
+    names: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Write the metrics of the points. step, look_back: seconds, 0: by the length of the point.
+
+    A query that is refused is a warning and an entry without values. Raises AccessError when nobody answers.
+    """
+    run = run_files.read(Path(run_dir))
+    queries = load(files)
+    prometheus = Prometheus(server)
+    warnings: list[str] = []
+    rows = []
+    for point in run_files.chosen(run, points):
+        when = window(point, time.time())
+        if when is None:
+            warnings.append(f"point {point.number} was not begun: no metrics")
+            continue
+        begin, end = when
+        each = step or max(LEAST_STEP, ceil((end - begin) / MOMENTS))
+        back = look_back or max(LEAST_RANGE, RANGE_STEPS * each)
+        known = {"range": f"{back:.0f}s", **(names or {})}
+        found = [_one(prometheus, query, known, (begin, end, each), warnings) for query in queries]
+        header = {"run": run.id, "point": point.number, "server": server.shown, "from": begin, "to": end, "step": each}
+        metrics_file.write(point.folder, header, found)
+        rows.append({"point": point.number, "metrics": len(found), "series": sum(len(one.series) for one in found)})
+    total = sum(row["series"] for row in rows)
+    summary = f"{_format.count(len(queries), 'query', 'queries')} to {server.shown}: {total} series"
+    return {"changed": bool(rows), "points": rows, "warnings": warnings, "summary": summary}
+
+
+def _one(
+    prometheus: Prometheus,
+    query: Mapping[str, Any],
+    names: Mapping[str, str],
+    when: tuple[float, float, float],
+    warnings: list[str],
+) -> metrics_file.Captured:
+    text = filled(query["query"], names)
+    found: list[metrics_file.Series] = []
+    trouble = ""
+    try:
+        found = prometheus.range(text, *when)
+    except QueryError as error:
+        trouble = str(error)
+        warnings.append(f"metric {query['name']}: {trouble}")
+    return metrics_file.Captured(
+        query["name"], text, query["unit"], query.get("help", ""), found, *when, trouble, False, query.get("labels", ())
+    )

@@ -1,0 +1,235 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands on the cluster already, whose it is, and whether it leaves room for what is asked. Nothing is changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator, choose
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+
+#: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
+COPIED = "olm.copiedFrom"
+
+PACKAGES = "packages.operators.coreos.com/v1"
+
+
+@dataclass(frozen=True)
+class ExistingSubscription:
+    """A Subscription of the operator that is there already."""
+
+    subscription: dict[str, Any]
+    ours: bool
+
+    @property
+    def namespace(self) -> str:
+        """Where it stands."""
+        return str(self.subscription["metadata"]["namespace"])
+
+
+def follow(view: LiveView) -> None:
+    """Follow OLM's kinds. Raises InputError when the cluster has no OLM."""
+    try:
+        for kind in ("Subscription", "InstallPlan", "CatalogSource"):
+            view.follow(manifests.V1ALPHA1, kind)
+        view.follow(manifests.V1ALPHA1, "ClusterServiceVersion", selector=f"!{COPIED}")
+        view.follow(manifests.V1, "OperatorGroup")
+        view.follow("v1", "Namespace")
+    except InputError as error:
+        raise InputError(
+            f"{view.client.access.server} has no Operator Lifecycle Manager (operators.coreos.com): {error}."
+            " A rehearsal cluster has it with 'olm' in rehearsal_components"
+        ) from error
+
+
+def offered(client: Client, one: Operator) -> list[dict[str, Any]]:
+    """Return the PackageManifests of an operator's package, of its catalog if one is named."""
+    kind = client.kind(PACKAGES, "PackageManifest")
+    items, _version = client.list(kind, one.catalog_namespace, field_selector=f"metadata.name={one.package}")
+    return [
+        item
+        for item in items
+        if item["metadata"]["name"] == one.package
+        and at(item, "status.catalogSource") == (one.catalog or _source(item))
+    ]
+
+
+def _source(item: dict[str, Any]) -> Any:
+    return at(item, "status.catalogSource")
+
+
+def existing_subscription(view: LiveView, one: Operator, run_id: str) -> ExistingSubscription | None:
+    """Return the Subscription of a package that is there, that of the wanted namespace before others.
+
+    Raises OwnershipError when several others stand elsewhere.
+    """
+    found = [each for each in view.all("Subscription") if at(each, "spec.name") == one.package]
+    here = [each for each in found if each["metadata"]["namespace"] == one.namespace]
+    if not here and len(found) > 1:
+        places = ", ".join(each["metadata"]["namespace"] for each in found)
+        raise OwnershipError(f"{one.package} is installed in {places} already: name one of these as its namespace")
+    chosen = (here or found or [None])[0]
+    return ExistingSubscription(chosen, manifests.ours(chosen, run_id)) if chosen else None
+
+
+def check_standing(one: Operator, there: ExistingSubscription, offer: Offer | None) -> None:
+    """Raise OwnershipError when an operator of somebody else's would have to become another one."""
+    if there.ours:
+        if there.namespace != one.namespace:
+            raise OwnershipError(
+                f"{one.package}: this run installed it in {there.namespace}, not in {one.namespace}: remove that first"
+            )
+        _check_direction(one, there, offer)
+        return
+    found = there.subscription
+    whose = f"{title(found)}, which this run did not make,"
+    channel = at(found, "spec.channel", "")
+    if one.channel and one.channel != channel:
+        raise OwnershipError(f"{one.package}: {whose} follows channel '{channel}', not '{one.channel}': left as it is")
+    installed = at(found, "status.installedCSV", "")
+    if one.version and installed and offer is not None and offer.csv != installed:
+        raise OwnershipError(f"{one.package}: {whose} has installed {installed}, not {offer.csv}: left as it is")
+    if one.brings_catalog and at(found, "spec.source") != one.catalog:
+        raise OwnershipError(
+            f"{one.package}: {whose} takes it from catalog '{at(found, 'spec.source')}', not '{one.catalog}':"
+            " left as it is"
+        )
+
+
+def _check_direction(one: Operator, there: ExistingSubscription, offer: Offer | None) -> None:
+    """Raise InputError when OLM would have to go back to an older version, which it never does."""
+    has = str(at(there.subscription, "status.installedCSV", ""))
+    asked = one.version or (one.channel and one.channel != at(there.subscription, "spec.channel", ""))
+    if asked and offer is not None and has and older(offer.csv, has):
+        raise InputError(
+            f"operators: {one.package}: {has} is installed, and OLM does not go back to {offer.csv}. Remove it first"
+            " (state=absent), then install the older one"
+        )
+
+
+def older(one: str, other: str) -> bool:
+    """Tell whether one ClusterServiceVersion is of an older version than another, by their names (nfd.v4.17.0)."""
+    versions = [_version(name) for name in (one, other)]
+    return None not in versions and versions[0] < versions[1]
+
+
+def _version(csv: str) -> tuple[Any, ...] | None:
+    """Return what versions are compared by: semantic versioning without its build part, whose rule is its own."""
+    found = re.search(r"\.v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?\Z", csv)
+    if found is None:
+        return None
+    numbers = tuple(int(part) for part in found.groups()[:3])
+    # A pre-release comes before its release; numbers in it count as numbers and before words.
+    before = tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (found[4] or "").split(".") if part
+    )
+    return (*numbers, not before, before)
+
+
+def check_namespace(view: LiveView, one: Operator, offer: Offer | None, run_id: str) -> dict[str, Any] | None:
+    """Return the OperatorGroup to use, None when one is to be made. Raises OwnershipError for one in the way."""
+    groups = [each for each in view.all("OperatorGroup") if each["metadata"]["namespace"] == one.namespace]
+    if len(groups) > 1:
+        names = ", ".join(each["metadata"]["name"] for each in groups)
+        raise OwnershipError(
+            f"{one.package}: namespace {one.namespace} has {len(groups)} OperatorGroups ({names}): OLM installs nothing"
+            " there until there is one. Remove all but one, or choose another namespace"
+        )
+    if groups and offer is not None and not manifests.fits(groups[0], one, offer):
+        targets = at(groups[0], "spec.targetNamespaces") or ["all namespaces"]
+        wanted = one.namespace if offer.watches == "own" else "all namespaces"
+        raise OwnershipError(
+            f"{one.package}: {title(groups[0])}{'' if manifests.ours(groups[0], run_id) else ', not made by this run,'}"
+            f" is for {', '.join(targets)}, needed is one for {wanted}: choose another namespace, or remove it"
+        )
+    return groups[0] if groups else None
+
+
+def check_rivals(view: LiveView, one: Operator, offer: Offer) -> None:
+    """Raise OwnershipError when another operator provides the same kinds: two would fight over every object."""
+    for csv in view.all("ClusterServiceVersion"):
+        package = package_of(view, csv)
+        if package == one.package:
+            continue
+        owned = {each["name"] for each in at(csv, "spec.customresourcedefinitions.owned", [])}
+        both = sorted(owned & set(offer.kinds))
+        if both:
+            raise OwnershipError(
+                f"{one.package}: {title(csv)} provides {both[0]} already, and two operators of one kind fight over"
+                " its objects: use that one, or remove it first"
+            )
+
+
+def package_of(view: LiveView, csv: dict[str, Any]) -> str:
+    """Return the package that a ClusterServiceVersion was installed from, "" if no Subscription tells."""
+    name, namespace = csv["metadata"]["name"], csv["metadata"]["namespace"]
+    for each in view.all("Subscription"):
+        if each["metadata"]["namespace"] == namespace and name in (
+            at(each, "status.installedCSV"),
+            at(each, "status.currentCSV"),
+        ):
+            return str(at(each, "spec.name", ""))
+    return ""
+
+
+def check_catalog(view: LiveView, one: Operator, run_id: str) -> dict[str, Any] | None:
+    """Return the CatalogSource that the operator names, None when it is to be made.
+
+    Raises InputError for one that is not there, OwnershipError for another one of that name.
+    """
+    found = view.get("CatalogSource", one.catalog_namespace, one.catalog)
+    if not one.brings_catalog:
+        if one.catalog and found is None:
+            names = [
+                each["metadata"]["name"]
+                for each in view.all("CatalogSource")
+                if each["metadata"]["namespace"] == one.catalog_namespace
+            ]
+            raise InputError(
+                f"operators: {one.package}: there is no catalog '{one.catalog}' in {one.catalog_namespace}"
+                f"{nearest(one.catalog, names)}; there are {', '.join(names) or 'none'}"
+            )
+        return found
+    if found is not None and not manifests.ours(found, run_id):
+        other = manifests.differences(found, manifests.catalog_source(one, run_id))
+        if other:
+            raise OwnershipError(
+                f"{one.package}: {title(found)}, which this run did not make, has another {' and '.join(other)}:"
+                " left as it is. Give the catalog another name"
+            )
+    return found
+
+
+def offer_of(client: Client, view: LiveView, one: Operator) -> Offer | None:
+    """Return what an existing catalog offers, None when there is nothing to read yet.
+
+    Raises InputError for a package that no catalog in the namespace has while all of them are ready.
+    """
+    items = offered(client, one)
+    if items:
+        return choose(one, items)
+    if one.brings_catalog:
+        return None
+    sources: Sequence[dict[str, Any]] = [
+        each
+        for each in view.all("CatalogSource")
+        if each["metadata"]["namespace"] == one.catalog_namespace
+        and (not one.catalog or each["metadata"]["name"] == one.catalog)
+    ]
+    if sources and all(at(each, "status.connectionState.lastObservedState") == "READY" for each in sources):
+        kind = client.kind(PACKAGES, "PackageManifest")
+        known = [each["metadata"]["name"] for each in client.list(kind, one.catalog_namespace, metadata_only=True)[0]]
+        raise InputError(
+            f"operators: no catalog in {one.catalog_namespace} has a package '{one.package}'"
+            f"{nearest(one.package, known)}"
+        )
+    return None

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why an operator is not there: what OLM, its catalog, its deployments, pods and events say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+
+if TYPE_CHECKING:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.installer_state import OperatorInstallation
+
+#: How many events, and how many bytes of each pod's log, are kept.
+EVENTS = 50
+LOG_BYTES = 200_000
+
+#: Kinds whose objects in an operator's namespace are kept.
+_KINDS = (
+    ("operators.coreos.com/v1alpha1", "Subscription"),
+    ("operators.coreos.com/v1alpha1", "InstallPlan"),
+    ("operators.coreos.com/v1alpha1", "ClusterServiceVersion"),
+    ("operators.coreos.com/v1", "OperatorGroup"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "DaemonSet"),
+    ("v1", "Pod"),
+)
+
+
+def causes(client: Client, view: LiveView, way: OperatorInstallation, step: Step) -> list[str]:
+    """Return sentences that say more, the nearest cause first, and keep what they were read from.
+
+    A look that fails adds nothing: it must not hide the first failure.
+    """
+    found: list[str] = []
+    found += _subscription(view, way)
+    found += _catalog(view, way)
+    found += _plan(view, way)
+    found += requirements(way.csv())
+    try:
+        pods = _objects(client, "v1", "Pod", way.namespace)
+        found += workload(_objects(client, "apps/v1", "Deployment", way.namespace), pods)
+        told = " ".join(found)
+        found += [one for one in warnings(_objects(client, "v1", "Event", way.namespace)) if _text(one) not in told]
+        keep(client, way.namespace, pods, step)
+        if way.one.brings_catalog and way.one.catalog_namespace != way.namespace:
+            keep(client, way.one.catalog_namespace, _objects(client, "v1", "Pod", way.one.catalog_namespace), step)
+    except (SeatrialError, OSError) as error:
+        step.log(f"can't look for more: {error}")
+    return list(dict.fromkeys(found))
+
+
+def _objects(client: Client, api_version: str, kind: str, namespace: str) -> list[dict[str, Any]]:
+    return client.list(client.kind(api_version, kind), namespace)[0]
+
+
+def _subscription(view: LiveView, way: OperatorInstallation) -> list[str]:
+    if way.there is None:
+        return []
+    meta = way.there.subscription["metadata"]
+    found = view.get("Subscription", meta["namespace"], meta["name"])
+    bad = ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed", "InstallPlanFailed")
+    return [
+        f"{name}: {one.get('message') or one.get('reason')}"
+        for name, one in conditions(found).items()
+        if name in bad and one.get("status") == "True" and str(one.get("message")) not in way.waits
+    ]
+
+
+def _catalog(view: LiveView, way: OperatorInstallation) -> list[str]:
+    name = way.one.catalog or (way.offer.catalog if way.offer else "")
+    namespace = way.offer.catalog_namespace if way.offer else way.one.catalog_namespace
+    if not name:
+        return []
+    found = view.get("CatalogSource", namespace, name)
+    if found is None:
+        return [f"catalog {namespace}/{name} is not there"]
+    state = at(found, "status.connectionState.lastObservedState", "not looked at yet")
+    told = at(found, "status.message", "")
+    if state == "READY":
+        return []
+    return [f"catalog {name} is {state} at {at(found, 'status.connectionState.address', '?')} {told}".strip()]
+
+
+def _plan(view: LiveView, way: OperatorInstallation) -> list[str]:
+    lines: list[str] = []
+    for plan in view.all("InstallPlan"):
+        if plan["metadata"]["namespace"] != way.namespace:
+            continue
+        for one in conditions(plan).values():
+            if one.get("status") == "False" and one.get("message"):
+                lines.append(f"{title(plan)}: {one['message']}")
+        for look in at(plan, "status.bundleLookups", []):
+            for one in look.get("conditions") or []:
+                if one.get("message") and one.get("type") in ("BundleLookupFailed", "BundleLookupPending"):
+                    lines.append(f"{title(plan)}: {one['message']}")
+    return lines
+
+
+def requirements(csv: dict[str, Any] | None) -> list[str]:
+    """Return what a ClusterServiceVersion says that it lacks."""
+    bad = [
+        f"{one.get('kind')} {one.get('name')}: {one.get('message') or one.get('status')}"
+        for one in at(csv, "status.requirementStatus", [])
+        if one.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
+        or (one.get("status") == "PresentNotSatisfied" and one.get("kind") != "ServiceAccount")
+    ]
+    return bad[:3]
+
+
+def workload(deployments: Iterable[dict[str, Any]], pods: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what deployments that are not available, and pods that do not run, say."""
+    lines: list[str] = []
+    for one in deployments:
+        wanted = at(one, "spec.replicas", 1)
+        if at(one, "status.availableReplicas", 0) < wanted:
+            told = conditions(one).get("Available", {}).get("message", "")
+            lines.append(
+                f"{title(one)} has {at(one, 'status.availableReplicas', 0)} of {wanted} pods: {told}".rstrip(": ")
+            )
+    for one in pods:
+        lines += [f"{title(one)}: {text}" for text in pod_trouble(one)]
+    return lines[:6]
+
+
+def pod_trouble(pod: dict[str, Any]) -> list[str]:
+    """Return why a pod does not run: not scheduled, or a container that waits or has failed."""
+    scheduled = conditions(pod).get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return [f"{scheduled.get('reason')}: {scheduled.get('message')}"]
+    found = []
+    for one in at(pod, "status.containerStatuses", []) + at(pod, "status.initContainerStatuses", []):
+        waiting, ended = at(one, "state.waiting"), at(one, "state.terminated")
+        if waiting and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
+            found.append(f"container {one['name']}: {waiting.get('reason')}: {waiting.get('message', '')}".rstrip(": "))
+        elif ended and ended.get("exitCode"):
+            found.append(
+                f"container {one['name']} ended with {ended['exitCode']}: {ended.get('message', '')}".rstrip(": ")
+            )
+    return found
+
+
+def warnings(events: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the two newest warnings."""
+    bad = [one for one in events if one.get("type") == "Warning"]
+    bad.sort(key=_when)
+    return [
+        f"event of {at(one, 'involvedObject.kind')} {at(one, 'involvedObject.name')}: {one.get('message', '')}".rstrip()
+        for one in bad[-2:]
+    ]
+
+
+def _text(sentence: str) -> str:
+    return sentence.partition(": ")[2]
+
+
+def _when(event: dict[str, Any]) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: Step) -> None:
+    """Write objects, events and pod logs of a namespace into the step's directory."""
+    if step.path is None:
+        return
+    import yaml
+    from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+
+    folder = step.path / "artifacts" / namespace
+    folder.mkdir(parents=True, exist_ok=True)
+    objects: list[dict[str, Any]] = []
+    for api_version, kind in _KINDS:
+        objects += _objects(client, api_version, kind, namespace)
+    for one in objects:
+        one["metadata"].pop("managedFields", None)
+    _files.replace_text(folder / "objects.yml", yaml.safe_dump_all([_files.plain(one) for one in objects]))
+    events = sorted(_objects(client, "v1", "Event", namespace), key=_when)[-EVENTS:]
+    lines = [f"{_when(one)} {one.get('type')} {one.get('reason')} {one.get('message', '')}" for one in events]
+    _files.replace_text(folder / "events.log", "".join(f"{line}\n" for line in lines))
+    kind = client.kind("v1", "Pod")
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        try:
+            text = client.text(kind.path(namespace, name, "log"), {"limitBytes": LOG_BYTES})
+        except (SeatrialError, OSError) as error:
+            text = f"no log: {error}\n"
+        _files.replace_text(folder / f"{name}.log", text)

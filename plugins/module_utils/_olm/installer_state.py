@@ -1,0 +1,238 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One operator on its way: what is done for it next, and what it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_state, manifests, operand
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator, choose
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.existing_state import ExistingSubscription
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Say, Writer
+
+#: Reasons of a failed ClusterServiceVersion that no waiting heals.
+HOPELESS = frozenset(
+    {
+        "InvalidInstallModes",
+        "UnsupportedOperatorGroup",
+        "TooManyOperatorGroups",
+        "NoOperatorGroup",
+        "InterOperatorGroupOwnerConflict",
+        "OwnerConflict",
+        "InvalidStrategy",
+        "CannotModifyStaticOperatorGroupProvidedAPIs",
+    }
+)
+
+
+@dataclass
+class OperatorInstallation:
+    """One operator on its way. ``step`` does what can be done now and returns what it then waits for, "" at the end."""
+
+    client: Client
+    view: LiveView
+    one: Operator
+    run_id: str
+    say: Say
+    mine: set[str]  # packages of this call
+    there: ExistingSubscription | None = None
+    offer: Offer | None = None
+    waits: str = ""
+    operand: dict[str, Any] | None = None
+    writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.client, self.view, self.one, self.run_id, self.say)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether somebody else installed it."""
+        return self.there is not None and not self.there.ours
+
+    @property
+    def namespace(self) -> str:
+        """Where it is or will be installed."""
+        return self.there.namespace if self.there is not None else self.one.namespace
+
+    def step(self) -> str:
+        """Go as far as possible. Raises SeatrialError when it can't end well."""
+        for part in (
+            self._catalog,
+            self._choice,
+            self._place,
+            self._subscribed,
+            self._plan,
+            self._csv,
+            self._operand,
+            self._expected,
+        ):
+            self.waits = part()
+            if self.waits:
+                return self.waits
+        return ""
+
+    # Parts
+
+    def _catalog(self) -> str:
+        if not self.one.brings_catalog or self.foreign:
+            return ""
+        wanted = manifests.catalog_source(self.one, self.run_id)
+        space = self.writer.space(self.one.catalog_namespace)
+        if space:
+            return space
+        found = existing_state.check_catalog(self.view, self.one, self.run_id)
+        if self.one.catalog_pull_secret:
+            self.writer.catalog_secret()
+        if found is None:
+            self.writer.create(wanted)
+        elif other := manifests.differences(found, wanted):
+            self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
+        found = self.view.get("CatalogSource", self.one.catalog_namespace, self.one.catalog)
+        state = at(found, "status.connectionState.lastObservedState", "not looked at yet")
+        if state == "READY":
+            return ""
+        return f"catalog {self.one.catalog} ({state}) to be READY"
+
+    def _choice(self) -> str:
+        if self.offer is not None or self.foreign:
+            return ""
+        items = existing_state.offered(self.client, self.one)
+        if not items:
+            return f"a catalog in {self.one.catalog_namespace} to offer package {self.one.package}"
+        self.offer = choose(self.one, items)
+        existing_state.check_rivals(self.view, self.one, self.offer)
+        return ""
+
+    def _place(self) -> str:
+        if self.foreign or self.offer is None:
+            return ""
+        space = self.writer.space(self.one.namespace)
+        if space:
+            return space
+        if existing_state.check_namespace(self.view, self.one, self.offer, self.run_id) is None:
+            self.writer.create(manifests.operator_group(self.one, self.offer, self.run_id))
+        for one in self.one.objects:
+            space = self.writer.space(one["metadata"].get("namespace") or self.one.namespace)
+            if space:
+                return space
+            self.writer.need(one, self.namespace)
+        return ""
+
+    def _subscribed(self) -> str:
+        if self.foreign or self.offer is None:
+            return ""
+        wanted = manifests.subscription(self.one, self.offer, self.run_id)
+        if self.there is None:
+            self.there = ExistingSubscription(self.writer.create(wanted), True)
+        elif other := manifests.differences(self.there.subscription, wanted):
+            spec = dict(wanted["spec"])
+            spec.setdefault("config", None)
+            self.writer.patch(self.there.subscription, {"spec": spec}, f"{' and '.join(other)} of")
+        return ""
+
+    def _subscription(self) -> dict[str, Any]:
+        if self.there is None:
+            raise AssertionError("there is no Subscription yet")
+        meta = self.there.subscription["metadata"]
+        found = self.view.get("Subscription", meta["namespace"], meta["name"])
+        if found is None:
+            raise SeatrialError(f"{title(self.there.subscription)} was deleted while it was installed")
+        return found
+
+    def _target(self, subscription: dict[str, Any]) -> str:
+        """The CSV that is to be installed: the one asked for, or whatever the Subscription now heads for.
+
+        Whether somebody else's goes on to a newer one is theirs to decide.
+        """
+        if self.foreign and at(subscription, "status.installedCSV"):
+            return str(at(subscription, "status.installedCSV"))
+        if self.one.version and self.offer is not None:
+            return self.offer.csv
+        return str(at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
+
+    def _plan(self) -> str:
+        found = self._subscription()
+        target = self._target(found)
+        if at(found, "status.installedCSV") == target and target:
+            return ""
+        wanted = at(found, "status.currentCSV")
+        if not wanted:
+            return f"OLM to resolve {title(found)}{self._trouble(found)}"
+        name = at(found, "status.installPlanRef.name") or at(found, "status.installplan.name")
+        plan = self.view.get("InstallPlan", self.namespace, name or "")
+        if plan is None:
+            return f"an InstallPlan for {target}"
+        if at(plan, "status.phase") == "Failed":
+            told = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
+            raise SeatrialError(f"{self.one.package}: {title(plan)} failed: {told or 'OLM does not say why'}")
+        if not at(plan, "spec.approved", False):
+            return self._approve(plan, target)
+        return f"{title(plan)} ({at(plan, 'status.phase', 'not begun')}) to install {target}"
+
+    def _trouble(self, subscription: dict[str, Any]) -> str:
+        """What OLM says against a Subscription, in brackets."""
+        for name in ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed"):
+            one = conditions(subscription).get(name, {})
+            if one.get("status") == "True":
+                return f" ({name}: {one.get('message') or one.get('reason')})"
+        return ""
+
+    def _approve(self, plan: dict[str, Any], target: str) -> str:
+        """Approve the plan that installs what we want, and nothing of somebody else's with it."""
+        brings = at(plan, "spec.clusterServiceVersionNames", [])
+        if target not in brings:
+            return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
+        if self.foreign:
+            return f"whoever installed {self.one.package} to approve {title(plan)} for {target}"
+        for each in self.view.all("Subscription"):
+            if each["metadata"]["namespace"] != self.namespace or at(each, "spec.name") in self.mine:
+                continue
+            if at(each, "status.currentCSV") in brings and at(each, "status.installedCSV"):
+                raise OwnershipError(
+                    f"{self.one.package}: {title(plan)} would also move {title(each)}, which this run did not make,"
+                    f" from {at(each, 'status.installedCSV')} to {at(each, 'status.currentCSV')}: it was not approved."
+                    " Install into a namespace of its own"
+                )
+        self.writer.patch(plan, {"spec": {"approved": True}}, "approved")
+        return f"{title(plan)} to install {target}"
+
+    def csv(self) -> dict[str, Any] | None:
+        """The ClusterServiceVersion that the Subscription stands at, None before there is one."""
+        if self.there is None:
+            return None
+        found = self._subscription()
+        name = at(found, "status.installedCSV") or at(found, "status.currentCSV") or ""
+        return self.view.get("ClusterServiceVersion", self.namespace, name)
+
+    def _csv(self) -> str:
+        found = self.csv()
+        if found is None:
+            return f"ClusterServiceVersion {self._target(self._subscription())}"
+        phase, reason = at(found, "status.phase", "not begun"), at(found, "status.reason", "")
+        if phase == "Succeeded":
+            return ""
+        if phase == "Failed" and reason in HOPELESS:
+            raise SeatrialError(
+                f"{self.one.package}: {title(found)} failed: {reason}: {at(found, 'status.message', '')}"
+            )
+        return f"{title(found)} ({phase}: {at(found, 'status.message', reason)}) to succeed"
+
+    def _operand(self) -> str:
+        asked, csv = self.one.operand, self.csv()
+        if asked is None:
+            return ""
+        if csv is None:
+            raise AssertionError("an operand is made after its operator")
+        found, waits = operand.bring(self.writer, asked, csv, self.namespace)
+        self.operand = found or self.operand
+        return waits
+
+    def _expected(self) -> str:
+        return operand.expected(self.view, self.one)

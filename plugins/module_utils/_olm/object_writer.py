@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written for one operator: objects made, changed and had, each of them said and noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Operator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Writer:
+    """Writes for one operator. ``created`` and ``changes`` say what came of it.
+
+    pull_secret: what its catalog's image is pulled with, a dockerconfigjson.
+    """
+
+    client: Client
+    view: LiveView
+    one: Operator
+    run_id: str
+    say: Say
+    pull_secret: str = field(default="", repr=False)
+    created: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+
+    def space(self, name: str) -> str:
+        """Have a namespace; one that is being deleted is waited for."""
+        found = self.view.get("Namespace", "", name)
+        if found is not None and at(found, "metadata.deletionTimestamp"):
+            return f"namespace {name} to be gone, which is being deleted"
+        monitoring = self.one.monitoring and name == self.one.namespace
+        if found is None:
+            self.create(manifests.namespace(name, self.run_id, monitoring))
+        elif (
+            monitoring
+            and manifests.ours(found, self.run_id)
+            and not at(found, "metadata.labels").get(manifests.MONITORING)
+        ):
+            self.patch(found, {"metadata": {"labels": {manifests.MONITORING: "true"}}}, "monitoring of")
+        return ""
+
+    def catalog_secret(self) -> None:
+        """Have the Secret that the catalog's image is pulled with. Secrets are not watched: they are others' too."""
+        wanted = manifests.pull_secret(self.one, self.pull_secret, self.run_id)
+        meta = wanted["metadata"]
+        found = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
+        if found is None:
+            self.create(wanted)
+        elif found.get("data") != wanted["data"]:
+            if not manifests.ours(found, self.run_id):
+                raise OwnershipError(f"{self.one.package}: {title(found)} is somebody else's and has another content")
+            self.patch(found, {"data": wanted["data"]}, "content of")
+
+    def need(self, manifest: dict[str, Any], namespace: str) -> None:
+        """Have an object that the operand refers to, in ``namespace`` unless it names one."""
+        meta = {"namespace": namespace, **manifest["metadata"]}
+        meta["labels"] = {**(meta.get("labels") or {}), _labels.RUN: self.run_id}
+        wanted = {**manifest, "metadata": meta}
+        self.view.follow(wanted["apiVersion"], wanted["kind"])
+        found = self.view.get(wanted["kind"], meta["namespace"], meta["name"])
+        content = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
+        if found is None:
+            self.create(wanted)
+        elif not covers(found, content):
+            if not manifests.ours(found, self.run_id):
+                raise OwnershipError(f"{self.one.package}: {title(found)} is somebody else's and has another content")
+            self.patch(found, content, "content of")
+
+    def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Make an object. One that somebody made in the meantime is looked at anew at the next step."""
+        try:
+            made = self.client.create(manifest)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            kind = self.client.kind_of(manifest)
+            meta = manifest["metadata"]
+            made = self.client.get(kind, meta["name"], meta.get("namespace", "")) or manifest
+            if not manifests.ours(made, self.run_id):
+                raise OwnershipError(
+                    f"{title(made)} was just made by somebody else: look at it and try again"
+                ) from error
+        else:
+            self.created.append(title(made))
+            self.changes.append(f"made {title(made)}")
+            self.say(f"{self.one.package}: made {title(made)}")
+        self.view.note(made["kind"], made)
+        return made
+
+    def patch(self, found: dict[str, Any], patch: dict[str, Any], what: str) -> None:
+        kind = self.client.kind_of(found)
+        meta = found["metadata"]
+        path = kind.path(meta.get("namespace", ""), meta["name"])
+        made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        self.view.note(kind.kind, made)
+        verb = what if what == "approved" else f"changed {what}"
+        self.changes.append(f"{verb} {title(made)}")
+        self.say(f"{self.one.package}: {verb} {title(made)}")

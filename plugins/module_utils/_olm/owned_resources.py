@@ -1,0 +1,129 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What came with the operators of a run, and what of it may go: only what this run brought and nobody else uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import ours
+
+CRD = "apiextensions.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class RemovalSpec:
+    """What is to be removed. No ``packages``: every operator of the run."""
+
+    run_id: str
+    packages: Sequence[str] = ()
+    operands: Sequence[dict[str, str]] = ()  # api_version, kind, name: made by the operators themselves
+    namespaces: Sequence[str] = ()  # made by the operators themselves
+    crds: bool = False
+    force_finalizers: bool = False
+    timeout: float = 600
+
+
+@dataclass
+class OwnedSubscription:
+    """One Subscription of this run with what came with it."""
+
+    subscription: dict[str, Any]
+    csvs: list[dict[str, Any]] = field(default_factory=list)
+    operands: list[dict[str, Any]] = field(default_factory=list)
+    crds: list[dict[str, Any]] = field(default_factory=list)
+    older: list[dict[str, Any]] = field(default_factory=list)  # definitions that were there before
+
+    @property
+    def package(self) -> str:
+        """Its package."""
+        return str(at(self.subscription, "spec.name", ""))
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(self.subscription["metadata"]["namespace"])
+
+
+class OwnedSearch:
+    """A look at what is to be removed. ``kept`` says of everything that stays why it does."""
+
+    def __init__(self, client: Client, view: LiveView, order: RemovalSpec) -> None:
+        self.client, self.view, self.order = client, view, order
+        self.kept: list[str] = []
+        #: Operands of ours that somebody else's operator looks after.
+        self.loose: list[dict[str, Any]] = []
+
+    def parts(self) -> list[OwnedSubscription]:
+        """Return what is to go; what is somebody else's is noted as kept."""
+        found = []
+        for each in self.view.all("Subscription"):
+            name = at(each, "spec.name", "")
+            if self.order.packages and name not in self.order.packages:
+                continue
+            if ours(each, self.order.run_id):
+                found.append(self._part(each))
+            else:
+                # Ours, although somebody else installed the operator.
+                self.loose += [one for one in self._part(each).operands if ours(one, self.order.run_id)]
+            if self.order.packages and not ours(each, self.order.run_id):
+                self.kept.append(f"{title(each)}: this run did not make it")
+        return [one for one in found if self._removable(one)]
+
+    def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
+        part = OwnedSubscription(subscription)
+        names = {at(subscription, "status.installedCSV"), at(subscription, "status.currentCSV")}
+        part.csvs = [
+            each
+            for each in self.view.all("ClusterServiceVersion")
+            if each["metadata"]["namespace"] == part.namespace and each["metadata"]["name"] in names
+        ]
+        part.crds = self._crds(part)
+        for crd in part.crds:
+            part.operands += self._objects_of(crd)
+        return part
+
+    def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
+        """The definitions that its ClusterServiceVersions own."""
+        names = {one["name"] for csv in part.csvs for one in at(csv, "spec.customresourcedefinitions.owned", [])}
+        kind = self.client.kind(CRD, "CustomResourceDefinition")
+        return [found for name in sorted(names) if (found := self.client.get(kind, name)) is not None]
+
+    def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
+        version = next(one["name"] for one in at(crd, "spec.versions", []) if one.get("storage"))
+        try:
+            kind = self.client.kind(f"{at(crd, 'spec.group')}/{version}", at(crd, "spec.names.kind"))
+        except InputError:
+            return []
+        return self.client.list(kind)[0]
+
+    def _mine(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
+        """Whether a custom resource is this run's: labelled, or made by our operator itself after we installed it."""
+        if ours(one, self.order.run_id):
+            return True
+        named = any(
+            one["kind"] == each["kind"] and one["metadata"]["name"] == each["name"] for each in self.order.operands
+        )
+        return named and self._since(one, part)
+
+    def _since(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
+        """Whether an object came after the Subscription; both times are the API server's, in whole seconds."""
+        return (
+            not label(one, _labels.RUN)
+            and one["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
+        )
+
+    def _removable(self, part: OwnedSubscription) -> bool:
+        """An operator whose kind somebody else uses stays: without it nobody would look after their objects."""
+        others = [one for one in part.operands if not self._mine(one, part)]
+        if others:
+            self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without its operator")
+        return not others

@@ -1,0 +1,282 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operators removed: their operands first, then what OLM was told, then what it left; only what this run brought.
+
+Before the first deletion everything that came with a Subscription of this run gets the run's label. So a removal that
+was killed is ended by another one, or by role cleanup, which deletes by label.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import deletion_order
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_state
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.deletion import Deletion, delete_all
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1, V1ALPHA1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.owned_resources import (
+    OwnedSearch,
+    OwnedSubscription,
+    RemovalSpec,
+)
+
+Say = Callable[[str], None]
+
+#: OLM's Operator objects: seconds that removing them may take, between two looks, and looks that must find none.
+_RECORDS = 20.0
+_LOOK = 0.5
+_CALM = 3
+
+#: OLM's labels on what it made for an operator.
+_OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
+
+
+class Removal(OwnedSearch):
+    """One removal."""
+
+    def __init__(self, client: Client, view: LiveView, order: RemovalSpec, say: Say) -> None:
+        super().__init__(client, view, order)
+        self.say = say
+        self.deadline = time.monotonic() + order.timeout
+        self.done = Deletion()
+
+    # Doing
+
+    def run(self, check: bool = False) -> dict[str, Any]:
+        """Remove everything. Raises WaitTimeout naming what holds something."""
+        parts = self.parts()
+        if check:
+            going = [*self.loose, *(one.subscription for one in parts)]
+            return self._result(bool(going), [title(one) for one in going])
+        self._delete(self.loose)
+        spaces = self._mark(parts)
+        for part in parts:
+            self._delete([one for one in part.operands if not at(one, "metadata.ownerReferences")])
+        plans = [
+            each
+            for each in self.view.all("InstallPlan")
+            for part in parts
+            if any(
+                owner["uid"] == part.subscription["metadata"]["uid"]
+                for owner in at(each, "metadata.ownerReferences", [])
+            )
+        ]
+        self._delete([part.subscription for part in parts])
+        # Before the versions: OLM makes anew what a plan that it still executes says.
+        self._await([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
+        versions = [csv for part in parts for csv in part.csvs]
+        self._delete(versions)
+        groups = self._groups_and_catalogs()
+        self._again(versions)
+        if self.order.crds:
+            self._definitions(parts)
+        self._again(versions)
+        self._roles_of(groups)
+        self._namespaces([*spaces, *self._own_spaces(parts)])
+        return self._result(bool(self.done.deleted), self.done.deleted)
+
+    def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
+        for one in self.kept:
+            self.say(f"left as it is: {one}")
+        return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": self.done.finalizers}
+
+    def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
+        delete_all(self.client, objects, self.deadline, self.done, self.say, self.order.force_finalizers)
+
+    def _await(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Wait for what the garbage collector deletes; deleting it too does no harm."""
+        self._delete(objects)
+
+    def _again(self, versions: Sequence[dict[str, Any]]) -> None:
+        """Delete versions that were deleted and are there again: OLM was about to make them when their plan went."""
+        kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
+        used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in self._subscriptions()}
+        places = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in versions} - used
+        back = [self.client.get(kind, name, namespace) for namespace, name in sorted(places)]
+        self._delete([one for one in back if one is not None])
+
+    def _subscriptions(self) -> list[dict[str, Any]]:
+        """Return everybody's, as they are now."""
+        return self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
+
+    def _mark(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+        """Label everything that came with our Subscriptions; return the namespaces that operators made."""
+        spaces = []
+        for part in parts:
+            for one in [*part.csvs, *part.operands]:
+                self._label(one)
+            if self.order.crds:
+                mine = [one for one in part.crds if ours(one, self.order.run_id) or self._since(one, part)]
+                part.older = [one for one in part.crds if one not in mine]
+                part.crds = mine
+                for one in mine:
+                    self._label(one)
+            for name in self.order.namespaces:
+                found = self.view.get("Namespace", "", name)
+                if found is not None and found not in spaces and self._since(found, part):
+                    self._label(found)
+                    spaces.append(found)
+        return spaces
+
+    def _label(self, one: dict[str, Any]) -> None:
+        if not ours(one, self.order.run_id):
+            self._patch(one, {"metadata": {"labels": {_labels.RUN: self.order.run_id}}})
+
+    def _patch(self, one: dict[str, Any], patch: dict[str, Any]) -> None:
+        """Change an object; one that is gone meanwhile is no error."""
+        meta = one["metadata"]
+        path = self.client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
+        try:
+            self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def _groups_and_catalogs(self) -> list[dict[str, Any]]:
+        """Delete our OperatorGroups and CatalogSources that no Subscription needs any more; return the groups."""
+        left = self._subscriptions()
+        used = {each["metadata"]["namespace"] for each in left}
+        sources = {(at(each, "spec.sourceNamespace"), at(each, "spec.source")) for each in left}
+        going = [each for each in self.view.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
+        going += [
+            each
+            for each in self.view.all("CatalogSource")
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in sources
+        ]
+        going = [each for each in going if ours(each, self.order.run_id)]
+        self._delete(going)
+        kind = self.client.kind("v1", "Secret")
+        secrets = [
+            self.client.get(kind, name, each["metadata"]["namespace"])
+            for each in going
+            for name in at(each, "spec.secrets", [])
+        ]
+        self._delete([each for each in secrets if each is not None and ours(each, self.order.run_id)])
+        return [each for each in going if each["kind"] == "OperatorGroup"]
+
+    def _roles_of(self, groups: Sequence[dict[str, Any]]) -> None:
+        """Delete roles that OLM made for groups which are gone; it forgets one that it was about to make meanwhile."""
+        kind = self.client.kind("rbac.authorization.k8s.io/v1", "ClusterRole")
+        for one in groups:
+            meta = one["metadata"]
+            owner = {"": meta["name"], ".namespace": meta["namespace"], ".kind": "OperatorGroup"}
+            selector = ",".join(f"olm.owner{key}={value}" for key, value in owner.items())
+            self._delete(self.client.list(kind, label_selector=selector)[0])
+
+    def _definitions(self, parts: Sequence[OwnedSubscription]) -> None:
+        """Delete definitions that came with our operators and that nobody uses; then OLM's record of the operator."""
+        provided = {
+            one["name"]
+            for csv in self.client.list(
+                self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
+                label_selector=f"!{existing_state.COPIED}",
+            )[0]
+            for one in at(csv, "spec.customresourcedefinitions.owned", [])
+        }
+        going = []
+        for crd in {one["metadata"]["name"]: one for part in parts for one in part.crds}.values():
+            if crd["metadata"]["name"] in provided:
+                self.kept.append(f"{title(crd)}: another operator provides it")
+            elif others := self._objects_of(crd):
+                self.kept.append(f"{title(crd)}: there are {titles(others)}")
+            else:
+                going.append(crd)
+        self._delete(going)
+        for part in parts:
+            for crd in part.older:
+                if crd["metadata"]["name"] not in provided:
+                    self._unclaim(crd, part)
+        self._records([f"{part.package}.{part.namespace}" for part in parts])
+
+    def _unclaim(self, crd: dict[str, Any], part: OwnedSubscription) -> None:
+        """Take back what OLM did to a definition that was there before our operator: its label, and roles for it."""
+        component = f"operators.coreos.com/{part.package}.{part.namespace}"
+        if label(crd, component) or component in (at(crd, "metadata.labels") or {}):
+            self._patch(crd, {"metadata": {"labels": {component: None}}})
+        roles, _version = self.client.list(self.client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"))
+        name = crd["metadata"]["name"]
+        pattern = re.compile(rf"{re.escape(name)}-v\w+-(admin|edit|view|crdview)\Z")
+        self._delete([one for one in roles if pattern.match(one["metadata"]["name"]) and self._since(one, part)])
+
+    def _records(self, names: Sequence[str]) -> None:
+        """Delete OLM's Operator objects. OLM makes one anew until it sees that nothing of the operator is left."""
+        try:
+            kind = self.client.kind(V1, "Operator")
+        except InputError:
+            return
+        until = min(self.deadline, time.monotonic() + _RECORDS)
+        calm = dict.fromkeys(names, 0)
+        while (left := [name for name, seen in calm.items() if seen < _CALM]) and time.monotonic() < until:
+            for name in left:
+                found = self.client.get(kind, name)
+                calm[name] = calm[name] + 1 if found is None else 0
+                if found is not None and not at(found, "status.components.refs"):
+                    self.client.delete(kind, name)
+            time.sleep(_LOOK)
+
+    def _own_spaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+        """Our namespaces that served these operators; without named packages all that were made for operators."""
+        names = {*self.order.namespaces, *(part.namespace for part in parts)}
+        names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
+        names |= {at(part.subscription, "spec.sourceNamespace", "") for part in parts}
+        return [
+            found
+            for found in self.view.all("Namespace")
+            if ours(found, self.order.run_id)
+            and (found["metadata"]["name"] in names or (label(found, _labels.PART) and not self.order.packages))
+        ]
+
+    def _namespaces(self, spaces: Sequence[dict[str, Any]]) -> None:
+        """Delete namespaces in which nothing of somebody else's lies."""
+        going: dict[str, dict[str, Any]] = {}
+        for one in spaces:
+            name = one["metadata"]["name"]
+            others = self._others_in(name)
+            if others:
+                self.kept.append(f"Namespace {name}: it holds {titles(others)}")
+            else:
+                going[name] = one
+        self._delete(list(going.values()))
+
+    def _others_in(self, namespace: str) -> list[dict[str, Any]]:
+        kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced]
+        lists = thread_pool.each(kinds, lambda kind: self.client.list(kind, namespace, metadata_only=True)[0])
+        found = []
+        for outcome in lists:
+            if isinstance(outcome.error, ApiError) and outcome.error.status in (403, 404, 405):
+                continue
+            if outcome.error is not None:
+                raise SeatrialError(f"can't look into namespace {namespace}: {outcome.error}") from outcome.error
+            for item in outcome.value or []:
+                item["kind"] = outcome.item.kind
+                labels = item["metadata"].get("labels") or {}
+                subscribed = outcome.item.kind in ("Subscription", "ClusterServiceVersion") and not any(
+                    name in labels for name in _OLMS[1:]
+                )
+                if subscribed or (
+                    deletion_order.foreign(outcome.item.kind, item, self.order.run_id)
+                    and not any(one in labels for one in _OLMS)
+                ):
+                    found.append(item)
+        return found
+
+
+def remove(client: Client, order: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
+    """Remove operators of a run. A cluster without OLM has none. Raises InputError, WaitTimeout, ApiError."""
+    deletion_order.selector(order.run_id)
+    with LiveView(client) as view:
+        try:
+            existing_state.follow(view)
+        except InputError:
+            return {"changed": False, "removed": [], "kept": [], "finalizers": []}
+        return Removal(client, view, order, say).run(check)

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The vendors' programs: a path that was given, one of the PATH, or one from a mirror with a pinned checksum."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
+
+#: Where Red Hat publishes clients, and what the archive of each program is called there.
+ARCHIVES = {"openshift-install": "openshift-install-linux.tar.gz", "oc": "openshift-client-linux.tar.gz"}
+
+
+def find(
+    name: str, given: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]
+) -> str:
+    """Return the path of a program. Raises InputError when there is none, ProcessError when it can't be fetched.
+
+    given: its path. mirror: address of a folder with a folder for each version; then version and checksum (SHA-256 of
+    the archive) are needed, so that what was tried is what runs.
+    """
+    if given:
+        path = Path(given).expanduser().absolute()
+        if not path.is_file() or not os.access(path, os.X_OK):
+            raise InputError(f"{name}: there is no program {path}")
+        return str(path)
+    if mirror:
+        return _fetched(name, mirror, version, checksum, cache, say)
+    found = shutil.which(name)
+    if not found:
+        raise InputError(
+            f"{name} is not in the PATH: give its path, or cluster_installer_mirror, cluster_version and "
+            "cluster_installer_checksum to fetch it"
+        )
+    return found
+
+
+def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]) -> str:
+    digest = checksum.lower().removeprefix("sha256:")
+    if not version or len(digest) != 64:
+        raise InputError(
+            f"{name} is fetched from {mirror} only with cluster_version and with cluster_installer_checksum, the "
+            "SHA-256 of its archive, as the mirror's sha256sum.txt has it"
+        )
+    path = cache / f"{name}-{version}-{digest[:12]}"
+    if path.exists():
+        return str(path)
+    if name not in ARCHIVES or platform.system() != "Linux":
+        raise InputError(f"{name} can't be fetched for {platform.system()}: give its path")
+    url = f"{mirror.rstrip('/')}/{version}/{ARCHIVES[name]}"
+    say(f"fetches {url}")
+    with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
+        archive = Path(folder) / ARCHIVES[name]
+        found = _https_request.download(url, archive)
+        if found != digest:
+            raise ProcessError(f"{url} has the SHA-256 {found}, expected {digest}: nothing was kept")
+        cache.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        _unpack(archive, name, part, url)
+    part.chmod(0o755)
+    part.replace(path)
+    return str(path)
+
+
+def _unpack(file: Path, name: str, path: Path, url: str) -> None:
+    """Write the program ``name`` of an archive to ``path``."""
+    with tarfile.open(file) as archive:
+        member = next((one for one in archive.getmembers() if one.isfile() and Path(one.name).name == name), None)
+        stream = archive.extractfile(member) if member else None
+        if stream is None:
+            raise ProcessError(f"{url} holds no {name}")
+        with open(path, "wb") as out:
+            shutil.copyfileobj(stream, out)

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""End with whoever called us, also when nobody was left to say so.
+
+Ansible's worker passes Ctrl-C on to the module that it runs. A worker that is killed passes nothing on, and what it
+had started would go on creating, or leasing, for a run that is over. So a module looks for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+
+#: How often (seconds) we look.
+INTERVAL = 1.0
+
+
+@contextmanager
+def ended_with_parent(interval: float = INTERVAL) -> Iterator[None]:
+    """Send ourselves SIGTERM while the body runs if our parent or the leader of our process group is gone.
+
+    Ansible makes each of its workers the leader of a group. Where we lead our own group, only the parent counts.
+    """
+    parent, leader = os.getppid(), os.getpgrp()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(interval):
+            if os.getppid() != parent or not lives(leader):
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    watcher = Thread(target=watch, name="caller", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        with contextlib.suppress(RuntimeError):
+            watcher.join()
+
+
+def lives(pid: int) -> bool:
+    """Tell whether there is a process of this number, whoever owns it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

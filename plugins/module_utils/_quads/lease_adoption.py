@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Using an allocation that somebody else made: checked, and never terminated, extended or added to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
+
+
+def adopt(
+    client: QuadsClient,
+    which: str,
+    lease_id: str,
+    hosts: Collection[str] = (),
+    count: int = 0,
+    exclude: Collection[str] = (),
+    min_lifetime: float = 0.0,
+) -> Lease:
+    """Return the lease of an active assignment, by its number or the name of its cloud. Nothing is sent but GETs.
+
+    hosts: it must hold these. count: it must hold so many. Raises LeaseError saying what is not as it should be.
+    """
+    one = _find(client, which)
+    lease = lease_search.read(client, [one], lease_id, adopted=True)
+    have = set(lease.hosts) - set(exclude)
+    missing = sorted(set(hosts) - have)
+    if missing:
+        raise server_errors.NotEnoughHosts(
+            f"{one.cloud}, assignment {one.id}, does not hold {', '.join(missing)}", held=True
+        )
+    if len(have) < max(count, 1):
+        raise server_errors.NotEnoughHosts(
+            f"{one.cloud}, assignment {one.id}, holds {len(have)} hosts of ours, and {max(count, 1)} are asked for. "
+            "Nothing is added to an allocation that was adopted",
+            held=True,
+        )
+    left = lease.seconds_left
+    if left is not None and left < min_lifetime:
+        raise server_errors.LeaseTooShort(
+            f"{one.cloud}, assignment {one.id}, lasts {times.about(left)} more, and min_lifetime asks for "
+            f"{times.about(min_lifetime)}",
+            held=True,
+        )
+    return lease
+
+
+def _find(client: QuadsClient, which: str) -> Assignment:
+    if which.isdecimal():
+        one = client.assignment(int(which))
+        if one is None:
+            raise server_errors.LeaseError(f"there is no assignment {which} on this server")
+        if not one.active:
+            raise server_errors.LeaseLost(f"assignment {which} ({one.cloud}) is not active any more")
+        return one
+    one = client.active_in(which)
+    if one is None:
+        raise server_errors.LeaseError(f"{which} is in nobody's hands: there is no active assignment of this cloud")
+    return one

@@ -1,0 +1,193 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The work of the modules that only look, and of quads_user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
+    host_preferences,
+    lease_record,
+    lease_search,
+    lease_tag,
+    published_inventory,
+    server_errors,
+    times,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
+
+LOOK_EVERY = 30.0
+
+
+def remembered(path: str | None) -> dict[str, Any]:
+    """Return what a lease file holds, nothing without one."""
+    return lease_record.read(path) if path and Path(path).exists() else {}
+
+
+def asked(known: Mapping[str, Any]) -> set[str] | None:
+    """Return the hosts that were asked for, None when nobody remembers or the lease was adopted."""
+    return None if not known or known.get("adopted") else set(known["asked_hosts"])
+
+
+def looker(client: QuadsClient, given: Mapping[str, Any], known: Mapping[str, Any]) -> Callable[[], list[Assignment]]:
+    """Return a function that finds the assignments of what was asked about, also when they are over.
+
+    A lease file's assignments are looked up by their numbers, so that one that is over is not mistaken for none.
+    """
+    numbers = [part["assignment_id"] for part in known.get("parts") or ()]
+    if given.get("assignment_id"):
+        numbers = [given["assignment_id"]]
+    lease_id = given.get("lease_id")
+    if given.get("cloud"):
+        one = client.active_in(given["cloud"])
+        if one is None:
+            raise server_errors.LeaseError(f"there is no active assignment of {given['cloud']}")
+        numbers = [one.id]
+    if numbers:
+        return lambda: [one for number in numbers if (one := client.assignment(number))]
+    if not client.account.owner:
+        raise InputError(f"lease {lease_id}: whose is it? Give username")
+    return lambda: _newest(lease_search.tagged(client, lease_tag.check_id(str(lease_id))))
+
+
+def _newest(found: list[Assignment]) -> list[Assignment]:
+    """Of each part the active assignment, else the last one: parts may have been taken more than once."""
+    parts: dict[int, Assignment] = {}
+    for one in found:
+        number = one.tag.part if one.tag else 0
+        if one.active or number not in parts or not parts[number].active:
+            parts[number] = one
+    return [parts[number] for number in sorted(parts)]
+
+
+def lease(client: QuadsClient, given: Mapping[str, Any]) -> Lease:
+    """Return the one lease that was asked about, active. Raises LeaseError when there is none."""
+    known = remembered(given.get("lease_file"))
+    client.remember_offset(known.get("utc_offset"))
+    found = looker(client, given, known)()
+    active = [one for one in found if one.active]
+    what = next(f"{key} {given[key]}" for key in ("lease_id", "assignment_id", "cloud") if given.get(key))
+    if not active:
+        raise server_errors.LeaseLost(f"{what}: no assignment of it is active (any more)")
+    first = active[0].tag
+    name = given.get("lease_id") or (first.lease_id if first else "")
+    return lease_search.read(client, active, name, asked(known), bool(known.get("adopted")))
+
+
+def leases(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the leases that meet the options of quads_lease_info, as views."""
+    client.remember_offset(remembered(given.get("lease_file")).get("utc_offset"))
+    if given.get("lease_id"):
+        owner = given.get("owner") or client.account.owner
+        if not owner:
+            raise InputError(f"lease {given['lease_id']}: whose is it? Give username or owner")
+        found = _newest(lease_search.tagged(client, lease_tag.check_id(given["lease_id"]), owner=owner))
+    elif given.get("assignment_id"):
+        found = [one for one in [client.assignment(given["assignment_id"])] if one]
+    elif given.get("cloud"):
+        found = [one for one in [client.active_in(given["cloud"])] if one]
+    else:
+        found = client.assignments(("owner", given["owner"]), *([("active", "true")] if given["active"] else []))
+    groups: dict[str, list[Assignment]] = {}
+    for one in found:
+        if one.active or not given["active"]:
+            name = one.tag.lease_id if one.tag else f"assignment {one.id}"
+            groups.setdefault(name, []).append(one)
+    return [lease_search.read(client, parts, _id(parts[0])).view() for parts in groups.values()]
+
+
+def _id(one: Assignment) -> str:
+    return one.tag.lease_id if one.tag else ""
+
+
+def available(client: QuadsClient, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is free, for quads_available_info."""
+    conditions = host_preferences.preferences(given["model"], given["filters"], given["prefer"])
+    seconds = times.duration(given["duration"], "duration")
+    version = client.version()
+    now = client.server_now()
+    found: dict[str, None] = {}
+    for one in conditions:
+        found.update(dict.fromkeys(host_preferences.free(client, one, now + seconds)))
+    hosts = [name for name in found if name not in given["exclude"]]
+    if not hosts and (unknown := host_preferences.unknown_models(client, conditions)):
+        raise InputError(unknown)
+    if len(hosts) < given["count"]:
+        wanted = "; ".join(", ".join(f"{key}={value}" for key, value in one.items()) for one in conditions if one)
+        raise server_errors.NotEnoughHosts(
+            f"{len(hosts)} hosts{f' with {wanted}' if wanted else ''} are free for {times.about(seconds)}, and "
+            f"{given['count']} are needed"
+        )
+    result: dict[str, Any] = {
+        "hosts": hosts,
+        "free_clouds": client.free_clouds(),
+        "free_vlans": client.free_vlans(),
+        "server_version": version,
+    }
+    if given["gather_metadata"]:
+        result["hosts_info"] = [known for name in hosts if (known := client.host(name))]
+    return result
+
+
+def nodes(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the machines of a lease with BMC passwords, for quads_inventory_info. Raises InventoryStale."""
+    held = lease(client, given)
+    found: list[dict[str, Any]] = []
+    until = client.timing.monotonic() + float(given.get("wait") or 0)
+    for part in held.parts:
+        one = part.assignment
+        hosts = [host for host in part.hosts if host not in held.lost_hosts]
+        hosts = [host for host in hosts if host in given["expected_hosts"]] if given.get("expected_hosts") else hosts
+        url = (given.get("url") or published_inventory.default_url(client.base, "{cloud}")).replace(
+            "%7Bcloud%7D", "{cloud}"
+        )
+        url = url.replace("{cloud}", one.cloud)
+        for node in _patient(client, url, hosts, given.get("ticket") or one.ticket, until):
+            known = client.host(node.name) or {}
+            macs = {each["name"]: str(each["mac_address"]).lower() for each in known.get("interfaces") or ()}
+            found.append({**node.view(passwords=True), "interfaces": dict(sorted(macs.items()))})
+    missing = sorted(set(given.get("expected_hosts") or ()) - {node["name"] for node in found})
+    if missing:
+        raise server_errors.InventoryStale(f"the lease does not hold {', '.join(missing)}", stale=True)
+    return found
+
+
+def _patient(
+    client: QuadsClient, url: str, hosts: list[str], ticket: str, until: float
+) -> list[published_inventory.InventoryNode]:
+    while True:
+        try:
+            return published_inventory.read(client, url, hosts, ticket)
+        except server_errors.InventoryStale:
+            left = until - client.timing.monotonic()
+            if left <= 0:
+                raise
+            client.pause(min(LOOK_EVERY, left))
+
+
+def register(client: QuadsClient, dry: bool) -> bool:
+    """See that the user can log in, registering it first if need be; return whether that was so."""
+    if client.account.api_token:
+        raise InputError("a token belongs to a user who is registered already: give password")
+    try:
+        client.log_in()
+        return False
+    except server_errors.BadCredentials as error:
+        if dry:
+            return True
+        if client.register():
+            client.log_in()
+            return True
+        user = client.account.username
+        raise server_errors.BadCredentials(
+            f"{user} is registered at {client.base} already, with another password than the one given. Give that one, "
+            "or have the lab reset it: registering again changes nothing",
+            error.status,
+            error.said,
+        ) from error

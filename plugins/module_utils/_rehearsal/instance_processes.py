@@ -1,0 +1,161 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes of an instance: started, found again, and never mistaken for somebody else's.
+
+A process is ours when its environment carries our instance's folder and its executable is the one that we started;
+a record in the instance's folder adds its pid and start time, so that a pid that was used again is noticed. The
+record is written before the process exists. Whatever is killed at whatever moment, ``running`` finds all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+
+#: In the environment of every process that we start: folder of the instance, name, path of the program.
+INSTANCE, NAME, PROGRAM = "SEATRIAL_INSTANCE", "SEATRIAL_PROCESS", "SEATRIAL_PROGRAM"
+
+#: What it gets of our environment. By the last one a test run finds what it started.
+INHERITED = ("PATH", "TMPDIR", "TZ", "LANG", "SEATRIAL_STARTED_BY")
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """What is known of a process. ``pid`` and ``ticks`` (start time since boot) are 0 before it exists."""
+
+    name: str
+    program: str
+    recipe: str
+    pid: int = 0
+    ticks: int = 0
+    boot: str = ""
+    started: str = ""
+
+
+@dataclass(frozen=True)
+class RunningProcess:
+    """A living process of ours."""
+
+    name: str
+    pid: int
+    ticks: int
+    program: str
+
+
+def identify(pid: int, instance: Path) -> RunningProcess | None:
+    """Return the process ``pid`` if it is one that was started for ``instance``, else None."""
+    ticks = _processes.ticks_of(pid)
+    program = _processes.program_of(pid)
+    if ticks is None or program is None:
+        return None
+    environment = _processes.environment_of(pid)
+    if environment.get(INSTANCE) != str(instance) or not environment.get(NAME):
+        return None
+    # A child that inherited our environment, such as a user's shell, runs another program.
+    if os.path.realpath(environment.get(PROGRAM, "")) != os.path.realpath(program):
+        return None
+    return RunningProcess(environment[NAME], pid, ticks, program)
+
+
+def running(instance: Path) -> list[RunningProcess]:
+    """Return all living processes of ``instance``, found by looking at every process of the machine (milliseconds)."""
+    found = (identify(pid, instance) for pid in _processes.pids())
+    return sorted((one for one in found if one is not None), key=lambda one: one.ticks)
+
+
+def read_record(folder: Path, name: str) -> ProcessRecord | None:
+    """Return the record of a process, None when there is none that can be read."""
+    try:
+        return ProcessRecord(**_files.read_json(folder / f"{name}.json"))
+    except (DataError, TypeError):
+        return None
+
+
+def is_recorded(found: RunningProcess, record: ProcessRecord | None) -> bool:
+    """Tell whether ``record`` speaks of exactly this process, not of an earlier one with the same pid."""
+    return record is not None and (record.pid, record.ticks, record.boot) == (found.pid, found.ticks, boot_id())
+
+
+def start(
+    instance: Path,
+    records: Path,
+    name: str,
+    command: list[str],
+    environment: dict[str, str],
+    log: Path,
+    recipe: str,
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, its output appended to ``log``.
+
+    Raises ProcessError when the program can't be started.
+    """
+    program = command[0]
+    intent = ProcessRecord(name, program, recipe)
+    _files.write_json(records / f"{name}.json", asdict(intent))
+    inherited = {key: value for key, value in os.environ.items() if key in INHERITED}
+    # HOME is the instance: KWOK and kubectl would read settings of the user's otherwise.
+    marked = {**inherited, "HOME": str(instance), **environment}
+    marked.update({INSTANCE: str(instance), NAME: name, PROGRAM: program})
+    with open(log, "ab") as stream:
+        stream.write(f"--- {stamp()} {' '.join(command)}\n".encode())
+        stream.flush()
+        try:
+            child = subprocess.Popen(
+                command,
+                env=marked,
+                cwd=instance,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProcessError(f"{name}: {program} can't be started: {error.strerror}") from error
+    known = ProcessRecord(name, program, recipe, child.pid, _processes.ticks_of(child.pid) or 0, boot_id(), stamp())
+    _files.write_json(records / f"{name}.json", asdict(known))
+    return child
+
+
+def stop(instance: Path, wanted: Iterable[RunningProcess], grace: float) -> None:
+    """End processes of ``instance``: TERM to all, up to ``grace`` seconds to go, KILL to who is left.
+
+    Raises ProcessError naming those that survive even that.
+    """
+    ours = {Process(one.pid, one.ticks): one for one in wanted if identify(one.pid, instance) == one}
+    left = [f"{ours[one].name} (pid {one.pid})" for one in _processes.end(ours, grace)]
+    if left:
+        raise ProcessError(f"{instance}: still running {_processes.KILLED:.0f} s after SIGKILL: {', '.join(left)}")
+
+
+def tail(log: Path, lines: int = 12) -> str:
+    """Return the last lines of a log, indented, for an error message."""
+    try:
+        with open(log, "rb") as stream:
+            stream.seek(max(0, log.stat().st_size - 16384))
+            text = stream.read().decode("utf-8", "replace")
+    except OSError:
+        return "    (no log)"
+    return "\n".join(f"    {one[:400]}" for one in text.splitlines()[-lines:]) or "    (empty log)"
+
+
+def summary(found: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
+    """Return what ``info`` says about a process."""
+    known = record if is_recorded(found, record) else None
+    return {
+        "name": found.name,
+        "pid": found.pid,
+        "program": found.program,
+        "started": known.started if known else "",
+        "memory_mib": round(_processes.memory_of(found.pid) / 2**20),
+    }

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fake nodes on a cluster that is no rehearsal cluster: only with leave, tainted, and KWOK in the cluster to play them.
+
+Real nodes are never touched: what is made carries our labels, what is removed too, and no workload comes to a fake node
+that does not tolerate it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+
+#: Keeps every pod off a fake node that does not tolerate it.
+TAINT = {"key": _labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
+#: The ConfigMap by which a rehearsal cluster says that its nodes are played.
+SIGN = ("kube-public", "seatrial-rehearsal")
+#: Resources that stand for a GPU begin with one of these.
+GPUS = ("nvidia.com/", "amd.com/gpu", "gpu.intel.com/")
+KWOK = "seatrial-kwok"
+
+_OPTIONS = """---
+apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  cidr: 10.128.0.0/12
+  enableDebuggingHandlers: false
+  enablePodsOnNodeSyncListPager: true
+  podPlayStageParallelism: 16
+  nodePlayStageParallelism: 16
+"""
+
+
+@dataclass(frozen=True)
+class Leave:
+    """What may be done on a real cluster.
+
+    allowed: make nodes there at all. beside_workloads: also where GPUs are in use. kwok_image: image of KWOK to run in
+    the cluster; without one somebody's KWOK must play nodes already. stages: what KWOK plays, as YAML documents.
+    """
+
+    allowed: bool = False
+    beside_workloads: bool = False
+    kwok_image: str = ""
+    stages: str = ""
+
+
+def check(client: Client, leave: Leave, run_id: str) -> None:
+    """Raise OwnershipError where no fake nodes may be made."""
+    if not leave.allowed:
+        namespace, name = SIGN
+        sign = client.get(client.kind("v1", "ConfigMap"), name, namespace)
+        if sign is None or label(sign, _labels.SIMULATED) != "true":
+            raise OwnershipError(
+                f"{client.access.server} is no rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake nodes"
+                " would stand there beside real ones. Nothing was changed. real_cluster (setting"
+                " fake_gpu_real_cluster) allows it; they are tainted then"
+            )
+    elif not leave.beside_workloads:
+        using = gpu_pods(client, run_id)
+        if using:
+            more = f" and {len(using) - 3} more" if len(using) > 3 else ""
+            raise OwnershipError(
+                f"{client.access.server} has real GPU workloads: {', '.join(using[:3])}{more}. What schedules, counts"
+                " or scales by GPUs would count fake ones too. Nothing was changed. beside_workloads (setting"
+                " fake_gpu_beside_workloads) allows it"
+            )
+
+
+def gpu_pods(client: Client, run_id: str = "") -> list[str]:
+    """Return pods that have or wait for a GPU and are neither on a node of ours nor of this run: namespace/name."""
+    ours = client.list(client.kind("v1", "Node"), label_selector=f"{_labels.SIMULATED}=true", metadata_only=True)[0]
+    fake = {one["metadata"]["name"] for one in ours}
+    pods = client.list(client.kind("v1", "Pod"), field_selector="status.phase!=Succeeded,status.phase!=Failed")[0]
+    return sorted(
+        f"{one['metadata']['namespace']}/{one['metadata']['name']}"
+        for one in pods
+        if wants_gpu(one)
+        and one["spec"].get("nodeName") not in fake
+        and not (run_id and label(one, _labels.RUN) == run_id)
+    )
+
+
+def wants_gpu(pod: dict[str, Any]) -> bool:
+    """Tell whether a container of a pod asks for a GPU."""
+    return any(
+        name.startswith(GPUS) and str(amount) != "0"
+        for container in pod["spec"].get("containers") or []
+        for resources in (container.get("resources") or {}).values()
+        if isinstance(resources, dict)
+        for name, amount in resources.items()
+    )
+
+
+def kwok(leave: Leave, run_id: str) -> list[dict[str, Any]]:
+    """Return the objects that run KWOK in the cluster, in the order in which they are made."""
+    labels = {_labels.RUN: run_id} if run_id else {}
+    meta = {"name": KWOK, "labels": labels}
+    inside = {**meta, "namespace": KWOK}
+    every = ["get", "list", "watch"]
+    rules = [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": every},
+        {"apiGroups": [""], "resources": ["nodes/status", "pods/status"], "verbs": ["patch", "update"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": [*every, "patch", "update", "delete"]},
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "verbs": [*every, "create", "patch", "update"],
+        },
+    ]
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": meta},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": inside},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": KWOK},
+            "subjects": [{"kind": "ServiceAccount", "name": KWOK, "namespace": KWOK}],
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": inside,
+            "data": {"kwok.yml": f"{_OPTIONS}{leave.stages}"},
+        },
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": inside, "spec": _deployment(leave.kwok_image)},
+    ]
+
+
+def _deployment(image: str) -> dict[str, Any]:
+    container = {
+        "name": "kwok",
+        "image": image,
+        "args": [
+            "--config=/etc/seatrial-kwok/kwok.yml",
+            "--manage-all-nodes=false",
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+            "--node-ip=$(POD_IP)",
+            "--node-lease-duration-seconds=120",
+            "--v=WARN",
+        ],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [{"name": "config", "mountPath": "/etc/seatrial-kwok", "readOnly": True}],
+    }
+    real = {"matchExpressions": [{"key": _labels.SIMULATED, "operator": "DoesNotExist"}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [real]}}}
+    return {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": KWOK}},
+        "template": {
+            "metadata": {"labels": {"app": KWOK}},
+            "spec": {
+                "serviceAccountName": KWOK,
+                "affinity": affinity,
+                "containers": [container],
+                "volumes": [{"name": "config", "configMap": {"name": KWOK}}],
+            },
+        },
+    }
+
+
+def bring_kwok(client: Client, leave: Leave, run_id: str) -> list[str]:
+    """Have KWOK in the cluster; return what was made. Raises OwnershipError when another run's or nobody's is there."""
+    made = []
+    for manifest in kwok(leave, run_id):
+        meta = manifest["metadata"]
+        found = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
+        if found is None:
+            client.create(manifest)
+            made.append(f"{manifest['kind']} {meta['name']}")
+        elif label(found, _labels.RUN) != run_id:
+            raise OwnershipError(
+                f"{manifest['kind']} {meta['name']} is there, and this run did not make it: KWOK of another run plays"
+                " nodes on this cluster. Leave fake_gpu_kwok_image empty to let it play these too"
+            )
+    return made
+
+
+def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
+    """Delete this run's KWOK, the namespace last; return what was deleted."""
+    gone = []
+    for manifest in reversed(kwok(Leave(), run_id)):
+        kind, meta = client.kind_of(manifest), manifest["metadata"]
+        found = client.get(kind, meta["name"], meta.get("namespace", ""))
+        if found is None or label(found, _labels.RUN) != run_id:
+            continue
+        gone.append(f"{manifest['kind']} {meta['name']}")
+        if not check_only:
+            client.delete(kind, meta["name"], meta.get("namespace", ""))
+    return gone

@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What exactly an instance would run: ports, certificates, kubeconfigs, rendered files and command lines."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import free_ports, pki
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
+    Component,
+    ProcessSpec,
+    processes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance, locked
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.placeholders import render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.readiness_probe import Question
+
+#: The port of the API server among the instance's ports.
+API_PORT = "kube-apiserver.https"
+
+#: How long (seconds) the kernel may take to close the sockets of a killed process.
+LINGER = 3.0
+
+PLAYED = "2026-01-01T00:00:00.000000000Z stdout F simulated: this pod was played, no container ran\n"
+
+
+@dataclass(frozen=True)
+class Command:
+    """How one process is started. ``recipe`` changes when anything does that it reads when it starts."""
+
+    process: ProcessSpec
+    program: Path
+    arguments: list[str]
+    environment: dict[str, str]
+    recipe: str
+
+
+def port_names(wanted: Iterable[ProcessSpec]) -> list[str]:
+    """Return the names of all ports, ``<process>.<port>``."""
+    return [f"{one.name}.{port}" for one in wanted for port in one.ports]
+
+
+def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str]) -> dict[str, int]:
+    """Return the instance's ports, choosing what is missing.
+
+    A port that was taken by another program while its process was down is given up; whoever mentions it gets
+    another recipe and is started anew.
+    """
+    with locked(instance.root / ".ports.lock", 60, "the choice of ports"):
+        have = read_ports(instance)
+        kept = {name: port for name, port in have.items() if name.split(".")[0] in alive or _comes_free(port)}
+        chosen = free_ports.choose(port_names(wanted), kept, instance.others_ports())
+        if chosen != have:
+            _files.write_json(instance.ports_file, chosen)
+    return chosen
+
+
+def _comes_free(port: int) -> bool:
+    """Tell whether a port of ours is free, giving a process that was just killed the time to let go of it."""
+    deadline = time.monotonic() + LINGER
+    while not free_ports.is_free(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def read_ports(instance: Instance) -> dict[str, int]:
+    """Return the ports that were chosen so far."""
+    try:
+        return {str(name): int(port) for name, port in _files.read_json(instance.ports_file).items()}
+    except DataError:
+        return {}
+
+
+def places(instance: Instance, components: list[Component], chosen: Mapping[str, int]) -> dict[str, object]:
+    """Return the values of all placeholders."""
+    values: dict[str, object] = {
+        "data": instance.path,
+        "pki": instance.pki,
+        "config": instance.config,
+        "played_logs": instance.played_logs,
+    }
+    values.update({f"port.{name}": port for name, port in chosen.items()})
+    values.update({f"kubeconfig.{user.name}": instance.kubeconfig_of(user.name) for user in users(components)})
+    return values
+
+
+def users(components: Iterable[Component]) -> list:
+    """Return the users of all components."""
+    return [user for one in components for user in one.users]
+
+
+def write_certificates(instance: Instance, components: list[Component]) -> list[str]:
+    """Make the certificates that are missing; return their names."""
+    wanted = [*(certificate for one in components for certificate in one.certificates), *users(components)]
+    return pki.ensure(instance.pki, wanted)
+
+
+def write_kubeconfigs(instance: Instance, components: list[Component], port: int) -> None:
+    """Write a kubeconfig for every user."""
+    for user in users(components):
+        _keep(instance.kubeconfig_of(user.name), kubeconfig(instance, user.name, port), 0o600)
+
+
+def authority(instance: Instance) -> str:
+    """Return the certificate of the authority that signs what the instance serves, as webhooks want it: base64."""
+    return base64.b64encode((instance.pki / "ca.crt").read_bytes()).decode("ascii")
+
+
+def kubeconfig(instance: Instance, user: str, port: int) -> str:
+    """Return a kubeconfig with everything in it, so that the file alone is enough wherever it is copied."""
+
+    def data(name: str) -> str:
+        return base64.b64encode((instance.pki / name).read_bytes()).decode("ascii")
+
+    name = f"rehearsal-{instance.name}"
+    cluster = {"server": f"https://{free_ports.LOOPBACK}:{port}", "certificate-authority-data": authority(instance)}
+    identity = {"client-certificate-data": data(f"{user}.crt"), "client-key-data": data(f"{user}.key")}
+    import yaml
+
+    return yaml.safe_dump(kubeconfigs.document(name, cluster, identity, user_name=user), sort_keys=False)
+
+
+def write_files(instance: Instance, components: list[Component], values: Mapping[str, object]) -> None:
+    """Render the files of all processes; the stages of all components go into the one that wants them."""
+    stages = [one.folder / one.stages for one in components if one.stages]
+    for process in processes(components):
+        for name in process.files:
+            text = render((process.folder / name).read_text(encoding="utf-8"), values, str(process.folder / name))
+            if name == process.stages_into:
+                text += "".join(one.read_text(encoding="utf-8") for one in stages)
+            _keep(instance.config / name, text, 0o600)
+    if not instance.played_logs.exists():
+        _files.replace_text(instance.played_logs, PLAYED)
+
+
+def _keep(path: Path, text: str, mode: int) -> None:
+    """Write a file unless it holds that text already."""
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        _files.replace_text(path, text, mode=mode)
+
+
+def command_of(
+    instance: Instance, process: ProcessSpec, programs: Mapping[str, Programs], values: Mapping[str, object]
+) -> Command:
+    """Return how ``process`` is started. Call when its certificates, kubeconfigs and files are written."""
+    where = f"process {process.name}"
+    program = programs[process.component].paths[process.binary]
+    arguments = [render(one, values, where) for one in process.arguments]
+    environment = {name: render(str(text), values, where) for name, text in process.environment.items()}
+    state = os.stat(program)
+    digest = hashlib.sha256()
+    digest.update(json.dumps([str(program), state.st_size, state.st_mtime_ns, arguments, environment]).encode())
+    for path in sorted(_files_named(instance, [*arguments, *environment.values()])):
+        digest.update(path.read_bytes())
+    return Command(process, program, arguments, environment, digest.hexdigest()[:16])
+
+
+def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
+    """Return the files that texts name among the instance's certificates, kubeconfigs and configuration."""
+    found: set[Path] = set()
+    for text in texts:
+        for match in re.findall(re.escape(str(instance.path)) + r"/[^\s,=:]+", text):
+            path = Path(match)
+            if path.parent in (instance.pki, instance.config, instance.path / "kubeconfigs") and path.is_file():
+                found.add(path)
+    return found
+
+
+def questions_of(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[Question | None, str]]:
+    """Return what to ask a process: a question over HTTP, or None and a path of the API server."""
+    where = f"process {process.name}: ready"
+    found: list[tuple[Question | None, str]] = []
+    for sign in process.ready:
+        if sign.url:
+            found.append((Question(render(sign.url, values, where), sign.authority, sign.certificate), ""))
+        else:
+            found.append((None, render(sign.api, values, where)))
+    return found

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting for processes by asking them, never by sleeping for a while and hoping."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.pki import authority_file
+
+#: One question may take this long (seconds); a server that hangs is asked again on a new connection.
+PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something to ask over HTTP(S): the answer is good when its status is 200."""
+
+    url: str
+    authority: str = "cluster"
+    certificate: str = ""
+
+
+def ask(question: Question, pki: Path) -> str:
+    """Ask once; return "" when the answer is good, else what came instead."""
+    parts = urlsplit(question.url)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    try:
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=str(pki / f"{authority_file(question.authority)}.crt"))
+            if question.certificate:
+                context.load_cert_chain(pki / f"{question.certificate}.crt", pki / f"{question.certificate}.key")
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=PATIENCE, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
+        try:
+            connection.request("GET", target)
+            answer = connection.getresponse()
+            body = answer.read().decode("utf-8", "replace").strip()
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        return str(error) or type(error).__name__
+    if answer.status == 200:
+        return ""
+    failing = [one for one in body.splitlines() if one.startswith("[-]")]
+    return f"{answer.status} {'; '.join(failing) or body[:200]}"
+
+
+def wait(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: float, what: str) -> None:
+    """Ask until the answer is "", at growing intervals. ``pid`` is the process that must live meanwhile.
+
+    Raises ProcessError when it ends, WaitTimeout after ``timeout`` seconds; both with the end of its log.
+    """
+    deadline = time.monotonic() + timeout
+    pause = 0.02
+    while answer := ask_it():
+        _processes.reap(pid)
+        if _processes.ticks_of(pid) is None:
+            raise ProcessError(f"{name} ended while it was starting. The end of {log}:\n{instance_processes.tail(log)}")
+        if time.monotonic() > deadline:
+            raise WaitTimeout(
+                f"{name} is not ready after {timeout:.0f} s: waited for {what}, last answer: {answer}."
+                f" The end of {log}:\n{instance_processes.tail(log)}"
+            )
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.25)

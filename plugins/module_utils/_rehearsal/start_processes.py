@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One pass over all processes of an instance: what is missing or not as wanted is started, in order."""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    component_binaries,
+    component_objects,
+    free_ports,
+    instance_processes,
+    launch_plan,
+    readiness_probe,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
+    Component,
+    ProcessSpec,
+    levels,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
+    processes as processes_of,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.launch_plan import API_PORT, Command
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+
+Say = Callable[[str], None]
+
+#: How long (seconds) processes may take to end by themselves. Nothing that they hold is needed afterwards.
+GRACE = 5.0
+
+
+#: How often ports are chosen: between the choice and its use another program may take one.
+CHOICES = 3
+
+
+class PortTaken(ProcessError):
+    """Another program listens on a port that a process of ours was to listen on."""
+
+
+class Start:
+    """One pass over all processes of an instance, with the lock held."""
+
+    def __init__(
+        self,
+        timeout: float,
+        instance: Instance,
+        components: list[Component],
+        programs: dict[str, Programs],
+        say: Say,
+    ) -> None:
+        self.timeout, self.instance, self.components, self.programs, self.say = (
+            timeout,
+            instance,
+            components,
+            programs,
+            say,
+        )
+        self.changes: list[str] = []
+        self.alive = _one_each(instance)
+        self.values: dict[str, object] = {}
+        self.client: Client | None = None
+
+    def run(self) -> list[str]:
+        """Bring everything up in order; return what had to be done.
+
+        Raises PortTaken when each choice of ports failed, ProcessError, WaitTimeout.
+        """
+        for left in range(CHOICES - 1, -1, -1):
+            try:
+                self._bring_up()
+                break
+            except PortTaken as error:
+                if not left:
+                    raise
+                self.say(f"{error}: choosing another port")
+                self.alive, self.client = _one_each(self.instance), None
+        return list(dict.fromkeys(self.changes))
+
+    def _bring_up(self) -> None:
+        wanted = processes_of(self.components)
+        self.instance.furnish()
+        chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
+        self.values = launch_plan.places(self.instance, self.components, chosen)
+        launch_plan.write_certificates(self.instance, self.components)
+        launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
+        launch_plan.write_files(self.instance, self.components, self.values)
+        commands = {one.name: launch_plan.command_of(self.instance, one, self.programs, self.values) for one in wanted}
+        due = [name for name, command in commands.items() if not self._is_current(command)]
+        component_binaries.check_sums(self.programs, {commands[name].process.binary for name in due})
+        _raise_file_limit()
+        for level in levels(wanted):
+            self._start_level([commands[one.name] for one in level])
+            if any(one.name == "kube-apiserver" for one in level):
+                self._prepare_api()
+
+    def _is_current(self, command: Command) -> bool:
+        """Tell whether the process runs and was started exactly so."""
+        found = self.alive.get(command.process.name)
+        record = instance_processes.read_record(self.instance.records, command.process.name)
+        return found is not None and instance_processes.is_recorded(found, record) and record.recipe == command.recipe
+
+    def _start_level(self, commands: list[Command]) -> None:
+        pids: dict[str, int] = {}
+        due = [one.process.name for one in commands if not self._is_current(one)]
+        if due:
+            self.say(f"starting {', '.join(due)}")
+        for command in commands:
+            name = command.process.name
+            found = self.alive.get(name)
+            if found is not None and self._is_current(command):
+                pids[name] = found.pid
+                continue
+            if found is not None:
+                instance_processes.stop(self.instance.path, [found], GRACE)
+            child = instance_processes.start(
+                self.instance.path,
+                self.instance.records,
+                name,
+                [str(command.program), *command.arguments],
+                command.environment,
+                self.instance.log_of(name),
+                command.recipe,
+            )
+            pids[name] = child.pid
+            self.changes.append(f"{'restarted' if found else 'started'} {name}")
+        with ThreadPool(max_workers=len(commands)) as pool:
+            list(pool.map(lambda one: self._await_ready(one.process, pids[one.process.name]), commands))
+
+    def _await_ready(self, process: ProcessSpec, pid: int) -> None:
+        log = self.instance.log_of(process.name)
+        for question, path in launch_plan.questions_of(process, self.values):
+            if question is not None:
+                what, ask = question.url, partial(readiness_probe.ask, question, self.instance.pki)
+            else:
+                what, ask = path, partial(self._ask_api, path)
+            try:
+                readiness_probe.wait(process.name, ask, pid, log, self.timeout, what)
+            except ProcessError as error:
+                self._look_for_listener(process)
+                raise error
+
+    def _look_for_listener(self, process: ProcessSpec) -> None:
+        """Raise PortTaken if a port of a process that has ended is in use."""
+        for port in (int(str(self.values[f"port.{process.name}.{one}"])) for one in process.ports):
+            if not free_ports.is_free(port):
+                raise PortTaken(
+                    f"{process.name}: port {port} of {free_ports.LOOPBACK} is in use by {free_ports.listener(port)}"
+                )
+
+    def _ask_api(self, path: str) -> str:
+        try:
+            self._api().request("GET", path)
+        except SeatrialError as error:
+            return str(error)
+        return ""
+
+    def _api(self) -> Client:
+        if self.client is None:
+            self.client = Client.from_kubeconfig(self.instance.kubeconfig_of("bootstrap"))
+        return self.client
+
+    def _prepare_api(self) -> None:
+        values = {**self.values, "ca": launch_plan.authority(self.instance)}
+        wanted = component_objects.wanted(self.components, self.programs, values)
+        self.changes += [f"applied {one}" for one in component_objects.apply_all(self._api(), wanted, self.timeout)]
+
+
+def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess]:
+    """Return the living processes by name. Of two with the same name neither is to be trusted: both are ended."""
+    found = instance_processes.running(instance.path)
+    counts = Counter(one.name for one in found)
+    instance_processes.stop(instance.path, [one for one in found if counts[one.name] > 1], GRACE)
+    return {one.name: one for one in found if counts[one.name] == 1}
+
+
+def _raise_file_limit() -> None:
+    """An API server under load holds thousands of connections; children inherit the limit."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the load of a point runs that does not run here: ``elsewhere.json`` in the point's directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+
+FILE = "elsewhere.json"
+SCHEMA = "elsewhere/1"
+STARTED, FETCHED = "started", "fetched"
+
+#: In the place of a host: a pod of the driver cluster; ``root`` is its namespace then.
+DRIVER_POD = "driver_pod"
+
+
+def read(point_dir: Path) -> dict[str, Any] | None:
+    """Return the note, None when there is none."""
+    try:
+        return dict(_files.read_json(point_dir / FILE))
+    except DataError:
+        return None
+
+
+def write(point_dir: Path, host: str, root: str, state: str, result: Mapping[str, Any] | None = None) -> None:
+    """Replace the note. ``result``: what the load returned, once its files are here."""
+    note = {"schema": SCHEMA, "host": host, "root": root, "state": state, "result": dict(result or {})}
+    _files.write_json(point_dir / FILE, note, SCHEMA)
+
+
+def remove(point_dir: Path) -> None:
+    """Remove the note: nothing runs elsewhere any more."""
+    note = read(point_dir)
+    if note is not None and note["state"] != FETCHED:
+        (point_dir / FILE).unlink(missing_ok=True)
+
+
+def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
+    """Return what the load asks of the lock that the run holds on its target, None when it holds none there.
+
+    cluster: the target's API host, as lock files name it. The driver cluster may have a lock of its own.
+    """
+    for path in sorted(Path(run_dir).glob(_lock_file.PATTERN)) if run_dir else ():
+        found = _lock_file.read(path)
+        if found and found["state"] == _lock_file.HELD and found["cluster"] == cluster:
+            return lock_of(found)
+    return None
+
+
+def lock_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the load asks of the run's lock, from the content of the run's lock file."""
+    names = {"run_id": "run", "owner": "owner", "purpose": "purpose", "namespace": "namespace", "duration": "duration"}
+    return {**{ours: record[theirs] for ours, theirs in names.items()}, "timeout": 60, "context": ""}

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The attribution of a point's time in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import kpi_text
+
+
+def shown(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what the page shows of a document attribution/1; None when there is none, or nothing ended."""
+    if not found or not (found.get("stages") or found.get("waiting")):
+        return None
+    slowest = found.get("slowest") or 0
+    return {
+        "total": _format.seconds(found["total"]) if found.get("total") is not None else "–",
+        "n": found["n"],
+        "of": found["of"],
+        "slowest": _format.count(slowest, "workload"),
+        "stages": [_row(one, stage_name(one["name"])) for one in found["stages"]],
+        "writers": [_row(one, _format.writer(one["name"])) for one in found["writers"]],
+        "waiting": [
+            f"{_format.count(one['n'], 'workload')} still waited for {_format.stage(one['name'])}, "
+            f"{_format.seconds(one['mean'])} in the mean"
+            for one in found.get("waiting") or []
+        ],
+    }
+
+
+def stage_name(name: str) -> str:
+    """Return the name of a stage as a part of time: sending counts by its lateness."""
+    return "sent (lateness)" if name == "sent" else _format.stage(name)
+
+
+def _row(one: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "writer": _format.writer(one["writer"]),
+        "simulated": one["simulated"],
+        "mean": _format.seconds(one["mean"]),
+        "confidence": kpi_text.confidence({"confidence": one.get("confidence"), "unit": "s"}),
+        "percent": f"{100 * one['share']:.1f} %",
+        "width": round(max(min(100 * one["share"], 100.0), 0.0), 1),
+        "slowest": _format.seconds(one["slowest"]) if one.get("slowest") is not None else "",
+    }

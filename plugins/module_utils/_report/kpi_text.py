@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A KPI in words: its value, what the errors of measurement allow, and how much other load would differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+
+
+def shown(kpi: Mapping[str, Any]) -> str:
+    """Return value and unit; of a value that is not known its bound, else a dash."""
+    note = str(kpi.get("note") or "")
+    if kpi["value"] is None:
+        return note.split(":", maxsplit=1)[0] if note.startswith("≥") else "–"
+    return _format.value(kpi["value"], kpi["unit"])
+
+
+def measured(kpi: Mapping[str, Any]) -> str:
+    """Return the bounds that the errors of the single times allow, empty where they are none."""
+    interval = kpi.get("interval")
+    if not interval or interval[0] == interval[1]:
+        return ""
+    low, high = (_format.value(one, kpi["unit"]) for one in interval)
+    return f"measured to be between {low} and {high}" if low != high else ""
+
+
+def confidence(kpi: Mapping[str, Any]) -> str:
+    """Return the confidence interval: "95 %: 1.2 s – 3 s"."""
+    found = kpi.get("confidence")
+    if not found or found.get("low") is None:
+        return ""
+    percent = f"{100 * found['level']:.0f} %"
+    if found.get("high") is None:
+        return f"{percent}: {_format.value(found['low'], kpi['unit'])} or more"
+    return f"{percent}: {_format.span(found['low'], found['high'], kpi['unit'])}"

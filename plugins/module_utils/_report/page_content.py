@@ -1,0 +1,254 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the report says: plain data for the template, made from whatever there is of a run."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import attribution_text, kpi_text, run_facts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+
+#: Longest sentence beside the verdict, so that the headline figures stay in sight; the table of checks has all of it.
+SENTENCE = 260
+#: So many rows with contradictions are shown; timeline.csv has all.
+MOST_ROWS = 10
+#: Beside index.html: which comparisons there are with the run.
+COMPARISONS = "comparisons.json"
+QUANTILES = ("p50", "p95", "p99", "max")
+
+
+def page(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], notes: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the variables of the template, without the plots. tables: point number -> timeline or None."""
+    record = run.record
+    return {
+        "title": f"{record.get('project') or 'run'} {'+'.join(record.get('presets') or [])}".strip(),
+        "run": run.id,
+        "when": run_facts.when(record),
+        "verdict": str(verdict.get("verdict") or "unknown"),
+        "because": because(verdict),
+        "answer": list(verdict.get("answer") or []),
+        "warnings": list(verdict.get("warnings") or []),
+        "headline": [{**one, "confidence": _card(one)} for one in verdict.get("headline") or [] if one.get("of")],
+        "checks": _checks(verdict.get("checks") or [], len(run.points)),
+        "selection": str(verdict.get("selection") or ""),
+        "simulation": simulation(run, tables),
+        "points": [_point(run, point, tables.get(point.number)) for point in run.points],
+        "settings": run_facts.settings(run.provenance),
+        "phases": run_facts.phases(record),
+        "versions": sorted((record.get("versions") or {}).items(), key=lambda pair: pair[0].lower()),
+        "environment": run_facts.plain(record.get("environment") or {}),
+        "clusters": run_facts.clusters(run.clusters),
+        "record": run_facts.record(record),
+        "failures": _failures(run),
+        "comparisons": comparisons(run.top / "report"),
+        "missing": [*run.missing, *notes],
+    }
+
+
+def comparisons(folder: Path) -> list[dict[str, str]]:
+    """Return the comparisons that the report in ``folder`` links to: path, title, when; those that are still there."""
+    try:
+        entries = _files.read_json(folder / COMPARISONS)["comparisons"]
+        return [one for one in entries if (folder / one["path"]).is_file()]
+    except (DataError, OSError, KeyError, TypeError):
+        return []
+
+
+def _checks(checks: Sequence[Mapping[str, Any]], points: int) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the checks to show, and those to fold away: passed ones of single points when there are many."""
+    folded = [one for one in checks if one.get("point") and one["result"] == "pass"] if points > 2 else []
+    return {"shown": [one for one in checks if one not in folded], "folded": folded}
+
+
+def because(verdict: Mapping[str, Any]) -> str:
+    """Return the one sentence that stands beside the verdict: the first check that decided it."""
+    checks = verdict.get("checks") or []
+    for result in ("invalid", "fail"):
+        for check in checks:
+            if check["result"] == result:
+                others = sum(1 for one in checks if one["result"] in ("invalid", "fail")) - 1
+                more = f" ({_format.count(others, 'more check')} not passed, see below.)" if others else ""
+                point = f"Point {check['point']}: " if check.get("point") and _several(checks) else ""
+                return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more
+    unknown = [check["detail"] for check in checks if check["result"] == "not judged"]
+    if unknown:
+        return textwrap.shorten(
+            f"Nothing failed, but not all could be judged. {unknown[0]}", SENTENCE, placeholder=" …"
+        )
+    if not checks:
+        return "No verdict was made."
+    return "Every workload succeeded, the generator was on time and no phase failed."
+
+
+def _card(entry: Mapping[str, Any]) -> str:
+    """Return the confidence interval of a headline figure, where there is one point."""
+    points = entry.get("points") or []
+    return kpi_text.confidence({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
+
+
+def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
+    return len({one["point"] for one in checks if one.get("point")}) > 1
+
+
+def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
+    """Return what was played: writers, the stages that rest on them, and the real stages by writer."""
+    stages = [one for table in tables.values() if table is not None for one in table.stages]
+    stages = [one for one in stages if not one["name"].endswith("_first")]
+    played = {one["name"] for one in stages if one["simulated"]}
+    real: dict[str, dict[str, None]] = {}
+    for one in stages:
+        if one["name"] not in played:
+            real.setdefault(_format.writer(one["writer"]), {})[_format.stage(one["name"])] = None
+    return {
+        "any": bool(played) or run.simulated,
+        "writers": [_format.writer(one) for one in run.simulated_writers],
+        "played": list(dict.fromkeys(_format.stage(one["name"]) for one in stages if one["name"] in played)),
+        "real": [{"writer": writer, "stages": list(names)} for writer, names in real.items()],
+    }
+
+
+def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
+    record = point.record
+    if table is None:
+        notes = ["There is no timeline of this point."]
+    else:
+        notes = list(table.header.get("notes") or [])
+    if table is not None and not len(table):
+        notes.insert(0, "No workload was planned or sent.")
+    return {
+        "number": point.number,
+        "label": point_label(point, str(run.record.get("project") or "")),
+        "open": len(run.points) <= 2 or table is None or set(table.outcome) != {"succeeded"},
+        "several": len(run.points) > 1,
+        "status": record.get("status") or "unknown",
+        "error": record.get("error") or "",
+        "seconds": run_facts.between(record.get("started"), record.get("ended")),
+        "notes": notes,
+        "plots": [],
+        "attribution": attribution_text.shown(point.attribution),
+        **_measured(table if table is not None and len(table) else None, point.kpis or []),
+    }
+
+
+def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what was measured at a point; empty without a timeline that has rows."""
+    if table is None:
+        return {
+            "planned": None,
+            "succeeded": None,
+            "stages": [],
+            "kpis": [],
+            "headline": {},
+            "contradictions": [],
+            "gaps": [],
+        }
+    return {
+        "planned": len(table),
+        "succeeded": table.outcome.count("succeeded"),
+        "stages": _stages(table, kpis),
+        # Quantiles of stages stand in the table of stages.
+        "kpis": [_kpi(one) for one in kpis if not _is_quantile(one)],
+        "headline": {one["name"]: kpi_text.shown(one) for one in kpis if one.get("headline")},
+        "contradictions": _contradictions(table),
+        "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
+    }
+
+
+def _gap(gap: Mapping[str, Any], start: float) -> dict[str, str]:
+    return {
+        "kind": str(gap.get("kind") or ""),
+        "from": _format.seconds(gap["from"] - start),
+        "length": _format.seconds(gap["to"] - gap["from"]),
+        "reason": str(gap.get("reason") or ""),
+    }
+
+
+def _failures(run: Run) -> list[str]:
+    """Return what failed: of phases and points as recorded, and what FAILURES adds from earlier sessions."""
+    phases = (run.record.get("phases") or {}).values()
+    told = [str(one["error"]) for one in phases if one.get("error")]
+    told += [str(point.record["error"]) for point in run.points if point.record.get("error")]
+    told += [line for line in run.failures.splitlines() if line.strip()]
+    kept: list[str] = []
+    for text in told:
+        if not any(text in other for other in kept):
+            kept.append(text)
+    return kept
+
+
+def _contradictions(table: Table) -> list[str]:
+    rows = [f"{table.name[row]}: {'; '.join(told)}" for row, told in list(table.contradictions.items())[:MOST_ROWS]]
+    left = len(table.contradictions) - len(rows)
+    return [*rows, f"and {left:,} more rows, see timeline.csv"] if left else rows
+
+
+def _is_quantile(kpi: Mapping[str, Any]) -> bool:
+    """Tell whether a figure is a quantile of the time that a stage took; a knee is a rate, found by such quantiles."""
+    labels = kpi.get("labels", {})
+    return {"stage", "since", "quantile"} <= labels.keys() and "curve" not in labels
+
+
+def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row a stage: writer, how many reached it, quantiles of its duration and of the time since sending."""
+    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for kpi in filter(_is_quantile, kpis):
+        labels = kpi["labels"]
+        found[labels["stage"], labels["since"], labels["quantile"]] = kpi
+    rows = []
+    for stage in table.stages:
+        name = stage["name"]
+        if name.endswith("_first"):
+            continue
+        rows.append(
+            {
+                "name": _format.stage(name),
+                "writer": _format.writer(stage["writer"]),
+                "simulated": stage["simulated"],
+                "after": _format.joined(
+                    [_format.stage(one) for one in stage.get("needs", ()) if one in table.latest] or ["sending"]
+                ),
+                "n": table.seen(name),
+                "of": len(table),
+                "took": [_cell(found.get((name, "needed", q))) for q in QUANTILES],
+                "since": [_cell(found.get((name, "sent", q))) for q in QUANTILES],
+            }
+        )
+    return rows
+
+
+def _cell(kpi: Mapping[str, Any] | None) -> dict[str, Any]:
+    if kpi is None:
+        return {"text": "", "title": "", "simulated": False}
+    told = ["SIMULATED"] if kpi["simulated"] else []
+    told += [part for part in (kpi_text.measured(kpi), kpi_text.confidence(kpi), kpi.get("note", "")) if part]
+    return {"text": kpi_text.shown(kpi), "title": "; ".join(told), "simulated": kpi["simulated"]}
+
+
+def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "title": kpi.get("title") or kpi["name"],
+        "name": kpi["name"],
+        "help": kpi["help"],
+        "text": kpi_text.shown(kpi),
+        "interval": kpi_text.measured(kpi),
+        "confidence": kpi_text.confidence(kpi),
+        "writers": _format.joined([_format.writer(one) for one in kpi.get("writers") or []])
+        if kpi.get("writers")
+        else "",
+        "note": kpi.get("note", ""),
+        "n": kpi["n"],
+        "of": kpi["of"],
+        "simulated": kpi["simulated"],
+        "direction": kpi["direction"],
+    }

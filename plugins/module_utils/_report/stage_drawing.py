@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the plots of a point have in common: which stages are drawn, in which colours, and what a drawing is.
+
+What is played says SIMULATED in its title or legend and is drawn dashed or hatched, so that it shows without colour
+too. Up to SINGLE workloads each one is drawn with its error, above that bands over groups of neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import ENDED, SENT, PointData
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import COLOURS, GREY
+
+SINGLE = 400
+SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running", "running")
+
+
+@dataclass(frozen=True)
+class StageDrawing:
+    """A figure, its title, what it shows in words, and the numbers behind it: names of columns, rows."""
+
+    figure: Any
+    title: str
+    alt: str
+    columns: Sequence[str]
+    rows: Iterable[Sequence[Any]]
+
+
+def plot_stages(data: PointData) -> list[str]:
+    """Return the stages whose durations are drawn: those that anybody reached, without first pods and failures."""
+    return [
+        one["name"]
+        for one in data.table.stages
+        if one["ends"] != "failed" and not one["name"].endswith("_first") and data.table.seen(one["name"])
+    ]
+
+
+def colours(data: PointData) -> dict[str, str]:
+    """Return a colour for each stage, the same in every plot of a point, and no other stage's."""
+    stages = plot_stages(data)
+    found = {stage: plot_canvas.USUAL[stage] for stage in stages if stage in plot_canvas.USUAL}
+    others = [stage for stage in stages if stage not in found]
+    free = (one for one in plot_canvas.shades() if one not in found.values())
+    found.update(zip(others, free, strict=False))
+    last = next((stage for stage in stages if stage in data.ends()), "")
+    return {**found, SENT: GREY, ENDED: found.get(last, COLOURS[1])}
+
+
+def axis_of_time(stop: float) -> tuple[float, str]:
+    """Return factor and unit of an axis that shows ``stop`` seconds."""
+    return (1.0, "s") if stop < 600 else plot_canvas.scale(stop)

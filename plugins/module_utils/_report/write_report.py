@@ -1,0 +1,213 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report: plots as PNG files, and one HTML file that holds everything and needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    matrix_bars,
+    matrix_heatmap,
+    page_content,
+    plot_canvas,
+    point_plots,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import PlotCanvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ProcessPool
+
+
+def render_report(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path
+) -> tuple[Path, list[str]]:
+    """Write report/plots/*.png and *.csv and report/index.html; return the latter's path and what couldn't be drawn.
+
+    template: the Jinja2 template; files that it includes lie beside it. Raises InputError when it is missing.
+    """
+    if not template.is_file():
+        raise InputError(f"report template {template} does not exist")
+    folder = run.top / "report"
+    (folder / "plots").mkdir(parents=True, exist_ok=True)
+    with alone(folder):
+        return _write(run, verdict, tables, template, folder)
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process makes this report: one may be asked for while the run makes its own."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)  # a process that ends, however it does, lets go
+        yield
+    finally:
+        os.close(held)
+
+
+def _write(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path, folder: Path
+) -> tuple[Path, list[str]]:
+    plots = folder / "plots"
+    for old in [*plots.glob("*.png"), *plots.glob("*.csv")]:
+        old.unlink()
+    notes: list[str] = []
+    content = page_content.page(run, verdict, tables)
+    labels = {point["number"]: _label(point, tables.get(point["number"])) for point in content["points"]}
+    drawn = _draw_all(run, tables, plots, labels, notes)
+    for point in content["points"]:
+        point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
+    content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
+    content["missing"] = [*content["missing"], *notes]
+    path = folder / "index.html"
+    _files.replace_text(path, render(template, content))
+    return path, notes
+
+
+def _label(point: Mapping[str, Any], table: Table | None) -> str:
+    """What the title of a plot says besides what it is: which point, and which of its workloads."""
+    selection = table.header.get("selection") if table is not None else None
+    return ", ".join(
+        one for one in (point["label"] if point["several"] else "", selection and selection["text"]) if one
+    )
+
+
+#: Whether confidence bands are drawn. The bench leaves them out, to tell drawing from resampling.
+BANDS = True
+#: What worker processes draw from; they are forked, so that nothing of it is copied.
+_DRAWN_FROM: dict[str, PointData] = {}
+
+
+def _draw_all(
+    run: Run, tables: Mapping[str, Table | None], folder: Path, labels: Mapping[str, str], notes: list[str]
+) -> dict[str, list[PlotCanvas]]:
+    """Return point number -> plots, drawn on all processors, since each takes some tenths of a second."""
+    gpus = float((run.clusters.get("sutest") or {}).get("gpus") or 0)
+    points = {point.number: point for point in run.points}
+    jobs = []
+    for number, table in tables.items():
+        if table is None or not len(table):
+            continue
+        point = points[number]
+        extras = PointExtras(metrics=write_kpis.metrics(run, point, notes), steps=write_kpis.steps(point))
+        _DRAWN_FROM[number] = PointData(table, extras, resample=BANDS)
+        label = labels.get(number, "")
+        jobs += [(number, name, folder / f"{number}_{name}", label, gpus) for name in point_plots.LONGEST_FIRST]
+    try:
+        found = _on_all_processors(jobs)
+    finally:
+        _DRAWN_FROM.clear()
+    drawn: dict[str, dict[str, PlotCanvas]] = {}
+    for (number, name, *_rest), (plot, trouble) in zip(jobs, found, strict=True):
+        if plot is not None:
+            drawn.setdefault(number, {})[name] = plot
+        if trouble and trouble not in notes:
+            notes.append(trouble)
+    return {number: [plots[name] for name in point_plots.FUNCTIONS if name in plots] for number, plots in drawn.items()}
+
+
+Job = tuple[str, str, Path, str, float]
+
+
+def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotCanvas | None, str]]:
+    processes = min(len(jobs), os.cpu_count() or 1)
+    if processes <= 1:
+        return [_draw(job) for job in jobs]
+    with contextlib.suppress(ImportError):
+        plot_canvas.load()  # once, here, and not in every process
+    with ProcessPool(processes) as pool:
+        return list(pool.map(_draw, jobs))
+
+
+def _draw(job: Job) -> tuple[PlotCanvas | None, str]:
+    """Return a plot, or why there is none: a plot that fails must not take the report with it."""
+    number, name, path, label, gpus = job
+    try:
+        return point_plots.draw(_DRAWN_FROM[number], name, path, label, gpus), ""
+    except ImportError as error:
+        return None, f"no plots: {error.name} is not installed"
+    except Exception as error:  # whatever a drawing library raises over odd data
+        return None, f"plot {name} of point {number} could not be drawn: {type(error).__name__}: {error}"
+
+
+def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotCanvas]:
+    labels = [point["label"] for point in content["points"]]
+    numbers = [point["number"] for point in content["points"]]
+    try:
+        varied = matrix_heatmap.grid([point.settings for point in run.points], numbers)
+        if varied is not None:
+            return matrix_heatmap.draw(content["headline"], varied, folder)
+        return matrix_bars.compare(content["headline"], labels, numbers, folder)
+    except ImportError:
+        return []  # told once by the plots of the points
+    except Exception as error:  # as above
+        notes.append(f"plots across points could not be drawn: {type(error).__name__}: {error}")
+        return []
+
+
+def embedded(plot: PlotCanvas) -> dict[str, Any]:
+    """Return a plot as a page shows it: the picture itself, its size, and where the files beside the page are."""
+    data = plot.path.read_bytes()
+    # The size stands in the header of a PNG: bytes 16 to 24, two big-endian numbers.
+    width, height = (int.from_bytes(data[place : place + 4], "big") for place in (16, 20))
+    return {
+        "title": plot.title,
+        "alt": plot.alt,
+        "file": f"plots/{plot.path.name}",
+        "numbers": f"plots/{plot.data.name}" if plot.data else "",
+        "data": f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}",
+        "width": width,
+        "height": height,
+    }
+
+
+def render(template: Path, content: Mapping[str, Any]) -> str:
+    """Return the page; every value is escaped, and a name that the template uses and nobody gave is an error."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template.name).render(content)
+
+
+def write_report(run_dir: str, template: str) -> Result:
+    """Write report/index.html and its plots."""
+    run = run_files.read(Path(run_dir))
+    notes: list[str] = []
+    loaded = tables_of(run, notes)
+    path = run.top / "verdict.json"
+    found: dict[str, Any] = {}
+    try:
+        found = _files.read_json(path)
+    except DataError as error:
+        run.missing.append(f"verdict.json: {error}" if path.exists() else "verdict.json is missing")
+    page = run.top / "report" / "index.html"
+    before = digest_of(page)
+    written, trouble = render_report(run, found, loaded, Path(template))
+    plots = sorted(str(one) for one in (written.parent / "plots").glob("*.png"))
+    return {
+        "changed": before != digest_of(page),
+        "path": str(written),
+        "plots": plots,
+        "warnings": trouble,
+        "missing": [*run.missing, *notes, *trouble],
+        "summary": f"{written}, {_format.count(len(plots), 'plot')}",
+    }

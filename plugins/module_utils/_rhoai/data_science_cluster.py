@@ -1,0 +1,270 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A DataScienceCluster made present and absent, with the DSCInitialization that it needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import failure_causes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.deletion import Deletion, delete_all
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1ALPHA1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers, pods
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import component_states
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+
+Say = Callable[[str], None]
+
+CRD = "apiextensions.k8s.io/v1"
+DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"
+DSCI_NAME = "dscinitializations.dscinitialization.opendatahub.io"
+PACKAGES = ("rhods-operator", "opendatahub-operator")
+
+#: The label that the operator puts on the deployments of a component.
+PART_OF = "platform.opendatahub.io/part-of"
+
+#: The label that the operator puts on namespaces that it makes.
+GENERATED = "opendatahub.io/generated-namespace"
+
+_LOOK, _TELL = 2.0, 10.0
+
+
+@dataclass(frozen=True)
+class DataScienceSpec:
+    """What is asked for."""
+
+    run_id: str
+    name: str = "default-dsc"
+    components: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    initialisation_settings: Mapping[str, Any] = field(default_factory=dict)
+    adopt: bool = False
+    applications_namespace: str = "redhat-ods-applications"
+    monitoring_namespace: str = "redhat-ods-monitoring"
+    monitoring: bool = False
+    timeout: float = 900
+
+
+class DataScience:
+    """One DataScienceCluster on one cluster."""
+
+    def __init__(self, client: Client, view: LiveView, order: DataScienceSpec, say: Say) -> None:
+        self.client, self.view, self.order, self.say = client, view, order, say
+        self.changes: list[str] = []
+        self.deadline = time.monotonic() + order.timeout
+        self.definition = self._definition(DSC_NAME)
+        for name in (DSC_NAME, DSCI_NAME):
+            crd = self._definition(name)
+            stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
+            view.follow(f"{at(crd, 'spec.group')}/{stored}", at(crd, "spec.names.kind"))
+        view.follow(V1ALPHA1, "Subscription")
+
+    def _definition(self, name: str) -> dict[str, Any]:
+        found = self.client.get(self.client.kind(CRD, "CustomResourceDefinition"), name)
+        if found is None:
+            raise InputError(
+                f"{self.client.access.server} has no {name}: OpenShift AI or Open Data Hub is not installed there"
+            )
+        return found
+
+    # Whose
+
+    def _mine(self, item: dict[str, Any]) -> bool:
+        """Whether it is this run's: labelled, or made by the operator itself after this run installed it."""
+        if ours(item, self.order.run_id):
+            return True
+        return not label(item, _labels.RUN) and any(
+            ours(one, self.order.run_id)
+            and at(one, "spec.name") in PACKAGES
+            and item["metadata"]["creationTimestamp"] >= one["metadata"]["creationTimestamp"]
+            for one in self.view.all("Subscription")
+        )
+
+    def _one(self, kind: str) -> dict[str, Any] | None:
+        """The object of a kind of which there is at most one."""
+        return next(iter(self.view.all(kind)), None)
+
+    # Present
+
+    def present(self, check: bool) -> None:
+        """Make or change what is not as asked for. Raises InputError, OwnershipError."""
+        order = self.order
+        there = component_states.known(self.definition)
+        component_states.check(order.components, there)
+        self._initialisation(check)
+        found = self._one("DataScienceCluster")
+        if found is not None and not self._mine(found):
+            lacking = component_states.missing(found, order.components)
+            component_states.check_adoption(found, lacking, order.settings, order.adopt)
+            if lacking:
+                patch = component_states.adding(lacking, component_states.noted(found, order.run_id), order.run_id)
+                self._patch(found, patch, f"added {', '.join(sorted(lacking))} to", check)
+            return
+        spec = component_states.with_settings(
+            {"components": component_states.exact(order.components, there)}, order.settings
+        )
+        if found is None:
+            self._create("DataScienceCluster", order.name, spec, check)
+        elif not covers(found.get("spec"), spec) or not ours(found, order.run_id):
+            patch = {"metadata": {"labels": {_labels.RUN: order.run_id}}, "spec": spec}
+            self._patch(found, patch, "changed", check)
+
+    def _initialisation(self, check: bool) -> None:
+        """Have a DSCInitialization. The operator makes one by itself, or we do: it makes none where one is."""
+        order = self.order
+        monitoring = {
+            "managementState": component_states.MANAGED if order.monitoring else component_states.REMOVED,
+            "namespace": order.monitoring_namespace,
+        }
+        more = component_states.with_settings({}, order.initialisation_settings)
+        asked = {"monitoring": monitoring, **more}
+        found = self._one("DSCInitialization")
+        if found is None:
+            spec = {"applicationsNamespace": order.applications_namespace, **asked}
+            self._create("DSCInitialization", "default-dsci", spec, check)
+        elif self._mine(found):
+            if not covers(found.get("spec"), asked):
+                self._patch(found, {"spec": asked}, "changed", check)
+        elif not covers(found.get("spec"), more):
+            raise OwnershipError(
+                f"{title(found)}, which this run did not make, has not as asked for:"
+                f" {', '.join(sorted(order.initialisation_settings))}. It was left as it is"
+            )
+
+    def wait(self, step: Step) -> dict[str, Any]:
+        """Wait until the DataScienceCluster and its components are ready. Raises WaitTimeout with the cause."""
+        self.view.follow("apps/v1", "Deployment")
+        told = time.monotonic()
+        while True:
+            generation = self.view.generation
+            found = self._one("DataScienceCluster")
+            bad = self._trouble(found)
+            if found is not None and not bad:
+                return found
+            now = time.monotonic()
+            if now >= self.deadline:
+                raise WaitTimeout(self._why(bad, step))
+            if now - told >= _TELL:
+                told = now
+                self.say(f"waiting for DataScienceCluster: {bad[0]}")
+            self.view.wait(generation, min(_LOOK, self.deadline - now))
+
+    def _trouble(self, found: dict[str, Any] | None) -> list[str]:
+        if found is None:
+            return ["there is no DataScienceCluster"]
+        bad = component_states.trouble(found, self.order.components)
+        for one in self._deployments():
+            has, wants = pods(one)
+            if has < wants:
+                bad.append(f"{title(one)} has {has} of {wants} pods")
+        return bad
+
+    def _deployments(self) -> list[dict[str, Any]]:
+        return [one for one in self.view.all("Deployment") if label(one, PART_OF) in self.order.components]
+
+    def _applications(self) -> str:
+        found = self._one("DSCInitialization")
+        return str(at(found, "spec.applicationsNamespace", self.order.applications_namespace))
+
+    def _why(self, bad: Sequence[str], step: Step) -> str:
+        namespace = self._applications()
+        found, _version = self.client.list(self.client.kind("v1", "Pod"), namespace)
+        causes = failure_causes.workload([], found)
+        failure_causes.keep(self.client, namespace, found, step)
+        kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
+        return f"DataScienceCluster: not ready after {self.order.timeout:g} s: {'; '.join([*bad, *causes])}{kept}"
+
+    # Absent
+
+    def absent(self, check: bool) -> list[str]:
+        """Remove what is this run's; take back what it added to somebody else's. Return what stays and why."""
+        kept, going = [], []
+        self._claim_namespaces(check)
+        for kind in ("DataScienceCluster", "DSCInitialization"):
+            for found in self.view.all(kind):
+                if self._mine(found):
+                    going.append(found)
+                    continue
+                added = component_states.noted(found, self.order.run_id)
+                if added:
+                    patch = component_states.taking_back(added, self.order.run_id)
+                    self._patch(found, patch, f"took {', '.join(sorted(added))} back from", check)
+                kept.append(f"{title(found)}: this run did not make it")
+        for one in going:
+            self.changes.append(f"removed {title(one)}")
+            if not check:
+                delete_all(self.client, [one], self.deadline, Deletion(), self.say)
+        return kept
+
+    def _claim_namespaces(self, check: bool) -> None:
+        """Label the namespaces that the operator made for us, so that they go when the operator does."""
+        self.view.follow("v1", "Namespace")
+        for one in self.view.all("Namespace"):
+            if label(one, GENERATED) == "true" and not label(one, _labels.RUN) and self._mine(one):
+                labels = {_labels.RUN: self.order.run_id, _labels.PART: "operators"}
+                self._patch(one, {"metadata": {"labels": labels}}, "claimed", check)
+
+    # Writing
+
+    def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
+        self.changes.append(f"made {kind} {name}")
+        if check:
+            return
+        group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
+        crd = self._definition(group)
+        stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
+        manifest = {
+            "apiVersion": f"{at(crd, 'spec.group')}/{stored}",
+            "kind": kind,
+            "metadata": {"name": name, "labels": {_labels.RUN: self.order.run_id}},
+            "spec": spec,
+        }
+        # Applied: the operator may make the one that it makes by itself at the same moment.
+        self.view.note(kind, self.client.apply(manifest))
+        self.say(f"made {kind} {name}")
+
+    def _patch(self, found: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
+        self.changes.append(f"{what} {title(found)}")
+        if check:
+            return
+        path = self.client.kind_of(found).path("", found["metadata"]["name"])
+        self.view.note(found["kind"], self.client.request("PATCH", path, patch, content_type=MERGE_PATCH))
+        self.say(f"{what} {title(found)}")
+
+
+def bring(
+    client: Client, order: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
+) -> dict[str, Any]:
+    """Make a DataScienceCluster present or absent. Raises InputError, OwnershipError, WaitTimeout."""
+    with LiveView(client) as view:
+        try:
+            one = DataScience(client, view, order, say)
+        except InputError:
+            # Nothing of the product is there (or, in check mode, not yet).
+            if state == "absent":
+                return {"changed": False, "changes": [], "kept": []}
+            if check:
+                return {"changed": True, "changes": [f"would make DataScienceCluster {order.name}"], "components": []}
+            raise
+        if state == "absent":
+            kept = one.absent(check)
+            for text in kept:
+                say(f"left as it is: {text}")
+            return {"changed": bool(one.changes), "changes": one.changes, "kept": kept}
+        one.present(check)
+        found = one.wait(step) if not check else {}
+        managed = [
+            name
+            for name, value in at(found, "spec.components", {}).items()
+            if value.get("managementState") == component_states.MANAGED
+        ]
+        return {"changed": bool(one.changes), "changes": one.changes, "components": sorted(managed)}

@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From submitted.json and sampled.json of the Run:ai scale-test tool to a timeline of ours.
+
+Each stamp is a whole second, so its stage is the interval of that second. The tool's sentinels are recognised by being
+the other stamp, and are no times. What was submitted and not sampled had not got so far: it stays in every denominator.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import runai_formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
+
+#: Stages of such a timeline in the order of a workload's life: name, stamp, who makes it, what it waits for.
+STAGES = (
+    ("created", runai_formats.CREATED, "api-server", ()),
+    ("job_created", "jobCreatedTimestamp", "controller", ("created",)),
+    ("backend_created", runai_formats.BACKEND, "controller", ("created",)),
+    ("persistentvolumeclaim_created", "firstPVCBindRequestTimestamp", "controller", ("created",)),
+    ("persistentvolumeclaim_bound", "firstPVCBindTimestamp", "controller", ("persistentvolumeclaim_created",)),
+    ("pods_created_first", "firstPodCreatedTimestamp", "controller", ("job_created",)),
+    ("pods_created", "lastPodCreatedTimestamp", "controller", ("pods_created_first",)),
+    ("podgroup_created", "podGroupCreatedTimestamp", "controller", ("created",)),
+    ("pods_scheduled", runai_formats.DECISION, "scheduler", ("pods_created", "podgroup_created")),
+    ("evicted_first", "firstEvictionTimestamp", "scheduler", ("pods_scheduled",)),
+)
+END = "pods_scheduled"
+KIND = "Run:ai workload"
+
+
+def is_here(folder: Path) -> bool:
+    """Tell whether ``folder`` holds files of the tool."""
+    return (folder / runai_formats.SUBMITTED).is_file() and (folder / runai_formats.SAMPLED).is_file()
+
+
+def build(folder: Path, run: str, point: str) -> Table:
+    """Return the timeline of these files. Raises DataError naming the file and what is wrong with it."""
+    sent, seen = _rows(folder / runai_formats.SUBMITTED), _rows(folder / runai_formats.SAMPLED)
+    notes = [
+        "made from files of the Run:ai scale-test tool: times are whole seconds of the platform's clock, and a "
+        "workload ends when its first pod is scheduled"
+    ]
+    by_name, twice = _by_name(seen)
+    if twice:
+        notes.append(f"{twice} rows of {runai_formats.SAMPLED} have the name of another one and were left out")
+    table = Table({})
+    size = len(sent)
+    table.moments = {name: column(size) for name in MOMENTS}
+    table.earliest = {one[0]: column(size) for one in STAGES}
+    table.latest = {one[0]: column(size) for one in STAGES}
+    wrong = 0
+    for row, entry in enumerate(sent):
+        key = (entry.get("jobName", ""), entry.get("projectName", ""))
+        at = runai_formats.parse(entry.get(runai_formats.SUBMIT, ""))
+        if at is None:
+            wrong += 1
+        else:
+            table.moments["sent"][row] = at[0]
+        _take(table, row, key, by_name.pop(key, None))
+    if wrong:
+        notes.append(f"{wrong} rows of {runai_formats.SUBMITTED} have no {runai_formats.SUBMIT} that is a time")
+    if by_name:
+        notes.append(f"{len(by_name)} rows of {runai_formats.SAMPLED} were not submitted by this run and were left out")
+    seen_stages = [one for one in STAGES if any(not isnan(value) for value in table.latest[one[0]])]
+    names = {one[0] for one in seen_stages}
+    moments = [value for value in table.moments["sent"] if not isnan(value)]
+    ends = [value for one in seen_stages for value in table.latest[one[0]] if not isnan(value)]
+    start = min(moments, default=0.0)
+    table.header = {
+        "schema": "timeline/1",
+        "run": run,
+        "point": point,
+        "start": start,
+        "end": max(ends, default=max(moments, default=start)),
+        "planned": size,
+        "stages": [
+            {
+                "name": name,
+                "kind": KIND,
+                "writer": writer,
+                "simulated": False,
+                "ends": "succeeded" if name == END else None,
+                "needs": [need for need in needs if need in names],
+            }
+            for name, _stamp, writer, needs in seen_stages
+        ],
+        "gaps": [],
+        "notes": notes,
+    }
+    table.earliest = {name: values for name, values in table.earliest.items() if name in names}
+    table.latest = {name: values for name, values in table.latest.items() if name in names}
+    return table
+
+
+def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | None) -> None:
+    table.index.append(row)
+    table.name.append(key[0])
+    table.kind.append(KIND)
+    table.template.append(key[1])
+    table.uid.append(None)
+    table.attempts.append(1)
+    table.pods.append(0)
+    table.gpus.append(0.0)
+    for name, stamp, _writer, _needs in STAGES if found else ():
+        value = str((found or {}).get(stamp, ""))
+        span = runai_formats.parse(value)
+        if span is None or _is_sentinel(stamp, span, found or {}):
+            continue
+        table.earliest[name][row], table.latest[name][row] = span
+    done = not isnan(table.latest[END][row])
+    table.outcome.append("succeeded" if done else "unfinished")
+    table.censored.append(not done)
+    sent, created = table.moments["sent"][row], table.latest["created"][row]
+    if not isnan(created) and created < sent:
+        table.contradictions[row] = [f"created {sent - created:.3f} s before it was sent: the two clocks differ"]
+
+
+def _is_sentinel(stamp: str, span: tuple[float, float], found: dict[str, Any]) -> bool:
+    """Tell whether a stamp is another one's moment, by which the tool says that there is nothing."""
+    other = runai_formats.SENTINELS.get(stamp)
+    return other is not None and runai_formats.parse(str(found.get(other, ""))) == span
+
+
+def _by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    twice = 0
+    for one in rows:
+        key = (str(one.get("jobName", "")), str(one.get("projectName", "")))
+        twice += key in found
+        found.setdefault(key, one)
+    return found, twice
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path}: it can't be read as JSON: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
+        raise DataError(f"{path}: a list of objects is expected")
+    return rows
+
+
+def is_foreign(point: Point) -> bool:
+    """Tell whether another tool made the point, whose files say nothing of plans and phases."""
+    return is_here(point.folder) and not (point.folder / "plan.jsonl").exists()

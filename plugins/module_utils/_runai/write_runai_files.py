@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From our timeline to the files of the Run:ai scale-test tool, which its plotter reads.
+
+A stage of ours is an interval, and the tool wants a moment: the middle of what the order of stages leaves of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import runai_formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+
+#: Workloads that never were there have no row: the tool keeps successes only.
+_NEVER_THERE = ("refused", "unsent", "lost")
+_NEEDED = (runai_formats.CREATED, "firstPodCreatedTimestamp", "lastPodCreatedTimestamp", runai_formats.DECISION)
+
+
+def stamps(spans: stage_narrowing.Spans, row: int) -> dict[str, float] | None:
+    """Return key of sampled.json -> moment of a workload; None unless it has every object that the tool asks for.
+
+    What there is not takes the tool's sentinel, which is the moment of another stamp; a pod group that the platform has
+    not is taken as made with the last pod.
+    """
+    found: dict[str, float] = {}
+    for key, (stages, _of_server) in runai_formats.STAMPS.items():
+        span = next((spans[one] for one in stages if one in spans and not isnan(spans[one][1][row])), None)
+        if span is not None:
+            found[key] = float(span[0][row] + span[1][row]) / 2
+    if any(key not in found for key in _NEEDED):
+        return None
+    return found | {key: found[other] for key, other in runai_formats.SENTINELS.items() if key not in found}
+
+
+def _deltas(moments: Mapping[str, float]) -> list[float]:
+    """Return the seconds of the last columns of times.csv.
+
+    None is negative: a claim that was sent before its workload has not waited for it, and what has a sentinel on either
+    side has taken no time.
+    """
+    return [round(max(moments[key] - moments[since], 0.0), 6) for key, since in runai_formats.DELTAS.values()]
+
+
+def _names(table: Table, row: int) -> dict[str, str]:
+    project = table.template[row] or "default"  # a template is called like the project that it is of
+    name = runai_formats.job_name(table.index[row])
+    return {"jobName": name, "projectName": project, "jobNamespace": f"runai-{project}"}
+
+
+def submitted(table: Table) -> list[dict[str, str]]:
+    """Return the rows of submitted.json: what was created, in the order of submission, keys in the tool's order."""
+    rows = [row for row in range(len(table)) if table.outcome[row] not in _NEVER_THERE]
+    rows = [row for row in rows if not isnan(table.moments["sent"][row])]
+    rows.sort(key=lambda row: table.moments["sent"][row])
+    return [{**_names(table, row), runai_formats.SUBMIT: runai_formats.iso(table.moments["sent"][row])} for row in rows]
+
+
+def sampled(table: Table) -> list[dict[str, str]]:
+    """Return the rows of sampled.json: workloads that have every object, keys and syntaxes of time as the tool's."""
+    found, spans = [], stage_narrowing.spans(table)
+    for row in range(len(table)):
+        moments = stamps(spans, row)
+        if moments is None:
+            continue
+        names = _names(table, row)
+        entry = {key: names[key] for key in runai_formats.SAMPLED_KEYS[:3]}
+        for key, (_stages, of_server) in runai_formats.STAMPS.items():
+            entry[key] = runai_formats.whole(moments[key], of_server)  # a sentinel has the other's syntax as well
+        found.append(entry)
+    return found
+
+
+def times(table: Table) -> Iterator[list[Any]]:
+    """Yield the rows of times.csv: a header of 26, then 26 values a workload, differences in seconds."""
+    yield [*runai_formats.MOMENT_COLUMNS, *runai_formats.DELTAS]
+    spans = stage_narrowing.spans(table)
+    for row in range(len(table)):
+        found = stamps(spans, row)
+        if found is None or isnan(table.moments["sent"][row]):
+            continue
+        moments = {**found, runai_formats.SUBMIT: table.moments["sent"][row]}
+        names = _names(table, row)
+        shown = [names[key] for key in runai_formats.SAMPLED_KEYS[:3]]
+        shown += [runai_formats.plain(moments[key]) for key in (*runai_formats.STAMPS, runai_formats.SUBMIT)]
+        yield [*shown, *_deltas(moments)]
+
+
+def _csv(rows: Iterator[list[Any]]) -> str:
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def write(table: Table, folder: Path) -> dict[str, int]:
+    """Write the files of a point into ``folder``; return how many workloads each JSON file has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sent, seen = submitted(table), sampled(table)
+    # As the tool writes it: one array on one line, a space after each colon and comma, no line break at the end.
+    _files.replace_text(folder / runai_formats.SUBMITTED, json.dumps(sent))
+    _files.replace_text(folder / runai_formats.SAMPLED, json.dumps(seen))
+    _files.replace_text(folder / runai_formats.TIMES, _csv(times(table)))
+    names = ([runai_formats.job_name(index), name] for index, name in zip(table.index, table.name, strict=True))
+    _files.replace_text(folder / runai_formats.NAMES, _csv(iter([["jobName", "name"], *names])))
+    return {runai_formats.SUBMITTED: len(sent), runai_formats.SAMPLED: len(seen)}

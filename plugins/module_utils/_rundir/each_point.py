@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Work through the points of a run: a damaged one becomes a warning and never stops the others."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+
+Result = dict[str, Any]
+
+
+def each_point(
+    run: Run, numbers: Iterable[str], written: tuple[str, ...], one: Callable[[Point, list[str]], Result]
+) -> Result:
+    """Call ``one`` for each point. What it can't do becomes a warning, and no older file is left in its place."""
+    warnings: list[str] = []
+    rows: list[Result] = []
+    changed = False
+    for point in run_files.chosen(run, numbers):
+        before = [digest_of(point.folder / name) for name in written]
+        try:
+            with without_gc():
+                rows.append(one(point, warnings))
+        except (SeatrialError, OSError, KeyError, TypeError, ValueError) as error:
+            text = str(error) if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
+            warnings.append(f"point {point.number}: no {written[0]}: {text}")
+            for name in written:
+                (point.folder / name).unlink(missing_ok=True)
+        changed = changed or before != [digest_of(point.folder / name) for name in written]
+    if not run.points:
+        warnings.append(f"{run.top} has no test point")
+    return {"changed": changed, "points": rows, "warnings": warnings}
+
+
+@contextmanager
+def without_gc() -> Iterator[None]:
+    """Leave out the collection of cyclic garbage: millions of records are made here, and none is part of a cycle.
+
+    Each collection looks at all that is held, so that ten times the rows would take more than ten times as long.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def digest_of(path: Path) -> str | None:
+    return _files.sha256_of(path) if path.exists() else None
+
+
+def tables_of(run: Run, warnings: list[str]) -> dict[str, Table | None]:
+    found: dict[str, Table | None] = {}
+    for point in run.points:
+        try:
+            with without_gc():
+                found[point.number] = timeline_table.read(point.folder / "timeline.jsonl")
+        except DataError as error:
+            found[point.number] = None
+            warnings.append(f"point {point.number}: {error}")
+    return found

@@ -1,0 +1,21 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A test point in words: what the matrix set for it."""
+
+from __future__ import annotations
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._format import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+
+
+def point_label(point: Point, project: str = "") -> str:
+    """Return what the matrix set for a point, in short names, else its number."""
+    names = {key: key.removeprefix(f"{project}_") for key in point.settings}
+    ends = [name.rpartition(".")[2] for name in names.values()]
+    if len(set(ends)) == len(ends):
+        names = dict(zip(names, ends, strict=True))
+    return (
+        ", ".join(f"{names[key]} = {setting_text(value, 40)}" for key, value in point.settings.items())
+        or f"point {point.number}"
+    )

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files at the top of a run directory and its points, as far as they are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import lines
+
+_RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
+#: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
+_AT_END = re.compile(r"[a-z][0-9]{4}-[a-z0-9]{6}$")
+
+
+@dataclass
+class Point:
+    """One test point. ``number`` is the name of its folder; ``kpis`` is None until they are computed."""
+
+    number: str
+    folder: Path
+    record: dict[str, Any] = field(default_factory=dict)  # point.yml
+    kpis: list[dict[str, Any]] | None = None
+    attribution: dict[str, Any] = field(default_factory=dict)  # attribution.json
+    max_lateness: float | None = None  # what its settings allow the generator, in seconds
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the matrix set for this point."""
+        return self.record.get("settings") or {}
+
+
+@dataclass
+class Run:
+    """What there is of a run. ``missing`` says in words what is not there or not readable."""
+
+    top: Path
+    record: dict[str, Any] = field(default_factory=dict)  # run.yml
+    clusters: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    failures: str = ""
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """The run id; of a run without run.yml what its plan says, else what its directory is called."""
+        if _RUN_ID.fullmatch(str(self.record.get("id") or "")):
+            return str(self.record["id"])
+        for point in self.points:
+            for header in islice(lines(point.folder / "plan.jsonl", []), 1):
+                if _RUN_ID.fullmatch(str(header.get("run") or "")):
+                    return str(header["run"])
+        named = _AT_END.search(self.top.name)
+        return named[0] if named else "unknown"
+
+    @property
+    def simulated_writers(self) -> list[str]:
+        """Writers of stages that are played on the cluster under test."""
+        return list(self.clusters.get("sutest", {}).get("simulated_writers") or [])
+
+    @property
+    def simulated(self) -> bool:
+        """Whether anything on the cluster under test is played."""
+        return bool(self.clusters.get("sutest", {}).get("simulated"))
+
+
+def read(top: Path) -> Run:
+    """Read a run directory. Raises InputError when there is no such directory, and for nothing else."""
+    if not top.is_dir():
+        raise InputError(f"run directory {top} does not exist")
+    run = Run(top)
+    run.record = _document(run, top / "run.yml")
+    clusters = _document(run, top / "cluster.yml", needed=False).get("clusters")
+    run.clusters = clusters if clusters else run.record.get("clusters") or {}
+    run.provenance = _document(run, top / "provenance.yml").get("settings") or {}
+    failures = top / "FAILURES"
+    run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
+    for folder in sorted((top / "points").glob("[0-9]*")) if (top / "points").is_dir() else []:
+        point = Point(folder.name, folder, _document(run, folder / "point.yml"))
+        allowed = _document(run, folder / "settings.yml", needed=False).get("workload_max_lateness")
+        if isinstance(allowed, (int, float)):
+            point.max_lateness = float(allowed)
+        if (folder / "kpis.json").exists():
+            point.kpis = _document(run, folder / "kpis.json").get("kpis")
+        point.attribution = _document(run, folder / "attribution.json", needed=False)
+        run.points.append(point)
+    return run
+
+
+def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
+    where = path.relative_to(run.top)
+    if not path.exists():
+        if needed:
+            run.missing.append(f"{where} is missing")
+        return {}
+    try:
+        found = _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path)
+    except (DataError, OSError, UnicodeDecodeError) as error:
+        run.missing.append(f"{where} can't be read: {error}")
+        return {}
+    if not isinstance(found, dict):
+        run.missing.append(f"{where} is empty or no document")
+        return {}
+    return found
+
+
+def chosen(run: Run, numbers: Iterable[str]) -> list[Point]:
+    """Return the points of these numbers, or all. Raises InputError for a number that is not there."""
+    wanted = [str(one) for one in numbers]
+    known = {point.number: point for point in run.points}
+    for one in wanted:
+        if one not in known:
+            raise InputError(f"{run.top} has no test point '{one}'; it has {', '.join(known) or 'none'}")
+    return [known[one] for one in wanted] if wanted else run.points

@@ -1,0 +1,300 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what a watch shows to the rows of observations.jsonl, and to what is running and what has ended."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import event_slicer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending_reasons import PendingReasons
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import (
+    KindStages,
+    Value,
+    gpus,
+    hindrance,
+    why,
+)
+
+#: How an event came that a watch showed.
+WATCH = "watch"
+#: Statuses whose values are remembered at most.
+_REMEMBERED = 1000
+
+
+@dataclass
+class WorkloadTally:
+    """Where the workloads stand, by index."""
+
+    seen: set[int] = field(default_factory=set)
+    running: set[int] = field(default_factory=set)
+    ended: dict[int, str] = field(default_factory=dict)  # succeeded, failed or deleted
+    pending: PendingReasons = field(default_factory=PendingReasons)
+
+    _outcomes: Counter[str] = field(default_factory=Counter)
+    _over: int = 0  # of those that have run, how many have ended
+
+    def run(self, index: int) -> None:
+        """Take note that something of a workload runs."""
+        if index not in self.running:
+            self.running.add(index)
+            self._over += index in self.ended
+
+    def end(self, index: int, outcome: str) -> None:
+        """Take note that a workload has ended; the first end counts."""
+        if index not in self.ended:
+            self.ended[index] = outcome
+            self._outcomes[outcome] += 1
+            self._over += index in self.running
+
+    def counts(self) -> dict[str, int]:
+        """Return seen, running (and not ended), succeeded, failed, deleted; at the same price for any number."""
+        found = {name: self._outcomes[name] for name in ("succeeded", "failed", "deleted")}
+        return {"seen": len(self.seen), "running": len(self.running) - self._over, **found}
+
+    def waiting(self, most: int) -> list[int]:
+        """Return the first ``most`` of those that were seen and have not ended."""
+        return sorted(self.seen - self.ended.keys())[:most]
+
+    def reasons(self) -> list[tuple[int, str]]:
+        """Return why workloads that do not run wait: how many, and what is said of them."""
+        return self.pending.reasons(lambda index: index in self.running or index in self.ended)
+
+
+class _KnownObject:
+    """What is known of an object: the values as last seen, whose it is, and what each of its rows says alike."""
+
+    __slots__ = ("values", "index", "said", "rest")
+
+    def __init__(
+        self,
+        kind: str,
+        uid: str,
+        values: tuple[Value, ...],
+        namespace: str,
+        name: str,
+        index: int | None,
+        owners: list[str],
+    ) -> None:
+        self.values = values
+        self.index = index
+        same = {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "owners": owners, "index": index}
+        self.said = _files.encode(same)[1:-1].encode()  # without its braces; as bytes, which take less memory
+        self.rest: int | None = None  # hash of its metadata, as of cut.parts()
+
+    def row(
+        self, received: float, how: str, event: str, version: str, values: dict[str, Value], more: dict[str, Any]
+    ) -> str:
+        """Return a row of observations.jsonl, without the line's end."""
+        told = f",{_files.encode(more)[1:-1]}" if more else ""
+        return (
+            f'{{"type":"event","received":{received:.6f},"how":"{how}","event":"{event}",{self.said.decode()},'
+            f'"resource_version":"{version}","values":{_files.encode(values)}{told}}}'
+        )
+
+
+class EventObserver:
+    """Turns events of one kind into rows; a row is written only when it says something new.
+
+    ``own``: objects of this kind are the workloads. ``family``: tells whose an object without our labels is; None
+    where nothing is found by its owners. ``write`` gets rows as JSON. Moments are seconds on the point's clock.
+    """
+
+    def __init__(
+        self,
+        kind: KindStages,
+        own: bool,
+        tally: WorkloadTally,
+        write: Callable[[str], None],
+        family: OwnerIndex | None = None,
+    ) -> None:
+        self.kind = kind
+        self.own = own
+        self.family = family
+        self.tally = tally
+        self.events = 0
+        self._write = write
+        self._held: dict[str, _KnownObject] = {}  # by uid
+        self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
+        self._pods = kind.kind == "Pod"
+        self._slim = event_slicer.slimmer(kind.of_status)
+        #: Values and hindrance by slim status as JSON: many objects have the same, since times are in whole seconds.
+        self._read: dict[bytes, tuple[list[Value], str]] = {}
+
+    def recall(self, record: dict[str, Any]) -> None:
+        """Take over an event row that an earlier session wrote, so that it is not written again."""
+        uid, index = record["uid"], record["index"]
+        known = self._held.get(uid)
+        before = known.values if known else self._nothing
+        values = tuple(record["values"].get(name, held) for name, held in zip(self.kind.names, before, strict=True))
+        self._count(index, values)
+        if self.family is not None and index is not None:
+            self.family.add(uid, index)
+        if record["event"] == "DELETED":
+            self._forget(uid, index)
+            return
+        self._held[uid] = self._hold(uid, values, record, index, record["owners"])
+
+    def watched(self, received: float, line: bytes) -> None:
+        """Take one event as a watch sent it, as JSON."""
+        whole = self.kind.reads_whole
+        parts = None if whole else event_slicer.parts(line)
+        known = None
+        if parts is not None:
+            uid, version, rest, status = parts
+            known = self._held.get(uid)
+            if known is not None and known.rest == rest and line.startswith(b'{"type":"MODIFIED"'):
+                self.events += 1
+                values, reason = self._values(status, known)
+                self.tally.pending.note(uid, known.index, reason, self._pods)
+                if values != known.values:
+                    self._tell(received, WATCH, "MODIFIED", uid, version, known, values, status)
+                return
+        # Of a pod that is not known: its GPUs.
+        event = event_slicer.event(line, whole or (self._pods and known is None and b'/gpu"' in line))
+        self.take(received, WATCH, event["type"], event["object"])
+        if parts is not None:
+            held = self._held.get(uid)
+            if held is not None and held is not known:
+                held.rest = rest  # what it says of the object was made from this metadata
+
+    def take(self, received: float, how: str, event: str, thing: dict[str, Any]) -> None:
+        """Take one event. ``how``: watch, list or relist."""
+        self.events += 1
+        metadata = thing["metadata"]
+        uid = metadata["uid"]
+        held = self._held.get(uid)
+        values = tuple(self.kind.values(thing))
+        reason = hindrance(thing.get("status") or {}, self.kind.awaited) if self.kind.awaited else ""
+        if held is not None and values == held.values and event != "DELETED":
+            self.tally.pending.note(uid, held.index, reason, self._pods)
+            return
+        owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
+        index = held.index if held is not None else _index(metadata)
+        if self.family is not None and index is None:
+            index = self.family.index_of(owners)
+            if index is None:
+                # Its owner may be on its way through another watch; without one it is nobody's we know.
+                self.events -= 1
+                if owners:
+                    self.family.wait(received, owners, lambda: self.take(received, how, event, thing))
+                return
+        new = held is None
+        held = self._hold(uid, held.values if held is not None else self._nothing, metadata, index, owners)
+        self._tell(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new)
+        if event != "DELETED":
+            self._held[uid] = held
+            self.tally.pending.note(uid, index, reason, self._pods)
+        if new and self.family is not None and index is not None:
+            self.family.add(uid, index)
+
+    def _values(self, status: bytes, known: _KnownObject) -> tuple[tuple[Value, ...], str]:
+        """Return the values of a known object whose metadata is as it was, and what hinders it."""
+        status = self._slim(status)
+        read = self._read.get(status)
+        if read is None:
+            if len(self._read) >= _REMEMBERED:
+                self._read.clear()
+            parsed = event_slicer.status(status)
+            read = self._read[status] = self.kind.values({"status": parsed}), hindrance(parsed, self.kind.awaited)
+        values = read[0].copy()
+        for number in self.kind.of_metadata:
+            values[number] = known.values[number]
+        return tuple(values), read[1]
+
+    def _tell(
+        self,
+        received: float,
+        how: str,
+        event: str,
+        uid: str,
+        version: str,
+        held: _KnownObject,
+        values: tuple[Value, ...],
+        thing: dict[str, Any] | bytes,
+        new: bool = False,
+    ) -> None:
+        """Write what is new of an object and take note of it. ``thing``: the object, or its status as JSON."""
+        changed = {}
+        kept = []
+        for name, value, old in zip(self.kind.names, values, held.values, strict=True):
+            if value == old:
+                kept.append(old)
+            else:
+                changed[name] = value
+                # Times are in whole seconds: few differ.
+                kept.append(sys.intern(value) if isinstance(value, str) else value)
+        more = self._introduction(thing) if new and isinstance(thing, dict) else {}
+        reason = self._reason(thing, changed)
+        if reason:
+            more["reason"] = reason
+        self._write(held.row(received, how, event, version, changed, more))
+        self._count(held.index, values)
+        if event == "DELETED":
+            self._forget(uid, held.index)
+        else:
+            held.values = tuple(kept)
+
+    def relisted(self, received: float, version: str, present: Iterable[str], how: str) -> None:
+        """After a list: what we knew and the list does not hold is gone."""
+        for uid in self._held.keys() - set(present):
+            held = self._held[uid]
+            self._write(held.row(received, how, "DELETED", version, {}, {}))
+            self._forget(uid, held.index)
+
+    def _hold(
+        self, uid: str, values: tuple[Value, ...], named: dict[str, Any], index: int | None, owners: list[str]
+    ) -> _KnownObject:
+        """``named``: holds namespace and name."""
+        return _KnownObject(self.kind.kind, uid, values, named.get("namespace") or "", named["name"], index, owners)
+
+    def _introduction(self, thing: dict[str, Any]) -> dict[str, Any]:
+        """Return what is told once an object."""
+        found: dict[str, Any] = {}
+        if self._pods:
+            asked = gpus(thing)
+            if asked:
+                found["gpus"] = asked
+        if label(thing, _labels.SIMULATED) == "true":
+            found["simulated"] = True
+        return found
+
+    def _reason(self, thing: dict[str, Any] | bytes, changed: dict[str, Value]) -> str | None:
+        for number, outcome in self.kind.ends.items():
+            if outcome == "failed" and changed.get(self.kind.names[number]):
+                if isinstance(thing, bytes):
+                    thing = {"status": event_slicer.status(thing)}
+                source = self.kind.definition["stages"][number].get("condition") or ""
+                return (why(thing, source) or "")[:1000] or None
+        return None
+
+    def _count(self, index: int | None, values: tuple[Value, ...]) -> None:
+        if index is None:
+            return
+        if self.own:
+            self.tally.seen.add(index)
+            for number, outcome in self.kind.ends.items():
+                if values[number]:
+                    self.tally.end(index, outcome)
+        for number in self.kind.running:
+            if values[number]:
+                self.tally.run(index)
+
+    def _forget(self, uid: str, index: int | None) -> None:
+        self._held.pop(uid, None)
+        self.tally.pending.note(uid, None, "", self._pods)
+        if self.own and index is not None:
+            self.tally.end(index, "deleted")
+
+
+def _index(metadata: dict[str, Any]) -> int | None:
+    text = (metadata.get("labels") or {}).get(_labels.INDEX)
+    return int(text) if text is not None and text.isdigit() else None

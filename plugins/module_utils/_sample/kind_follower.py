@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Following one kind: a list, then a watch from there, again and again, without missing what the server still has."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, error_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_reader import Item, WatchReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+
+#: First and longest pause (seconds) before a broken watch is opened again.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+#: Pause (seconds) after an error that the server sent inside a watch.
+_PAUSE_AFTER_ERROR = 0.5
+#: A break of a watch that was resumed without loss is told when it was longer than this, seconds.
+_WORTH_TELLING = 1.0
+
+#: What a follower tells its reader: (its number, what, time.monotonic(), payload). By ``what``, the payload is
+#: WATCH a line; LIST, RELIST a list of objects (one page); LISTED (how, resourceVersion); WATCHING the
+#: resourceVersion; GAP (from as time.monotonic(), reason); FAILED the exception that ended it.
+WATCH, LIST, RELIST, LISTED, WATCHING, GAP, FAILED = "watch", "list", "relist", "listed", "watching", "gap", "failed"
+
+
+class KindFollower(Thread):
+    """Tells a reader what happens to the objects of one kind, with receive times taken before any parsing.
+
+    This thread lists and opens watches; the reader's thread reads them, and calls hear() and over().
+    """
+
+    def __init__(
+        self, number: int, client: Client, kind: Kind, namespace: str, selector: str, out: WatchReader
+    ) -> None:
+        super().__init__(name=f"watch {kind.kind}", daemon=True)
+        self.kind = kind
+        self.cpu = 0.0  # processor time that following took, seconds; there when the thread has ended
+        self._number = number
+        self._client = client
+        self._namespace = namespace
+        self._selector = selector
+        self._out = out
+        self._over = threading.Event()
+        self._read = threading.Event()  # the watch that the reader holds is over
+        self._error: ApiError | None = None  # that the server sent inside it
+        self._watch: Watch | None = None
+        self._version = ""
+        self._last_at = time.monotonic()  # of the last line that was no error
+        self._last_line = b""
+        self._broken_since: float | None = None
+        self._established = False
+
+    def run(self) -> None:
+        """Follow until close()."""
+        try:
+            self._list(LIST)
+            first = True
+            while not self._over.is_set():
+                self._follow(first)
+                first = False
+        except Exception as error:
+            if not self._over.is_set():
+                self._put(FAILED, time.monotonic(), error)
+        finally:
+            self.cpu = time.thread_time()
+
+    def close(self) -> None:
+        """End soon, when the reader has read what was received before."""
+        self._over.set()
+        self.interrupt()
+
+    def _put(self, what: str, at: float, payload: Any) -> None:
+        self._out.put((self._number, what, at, payload))
+
+    def _list(self, how: str) -> None:
+        """List everything, page by page; a list that grew too old between two pages is begun again."""
+        pause = _FIRST_PAUSE
+        while not self._over.is_set():
+            try:
+                version = ""
+                for page in self._client.pages(self.kind, self._namespace, self._selector):
+                    self._put(how, time.monotonic(), page["items"])
+                    version = page["metadata"].get("resourceVersion") or version
+                self._version, self._last_line = version, b""
+                self._last_at = time.monotonic()
+                self._put(LISTED, self._last_at, (how, version))
+                return
+            except (AccessError, ApiError) as error:
+                pause = self._rest(pause, error)
+
+    def _follow(self, first: bool) -> None:
+        """Watch from the last resourceVersion until the server ends the watch or it breaks."""
+        pause = _FIRST_PAUSE
+        while not self._over.is_set():
+            try:
+                self._watch = watch = Watch(self._client, self.kind, self._version, self._namespace, self._selector)
+            except ApiError as error:
+                if error.status == 410:
+                    self._again(error)
+                    continue
+                pause = self._rest(pause, error)
+                continue
+            except AccessError as error:
+                pause = self._rest(pause, error)
+                continue
+            now = watch.established
+            self._established = True
+            if first:
+                self._put(WATCHING, now, self._version)
+            elif pause > _FIRST_PAUSE and now - self._last_at > _WORTH_TELLING:
+                self._broken_since = self._last_at
+            if self._over.is_set():
+                watch.close()
+            self._read.clear()
+            self._out.attach(self, watch.stream)
+            self._read.wait()
+            self._ended()
+            return
+
+    def hear(self, at: float, line: bytes, items: list[Item]) -> None:
+        """Take a line of the watch; add what it tells to ``items``."""
+        if not line or self._error is not None:
+            return
+        kind = line[9:10]  # the first letter of the event's type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+        if kind == b"E":
+            self._error = error_of(json.loads(line))
+            self.interrupt()
+            return
+        self._last_at = at
+        self._last_line = line
+        if self._broken_since is not None:
+            # Only now is it sure that the server still had what came after our last event.
+            why = "resumed: the watch broke and went on where it had stopped"
+            items.append((self._number, GAP, at, (self._broken_since, why)))
+            self._broken_since = None
+        if kind != b"B":
+            items.append((self._number, WATCH, at, line))
+
+    def over(self, _error: Broken | None) -> None:
+        """The watch has ended or it broke: both times another one goes on from the last line."""
+        self._read.set()
+
+    def interrupt(self) -> None:
+        """Have the present watch end."""
+        watch = self._watch
+        if watch is not None:
+            watch.close()
+
+    def _ended(self) -> None:
+        if self._last_line:
+            self._version = json.loads(self._last_line)["object"]["metadata"]["resourceVersion"]
+            self._last_line = b""
+        error, self._error = self._error, None
+        if error is not None:
+            self._told(error)
+
+    def _told(self, error: ApiError) -> None:
+        """The server ended the watch with an error."""
+        if error.status == 410:
+            self._again(error)
+        else:
+            self._over.wait(_PAUSE_AFTER_ERROR)
+
+    def _again(self, error: ApiError) -> None:
+        """The server no longer has what came after our last event: list, and tell the gap."""
+        since = self._last_at
+        self._last_line, self._broken_since = b"", None
+        self._list(RELIST)
+        self._put(GAP, time.monotonic(), (since, f"relisted: {error}"))
+
+    def _rest(self, pause: float, error: Exception) -> float:
+        """Pause before another attempt; raise what will not pass.
+
+        What was allowed before will be again: an API server that has just started may refuse until it has read who
+        may do what.
+        """
+        lasting = not isinstance(error, Broken)
+        if isinstance(error, ApiError):
+            lasting = error.status in (400, 403, 404, 405, 406)
+        if lasting and not self._established:
+            raise error
+        self._over.wait(pause)
+        return min(pause * 2, _LONGEST_PAUSE)

@@ -1,0 +1,184 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sampler as a forked process, so that parsing events never delays a request.
+
+Two pipes join it to its parent: by one it tells "watching" and how the load stands, by the other it sees that it is
+to end, also when the parent was killed, since the kernel closes a dead process's pipes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
+
+#: Seconds between two reports to the parent, when something changed.
+_REPORT = 0.1
+
+
+class SamplerProcess:
+    """A forked sampler. Fork it before any thread is started."""
+
+    def __init__(self, access: Access, task: SamplingSpec, clock: Clock, close_in_child: Callable[[], None]) -> None:
+        """Fork. ``close_in_child`` closes what the child must not hold: the submitter's lock."""
+        self.state: dict[str, Any] = {}
+        self.watching = False
+        self.ended = False
+        self._pending = b""
+        report_in, report_out = os.pipe()
+        order_in, order_out = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                os.close(report_in)
+                os.close(order_out)
+                close_in_child()
+                status = _live(access, task, clock, report_out, order_in)
+            finally:
+                os._exit(status)
+        os.close(report_out)
+        os.close(order_in)
+        self._report = report_in
+        self._order: int | None = order_out
+
+    def poll(self, timeout: float) -> bool:
+        """Take reports; wait up to ``timeout`` seconds for the first. Return whether the state changed.
+
+        Raises ProcessError with the sampler's own error, or when it ended without being told to.
+        """
+        if self.ended:
+            return False
+        ready, _out, _err = select.select([self._report], [], [], timeout)
+        if not ready:
+            return False
+        data = os.read(self._report, 65536)
+        if not data:
+            self.ended = True
+            self._reap()
+            if self._order is not None:
+                raise ProcessError("the sampler ended unexpectedly; the load was stopped")
+            return False
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "error" in message:
+                raise ProcessError(f"the sampler failed: {message['error']}")
+            self.watching = self.watching or bool(message.get("watching"))
+            self.state.update(message)
+        return True
+
+    def finish(self, patience: float = 15.0) -> None:
+        """Have the sampler write its last line and end; kill it if it does not within ``patience`` seconds."""
+        if self._order is not None:
+            os.close(self._order)
+            self._order = None
+        deadline = time.monotonic() + patience
+        while not self.ended and time.monotonic() < deadline:
+            with contextlib.suppress(ProcessError):
+                self.poll(max(0.0, deadline - time.monotonic()))
+        if not self.ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.ended = True
+            self._reap()
+        os.close(self._report)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _live(access: Access, task: SamplingSpec, clock: Clock, report: int, order: int) -> int:
+    """Be the sampler; return the exit status. Nothing is printed: the parent's output is its result."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    stop = threading.Event()
+    reason = ["done"]
+
+    def on_signal(number: int, _frame: Any) -> None:
+        reason[0] = f"interrupted by {signal.Signals(number).name}"
+        stop.set()
+
+    for number in ENDING:
+        signal.signal(number, on_signal)
+    # What the parent had built is not ours to collect; touching it would copy its pages.
+    gc.freeze()
+
+    def tell(message: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(report, json.dumps(message).encode() + b"\n")
+
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+    def obey() -> None:
+        os.read(order, 1)  # nothing is ever written: the end of file is the order, or the parent's death
+        stop.set()
+
+    Thread(target=obey, name="order", daemon=True).start()
+    sampler = None
+    try:
+        client = Client(access)
+        sampler = Sampler(client, task, clock)
+        sampler.start()
+        sampler.watching(stop.is_set)
+        tell({"watching": True, **_state(sampler)})
+        _sample(sampler, stop, tell)
+        sampler.close(reason[0])
+        tell({**_state(sampler), "waiting": sampler.tally.waiting(10), "sampling": sampler.sampling()})
+    except SeatrialError as error:
+        tell({"error": str(error)})
+        return 1
+    except Exception as error:
+        tell({"error": f"{type(error).__name__}: {error} ({_place(error)})"})
+        return 1
+    finally:
+        if sampler is not None:
+            with contextlib.suppress(Exception):
+                sampler.close("failed")
+    return 0
+
+
+def _sample(sampler: Sampler, stop: threading.Event, tell: Callable[[dict[str, Any]], None]) -> None:
+    told: dict[str, Any] = {}
+    next_report = 0.0
+    while not stop.is_set():
+        sampler.step(_REPORT)
+        now = time.monotonic()
+        if now >= next_report:
+            next_report = now + _REPORT
+            state = _state(sampler)
+            if state != told:
+                told = state
+                tell(state)
+
+
+def _state(sampler: Sampler) -> dict[str, Any]:
+    state = {"events": sampler.events, "gaps": sampler.gaps, "notes": sampler.notes()}
+    return {**sampler.tally.counts(), **state, "reasons": sampler.tally.reasons()}
+
+
+def _place(error: Exception) -> str:
+    """Return file and line where ``error`` came from."""
+    trace = error.__traceback__ or sys.exc_info()[2]
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace is not None else "?"

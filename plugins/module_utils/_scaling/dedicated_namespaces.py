@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes for some namespaces alone: annotations that OpenShift's admission reads when it admits their pods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_sets, scaling_snapshot
+
+#: Annotations of a namespace by which its pods get nodes of their own.
+SELECTOR = "openshift.io/node-selector"
+TOLERATIONS = "scheduler.alpha.kubernetes.io/defaultTolerations"
+
+
+def dedicate(client: Client, path: Path, namespaces: list[str], selector: str, taint: str, check: bool = False) -> bool:
+    """Have all pods of these namespaces go to the nodes of ``selector`` and bear ``taint``; return whether that is new.
+
+    Raises InputError for a namespace that is not there, before any is changed.
+    """
+    found = {name: _namespace(client, name) for name in namespaces}
+    missing = [name for name, one in found.items() if one is None]
+    if missing:
+        raise InputError(f"node_scaling_dedicated: there is no namespace {', '.join(missing)}")
+    wanted: dict[str, str] = {SELECTOR: selector}
+    tolerated = machine_sets.taint_of(taint)
+    if tolerated is not None:
+        toleration = {**tolerated, "operator": "Equal" if "value" in tolerated else "Exists"}
+        wanted[TOLERATIONS] = json.dumps([toleration], sort_keys=True)
+    changed = False
+    for name, one in found.items():
+        annotations = (one or {})["metadata"].get("annotations") or {}
+        if all(annotations.get(key) == value for key, value in wanted.items()):
+            continue
+        changed = True
+        if not check:
+            before = {key: annotations.get(key) for key in wanted}
+            scaling_snapshot.note(path, "namespaces", {"name": name, "before": before, "wanted": wanted})
+            _annotate(client, name, dict(wanted))
+    return changed
+
+
+def restore(client: Client, path: Path, check: bool = False) -> bool:
+    """Put back the annotations that dedicate() changed, those that are still what it set. Safe twice."""
+    entries = scaling_snapshot.read(path)["namespaces"]
+    for one in [] if check else entries:
+        found = _namespace(client, one["name"])
+        annotations = ((found or {}).get("metadata") or {}).get("annotations") or {}
+        ours = {key: one["before"][key] for key, value in one["wanted"].items() if annotations.get(key) == value}
+        if ours:
+            _annotate(client, one["name"], ours)
+        scaling_snapshot.forget(path, "namespaces", one["name"])
+    return bool(entries)
+
+
+def _namespace(client: Client, name: str) -> dict[str, Any] | None:
+    return client.get(client.kind("v1", "Namespace"), name, metadata_only=True)
+
+
+def _annotate(client: Client, name: str, annotations: dict[str, Any]) -> None:
+    try:
+        body = {"metadata": {"annotations": annotations}}
+        client.request("PATCH", f"/api/v1/namespaces/{name}", body, content_type=MERGE_PATCH)
+    except ApiError as error:
+        if error.status != 404:
+            raise

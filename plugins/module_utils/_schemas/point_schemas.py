@@ -1,0 +1,166 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of a test point: points/<nnn>/."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_types import (
+    ANCHOR,
+    COUNT,
+    FREE,
+    MOMENT,
+    MOMENT_OR_NULL,
+    POINT_ID,
+    RUN_ID,
+    STAMP,
+    STAMP_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TRUTH,
+    line_of,
+    record,
+)
+
+SESSION = record({"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT})
+
+POINT: dict[str, dict[str, Any]] = {
+    "point/1": record(
+        {
+            "schema": {"const": "point/1"},
+            "point": POINT_ID,
+            "uuid": TEXT,
+            "settings": FREE,  # what the matrix set for this point
+            "status": {"enum": ["planned", "running", "passed", "failed"]},
+        },
+        {
+            "started": STAMP_OR_NULL,
+            "ended": STAMP_OR_NULL,
+            "exit_code": {"type": ["integer", "null"]},
+            "error": TEXT_OR_NULL,
+        },
+    ),
+    "plan/1": line_of(
+        {
+            "header": record(
+                {
+                    "schema": {"const": "plan/1"},
+                    "run": RUN_ID,
+                    "point": POINT_ID,
+                    "count": COUNT,
+                    "seed": {"type": ["integer", "null"]},
+                    "arrival": FREE,
+                    "in_flight": {"type": "integer", "minimum": 1},
+                    "templates": {"type": "array", "items": FREE},
+                }
+            ),
+            # offset: seconds after the start of the load; null in a closed loop (as fast as in_flight allows)
+            "workload": record(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "offset": MOMENT_OR_NULL,
+                    "template": TEXT,
+                    "parameters": FREE,
+                }
+            ),
+        }
+    ),
+    "ledger/1": line_of(
+        {
+            "session": SESSION,
+            "start": record({"at": MOMENT}),  # the moment that the plan's offsets count from
+            "attempt": record(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "kind": TEXT,
+                    "attempt": {"type": "integer", "minimum": 1},
+                    "intended": MOMENT,
+                    "sent": MOMENT,
+                    "answered": MOMENT,
+                    "status": COUNT,  # HTTP status; 0: no answer came
+                    "outcome": {"enum": ["created", "already_mine", "refused", "retry", "ambiguous"]},
+                },
+                {
+                    "uid": TEXT_OR_NULL,
+                    "resource_version": TEXT_OR_NULL,
+                    "reason": TEXT_OR_NULL,
+                    "message": TEXT_OR_NULL,
+                    "connection": COUNT,
+                    "flow_schema": TEXT_OR_NULL,
+                    "priority_level": TEXT_OR_NULL,
+                    "namespace": TEXT,
+                },
+            ),
+            # machine: that sent the load. stolen: share of its processor time that a hypervisor took meanwhile, null
+            # where the system does not say. load: mean load average.
+            "end": record(
+                {"at": MOMENT, "reason": TEXT},
+                {
+                    "machine": record(
+                        {"cpus": COUNT, "stolen": {"type": ["number", "null"]}, "load": {"type": ["number", "null"]}}
+                    )
+                },
+            ),
+        }
+    ),
+    "observations/1": line_of(
+        {
+            "session": SESSION,
+            # stages: their definitions as data, so that the file can be read without the role
+            "stages": record({"kinds": FREE, "simulated_writers": {"type": "array", "items": TEXT}}),
+            "watching": record({"at": MOMENT, "kind": TEXT, "resource_version": TEXT}),
+            "gap": record({"from": MOMENT, "to": MOMENT, "kind": TEXT, "reason": TEXT}),
+            # our own steady writes, for the resourceVersion ruler
+            "canary": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
+            # etcd's revision between two moments, for the same
+            "sounding": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
+            # values: stage name -> time that the object states (text), true, or null when it was true and is no more
+            "event": record(
+                {
+                    "received": MOMENT,
+                    "how": {"enum": ["watch", "list", "relist"]},
+                    "event": {"enum": ["ADDED", "MODIFIED", "DELETED"]},
+                    "kind": TEXT,
+                    "namespace": TEXT,
+                    "name": TEXT,
+                    "uid": TEXT,
+                    "owners": {"type": "array", "items": TEXT},
+                    "index": {"type": ["integer", "null"]},
+                    "resource_version": TEXT,
+                    "values": FREE,
+                },
+                {"simulated": TRUTH, "gpus": {"type": "number"}, "reason": TEXT_OR_NULL},
+            ),
+            # whether resourceVersions of this kind compare with those of the canary (false: another etcd keeps it)
+            "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
+            # lag: from the canary's answers to its events; canary: what it cost; cpu: of the sampler; seconds
+            "end": record(
+                {"at": MOMENT, "reason": TEXT},
+                {
+                    "lag": FREE,
+                    "events": COUNT,
+                    "canary": FREE,
+                    "soundings": FREE,
+                    "cpu": MOMENT,
+                    "cpu_events": MOMENT,
+                    "cpu_rows": MOMENT,
+                },
+            ),
+        }
+    ),
+    # Figures that the workload itself printed; one row a pod whose log was read.
+    "training/1": record(
+        {
+            "index": {"type": ["integer", "null"]},
+            "pod": TEXT,
+            "figures": {"type": "object", "additionalProperties": {"type": "number"}},
+            "simulated": TRUTH,
+        },
+        {"log": TEXT, "workload": TEXT, "error": TEXT_OR_NULL},
+    ),
+}
+__all__ = ["POINT", "STAMP"]

@@ -1,0 +1,225 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that are computed from a run: timeline, KPIs, verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_types import (
+    COUNT,
+    FREE,
+    MOMENT,
+    MOMENT_OR_NULL,
+    POINT_ID,
+    RUN_ID,
+    TEXT,
+    TEXT_OR_NULL,
+    TRUTH,
+    line_of,
+    record,
+)
+
+INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
+VALUE = {"type": ["number", "null"]}
+#: low and high are null where an end isn't known.
+CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
+
+#: How a report leads with a figure. text: a sentence with {value}. bound: the same where only a bound is known.
+#: names: value of the matrix -> what people call it. only_real: says nothing when the figure is simulated.
+ANSWER = record(
+    {"text": TEXT}, {"bound": TEXT, "names": {"type": "object", "additionalProperties": TEXT}, "only_real": TRUTH}
+)
+
+KPI = record(
+    {
+        "name": TEXT,
+        "value": VALUE,
+        "unit": TEXT,
+        "direction": {"enum": ["higher", "lower", "none"]},
+        "help": TEXT,
+        "n": COUNT,  # rows that the value rests on …
+        "of": COUNT,  # … of so many that there are
+        "simulated": TRUTH,
+    },
+    {
+        "interval": INTERVAL_OR_NULL,  # what the errors of the single times allow
+        "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},  # how much other load of the same kind would differ
+        "writers": {"type": "array", "items": TEXT},  # who made the transitions that it rests on
+        "labels": FREE,
+        "headline": TRUTH,
+        "title": TEXT,  # for people
+        "note": TEXT,  # what has to be said about the value, such as "≥ 12 s, the rest never got there"
+        "answer": ANSWER,
+        # of a figure with an answer: from the first point, and how much other load of the same kind would differ
+        "difference": record(
+            {"point": POINT_ID, "value": {"type": "number"}, "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]}}
+        ),
+    },
+)
+
+#: One share of the time that workloads took: by a stage, or by who writes stages.
+SHARE = record(
+    {
+        "name": TEXT,
+        "writer": TEXT,
+        "simulated": TRUTH,
+        "mean": MOMENT,  # seconds a workload, over those that ended
+        "share": {"type": "number"},
+        "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},
+    },
+    {"slowest": MOMENT_OR_NULL, "on_path": COUNT},
+)
+
+#: What head, tail and skip_errors left of a point's workloads.
+SELECTION = record(
+    {
+        "head": {"type": ["integer", "null"], "minimum": 1},
+        "tail": {"type": ["integer", "null"], "minimum": 1},
+        "skip_errors": TRUTH,
+        "of": COUNT,  # rows before
+        "left_out": {"type": "object", "additionalProperties": COUNT},  # by skip_errors: outcome -> rows
+        "text": TEXT,
+    }
+)
+
+RESULTS: dict[str, dict[str, Any]] = {
+    "timeline/1": line_of(
+        {
+            "header": record(
+                {
+                    "schema": {"const": "timeline/1"},
+                    "run": RUN_ID,
+                    "point": POINT_ID,
+                    "start": MOMENT,  # of the load; stages are absolute moments on the same clock
+                    "end": MOMENT,  # of the observation
+                    "planned": COUNT,
+                    # in the order of a workload's life; writer: who makes the transition happen
+                    "stages": {
+                        "type": "array",
+                        "items": record(
+                            {
+                                "name": TEXT,
+                                "kind": TEXT,
+                                "writer": TEXT,
+                                "simulated": TRUTH,
+                                "ends": {"enum": ["succeeded", "failed", None]},
+                            },
+                            # needs: stages that it waits for; its own duration counts from the last of them
+                            {"needs": {"type": "array", "items": TEXT}},
+                        ),
+                    },
+                    "gaps": {"type": "array", "items": FREE},
+                },
+                # notes: what is missing or damaged in the files that it was made from
+                # selection: of a replot that left workloads out
+                {"notes": {"type": "array", "items": TEXT}, "selection": SELECTION},
+            ),
+            "workload": record(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "kind": TEXT,
+                    "template": TEXT,
+                    "uid": TEXT_OR_NULL,
+                    "intended": MOMENT_OR_NULL,
+                    "sent": MOMENT_OR_NULL,
+                    "answered": MOMENT_OR_NULL,
+                    # stage name -> [earliest, latest]; a stage that was not seen is absent
+                    "stages": {"type": "object", "additionalProperties": INTERVAL},
+                    "outcome": {"enum": ["succeeded", "failed", "unfinished", "deleted", "refused", "lost", "unsent"]},
+                    "censored": TRUTH,
+                    "pods": COUNT,
+                    "gpus": {"type": "number"},
+                    "contradictions": {"type": "array", "items": TEXT},
+                },
+                {"attempts": COUNT},
+            ),
+        }
+    ),
+    "kpis/1": record(
+        {
+            "schema": {"const": "kpis/1"},
+            "run": RUN_ID,
+            "point": POINT_ID,
+            "labels": FREE,
+            "kpis": {"type": "array", "items": KPI},
+        }
+    ),
+    # Definitions of KPIs, as they lie beside a project.
+    "kpi_definitions/1": {
+        "type": "array",
+        "items": record(
+            {
+                "name": TEXT,
+                "unit": TEXT,
+                "direction": {"enum": ["higher", "lower", "none"]},
+                "help": TEXT,
+                "source": {
+                    "type": "object",
+                    "oneOf": [
+                        {"required": ["function"], "properties": {"function": TEXT}},
+                        {"required": ["jmespath"], "properties": {"jmespath": TEXT}, "additionalProperties": False},
+                    ],
+                },
+            },
+            {
+                "title": TEXT,
+                "headline": TRUTH,
+                "answer": ANSWER,
+                "labels": FREE,
+                "for_each": {
+                    "type": "object",
+                    "additionalProperties": {
+                        "anyOf": [{"type": "array"}, {"enum": ["stages", "reasons", "queues", "priorities", "stepped"]}]
+                    },
+                },
+            },
+        ),
+    },
+    # Which stage and which writer holds how much of the time of a point's workloads.
+    "attribution/1": record(
+        {
+            "schema": {"const": "attribution/1"},
+            "run": RUN_ID,
+            "point": POINT_ID,
+            "n": COUNT,  # workloads that ended, of …
+            "of": COUNT,
+            "total": VALUE,  # mean seconds from sending to the end
+            "stages": {"type": "array", "items": SHARE},
+            "writers": {"type": "array", "items": SHARE},
+            # who had not ended: the stage that they waited for, how many, and how long they had waited in the mean
+            "waiting": {"type": "array", "items": record({"name": TEXT, "n": COUNT, "mean": MOMENT})},
+        },
+        {"selection": SELECTION, "slowest": COUNT},
+    ),
+    "verdict/1": record(
+        {
+            "schema": {"const": "verdict/1"},
+            "run": RUN_ID,
+            "verdict": {"enum": ["pass", "fail", "invalid", "inconclusive"]},
+            "checks": {
+                "type": "array",
+                "items": record(
+                    {
+                        "check": TEXT,
+                        "result": {"enum": ["pass", "fail", "invalid", "no baseline", "not judged"]},
+                        "detail": TEXT,
+                    },
+                    {"point": TEXT_OR_NULL},
+                ),
+            },
+            "baseline": TEXT_OR_NULL,
+            "headline": {"type": "array", "items": FREE},
+        },
+        {
+            "selection": TEXT,
+            # Sentences for people: what the project's definitions of answers say, and what makes the figures doubtful.
+            # Absent in files of older versions.
+            "answer": {"type": "array", "items": TEXT},
+            "warnings": {"type": "array", "items": TEXT},
+        },
+    ),
+}

@@ -1,0 +1,202 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files at the top of a run directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_types import (
+    COUNT,
+    FREE,
+    POINT_ID,
+    RUN_ID,
+    STAMP,
+    STAMP_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TRUTH,
+    record,
+)
+
+PHASE = record(
+    {"status": {"enum": ["running", "passed", "skipped", "failed", "interrupted"]}, "started": STAMP},
+    {"ended": STAMP_OR_NULL, "seconds": {"type": ["number", "null"], "minimum": 0}, "error": TEXT_OR_NULL},
+)
+
+#: What role cluster knows about one cluster; also the fact ``cluster_acquired.sutest``.
+CLUSTER = record(
+    {
+        "provider": TEXT,
+        "state": {"enum": ["acquiring", "acquired", "failed", "released"]},
+        "owned": TRUTH,
+        "simulated": TRUTH,
+        # Which writers of stages are played on this cluster, such as ["node"]; empty on a real one.
+        "simulated_writers": {"type": "array", "items": TEXT},
+    },
+    {
+        "name": TEXT,
+        "kubeconfig": TEXT,
+        "context": TEXT,
+        "api_host": TEXT,
+        "version": TEXT,
+        "openshift": TEXT_OR_NULL,
+        "nodes": COUNT,
+        "node_names": {"type": "array", "items": TEXT},
+        "gpus": COUNT,
+        "gpu_products": {"type": "object", "additionalProperties": COUNT},
+        "kind": TEXT_OR_NULL,
+        "owner": TEXT_OR_NULL,
+        "purpose": TEXT,
+        "taken": STAMP,
+        "expires": STAMP_OR_NULL,
+        # Left up on purpose (cluster_keep): the release refuses until cluster_keep=false is given.
+        "kept": TRUTH,
+        # The run may have objects on it: set before the first is made, cleared when a clean-up has seen none.
+        "objects": TRUTH,
+        # The settings it is made from, secrets left out, and whatever else its provider needs to give it back, from
+        # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
+        "provider_data": FREE,
+        # Folder of the installer: configuration, log, metadata.
+        "install_dir": TEXT,
+        "console": TEXT,
+        # Why it could not be had, in a line, and the folder of what was gathered.
+        "failure": TEXT_OR_NULL,
+        "bundle": TEXT_OR_NULL,
+        "data_dir": TEXT,
+        "played_logs": TEXT,
+        "audit_log": TEXT,
+    },
+)
+
+#: Process on the machine whose boot is ``boot``; ``ticks``: when it started, in clock ticks since boot.
+PROCESS = record({"pid": COUNT, "ticks": COUNT})
+
+#: ends: what happens at ``until``; without it nothing does by itself.
+HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "ends": TEXT, "where": TEXT})
+
+RUN: dict[str, dict[str, Any]] = {
+    "run/1": record(
+        {
+            "schema": {"const": "run/1"},
+            "id": RUN_ID,
+            "project": TEXT,
+            "presets": {"type": "array", "items": TEXT},
+            "status": {"enum": ["running", "passed", "failed", "interrupted"]},
+            "started": STAMP,
+            "command": TEXT,
+            "give_back": TEXT,
+            "git": record({"revision": TEXT_OR_NULL, "dirty": {"type": ["boolean", "null"]}}),
+            "versions": {"type": "object", "additionalProperties": TEXT},
+            "environment": FREE,
+            "phases": {"type": "object", "additionalProperties": PHASE},
+            "clusters": {"type": "object", "additionalProperties": CLUSTER},
+            "points": {"type": "array", "items": POINT_ID},
+            "held": {"type": "array", "items": HELD},
+        },
+        {
+            "ended": STAMP_OR_NULL,
+            "sessions": {
+                "type": "array",
+                "items": record(
+                    # pid and began (seconds since the epoch) name the ansible-playbook process. held: what was held
+                    # when a session began that may take something; kept: whether its -e stay, unknown of a killed one.
+                    {"started": STAMP, "command": TEXT, "tags": {"type": "array", "items": TEXT}},
+                    {
+                        "pid": COUNT,
+                        "began": {"type": "number"},
+                        "held": {"type": "array", "items": TEXT},
+                        "kept": TRUTH,
+                    },
+                ),
+            },
+            # where it was exported to, and where it came from when it is a replot
+            "exported": {
+                "type": "array",
+                "items": record(
+                    {"target": TEXT, "address": TEXT, "status": {"enum": ["valid", "invalid"]}, "at": STAMP}
+                ),
+            },
+            "replot": record({"source": TEXT, "at": STAMP, "migrated": {"type": "array", "items": TEXT}}),
+            "split": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+        },
+    ),
+    "request/1": record(
+        {
+            "schema": {"const": "request/1"},
+            "project": TEXT,
+            "presets": {"type": "array", "items": TEXT},
+            # Layers in the order in which they apply; each value as it was written, not rendered.
+            "layers": {
+                "type": "array",
+                "items": record({"source": TEXT, "kind": TEXT, "values": FREE}, {"origins": FREE}),
+            },
+        }
+    ),
+    "provenance/1": record(
+        {
+            "schema": {"const": "provenance/1"},
+            "settings": {
+                "type": "object",
+                "additionalProperties": {
+                    "type": "array",
+                    "items": record({"source": TEXT, "value": {}}, {"where": TEXT_OR_NULL}),
+                },
+            },
+        }
+    ),
+    "settings/1": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
+    "cluster/1": record(
+        {"schema": {"const": "cluster/1"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
+    ),
+    # lock-<host>.json: the run's turn on a cluster that is not its own. deadline: until when it counts as held, in
+    # seconds since boot on the machine that keeps it.
+    "lock/1": record(
+        {
+            "schema": {"const": "lock/1"},
+            "state": {"enum": ["held", "lost", "released"]},
+            "cluster": TEXT,
+            "namespace": TEXT,
+            "run": RUN_ID,
+            "owner": TEXT,
+            "purpose": TEXT,
+            "waited": {"type": "number", "minimum": 0},
+            "duration": COUNT,
+            "since": STAMP,
+            "renewed": STAMP,
+            "until": STAMP,
+            "deadline": {"type": "number"},
+            "boot": TEXT,
+            "keeper": PROCESS,
+            "caller": PROCESS,
+            "lost": TEXT,
+        }
+    ),
+    # elsewhere.json of a point: the host on which its load runs, and what it returned once its files are here.
+    "elsewhere/1": record(
+        {
+            "schema": {"const": "elsewhere/1"},
+            "host": TEXT,
+            "root": TEXT,
+            "state": {"enum": ["started", "fetched"]},
+            "result": FREE,
+        }
+    ),
+    # scaling.json: what was there before nodes were scaled, or given to namespaces alone.
+    "scaling/1": record(
+        {
+            "schema": {"const": "scaling/1"},
+            "sets": {
+                "type": "array",
+                "items": record({"name": TEXT, "created": TRUTH, "before": COUNT, "wanted": COUNT}),
+            },
+            "namespaces": {
+                "type": "array",
+                "items": record({"name": TEXT, "before": FREE, "wanted": FREE}),
+            },
+        }
+    ),
+    # One line each time a fat module has done its part: what the run's split of time is summed from.
+    "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
+}

@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stage definitions, and the functions made from them that read the stages off an object.
+
+A definition is data (roles/workload/files/stages/<kind>.yml)::
+
+    api_version: batch/v1
+    kind: Job
+    stages:
+      - {name: created, field: metadata.creationTimestamp, writer: api-server}
+      - {name: succeeded, condition: Complete, writer: controller, depends_on: [node], ends: succeeded}
+
+A stage has one source: ``condition`` (its lastTransitionTime while its status is "True"), ``field`` (a dotted path;
+with ``equals`` true when the value is that one, or one of those) or ``jmespath`` (a time as text, or a truth).
+Only an expression of the last form needs the package jmespath.
+
+``api_version`` may be a list, of which the first counts that the server has. ``select: owners`` finds objects that are
+not the workloads themselves by the chain of their owners, where the labels of the load are not on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
+
+WRITERS = ("client", "api-server", "controller", "scheduler", "node", "provisioner")
+ENDS = ("succeeded", "failed")
+_SOURCES = ("condition", "field", "jmespath")
+_KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
+_TOP = frozenset(("api_version", "kind", "select", "stages", "description"))
+LABELS, OWNERS = "labels", "owners"
+#: Fields of an object that cut.parts() looks at, and those in there that it does not.
+_LOOKED_AT = ("metadata.", "status.")
+_NOT_LOOKED_AT = ("metadata.finalizers", "metadata.managedFields")
+GANG = ("first", "last", "all")
+
+#: A time that the object states (text), True, or None when the stage is not there.
+#: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
+Value: TypeAlias = "str | bool | None"
+Getter = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Value]
+
+
+@dataclass(frozen=True)
+class KindStages:
+    """The stages of one kind. ``values(object)`` gives one Value a name of ``names``."""
+
+    api_versions: tuple[str, ...]  # the first that the server has counts
+    kind: str
+    select: str  # labels or owners
+    names: tuple[str, ...]
+    values: Callable[[dict[str, Any]], list[Value]]
+    ends: dict[int, str]  # number of a stage -> outcome
+    reads_whole: bool  # a stage looks at more than status and the metadata that cut.parts() looks at
+    of_status: frozenset[str]  # the keys of status that stages look at
+    of_metadata: tuple[int, ...]  # numbers of the stages that look at metadata, and so at nothing else
+    running: frozenset[int]  # numbers of the stages in which something of the workload runs
+    awaited: tuple[str, ...]  # conditions whose message says, while they are False, why the object does not get on
+    definition: dict[str, Any]
+
+
+def compile_kind(definition: dict[str, Any]) -> KindStages:
+    """Check a definition and make it into functions. Raises InputError naming the kind, the stage and the key."""
+    kind = str(definition.get("kind") or "")
+    if not kind or not definition.get("api_version"):
+        raise InputError(f"stage definition '{kind or definition}': it needs api_version and kind")
+    unknown = next((key for key in definition if key not in _TOP), None)
+    if unknown:
+        raise InputError(f"stage definition of {kind}: unknown key '{unknown}'{nearest(unknown, _TOP)}")
+    versions = definition["api_version"]
+    select = definition.get("select") or LABELS
+    if select not in (LABELS, OWNERS):
+        raise InputError(f"stage definition of {kind}: select '{select}' is none of {LABELS}, {OWNERS}")
+    stages = definition.get("stages") or []
+    if not stages:
+        raise InputError(f"stage definition of {kind}: it has no stages")
+    names: list[str] = []
+    for one in stages:
+        _check(kind, one, names)
+        names.append(one["name"])
+    # Where each stage looks; nowhere in particular for an expression.
+    paths = ["status.conditions" if "condition" in one else str(one.get("field", "")) for one in stages]
+    return KindStages(
+        api_versions=tuple(str(one) for one in versions) if isinstance(versions, list) else (str(versions),),
+        kind=kind,
+        select=select,
+        names=tuple(names),
+        values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
+        ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
+        reads_whole=any(not path.startswith(_LOOKED_AT) or path.startswith(_NOT_LOOKED_AT) for path in paths),
+        of_status=frozenset(path.split(".")[1] for path in paths if path.startswith("status.")),
+        of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
+        running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
+        awaited=tuple(one["condition"] for one in stages if one.get("condition") and not one.get("ends")),
+        definition=definition,
+    )
+
+
+def compile_kinds(definitions: Sequence[dict[str, Any]]) -> list[KindStages]:
+    """Compile several definitions. Raises InputError for a kind that stands there twice."""
+    kinds = [compile_kind(one) for one in definitions]
+    seen: set[str] = set()
+    for one in kinds:
+        if one.kind in seen:
+            raise InputError(f"stage definition of {one.kind}: it is given twice")
+        seen.add(one.kind)
+    return kinds
+
+
+def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
+    name = str(one.get("name") or "")
+    where = f"stage '{name or one}' of {kind}"
+    unknown = next((key for key in one if key not in _KEYS), None)
+    if unknown:
+        raise InputError(f"{where}: unknown key '{unknown}'{nearest(unknown, _KEYS)}")
+    if not name:
+        raise InputError(f"{where}: it has no name")
+    if name in names:
+        raise InputError(f"{where}: the name is used twice")
+    sources = [key for key in _SOURCES if key in one]
+    if len(sources) != 1:
+        raise InputError(
+            f"{where}: it needs exactly one of {', '.join(_SOURCES)}, it has {', '.join(sources) or 'none'}"
+        )
+    if "equals" in one and "field" not in one:
+        raise InputError(f"{where}: equals goes with field only")
+    writer = str(one.get("writer") or "")
+    if writer not in WRITERS:
+        raise InputError(f"{where}: writer '{writer}' is none of {', '.join(WRITERS)}{nearest(writer, WRITERS)}")
+    gang = one.get("gang") or []
+    wrong = next((way for way in gang if way not in GANG), None) if isinstance(gang, list) else gang
+    if wrong:
+        raise InputError(f"{where}: gang '{wrong}' is no list of {', '.join(GANG)}")
+    if one.get("ends") not in (None, *ENDS):
+        raise InputError(f"{where}: ends '{one['ends']}' is none of {', '.join(ENDS)}")
+
+
+def _getter(kind: str, one: dict[str, Any]) -> Getter:
+    if "condition" in one:
+        return _condition(str(one["condition"]))
+    if "field" in one:
+        return _field(str(one["field"]).split("."), one.get("equals"))
+    return _expression(f"stage '{one['name']}' of {kind}", str(one["jmespath"]))
+
+
+def _reader(getters: list[Getter], conditions: bool) -> Callable[[dict[str, Any]], list[Value]]:
+    none: dict[str, dict[str, Any]] = {}
+
+    def read(thing: dict[str, Any]) -> list[Value]:
+        held = none
+        if conditions:
+            status = thing.get("status")
+            found = status.get("conditions") if status else None
+            if found:
+                held = {one["type"]: one for one in found}
+        return [getter(thing, held) for getter in getters]
+
+    return read
+
+
+def _condition(kind: str) -> Getter:
+    def get(_thing: dict[str, Any], conditions: dict[str, dict[str, Any]]) -> Value:
+        one = conditions.get(kind)
+        if one is None or one.get("status") != "True":
+            return None
+        return one.get("lastTransitionTime") or True
+
+    return get
+
+
+def _field(path: list[str], equals: Any) -> Getter:
+    wanted = None if equals is None else frozenset(equals if isinstance(equals, list) else [equals])
+    if len(path) == 2:
+        return _short_field(path[0], path[1], wanted)
+
+    def get(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+        value: Any = thing
+        for key in path:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(key)
+            if value is None:
+                return None
+        if wanted is not None:
+            return True if value in wanted else None
+        return value if isinstance(value, str) else bool(value) or None
+
+    return get
+
+
+def _short_field(outer: str, inner: str, wanted: frozenset[Any] | None) -> Getter:
+    """The same for the common case, such as status.phase, without a loop."""
+
+    def truth(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+        holder = thing.get(outer)
+        return True if isinstance(holder, dict) and holder.get(inner) in wanted else None  # type: ignore[operator]
+
+    def time(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+        holder = thing.get(outer)
+        value = holder.get(inner) if isinstance(holder, dict) else None
+        return value if isinstance(value, str) else bool(value) or None
+
+    return time if wanted is None else truth
+
+
+def _expression(where: str, text: str) -> Getter:
+    try:
+        import jmespath
+    except ImportError as error:
+        raise InputError(f"{where}: its jmespath needs the Python package jmespath") from error
+    try:
+        compiled = jmespath.compile(text)
+    except jmespath.exceptions.JMESPathError as error:
+        raise InputError(f"{where}: jmespath '{text}' can't be read: {error}") from error
+
+    def get(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+        value = compiled.search(thing)
+        return value if isinstance(value, str) and value else bool(value) or None
+
+    return get
+
+
+def gpus(thing: dict[str, Any]) -> float:
+    """Return how many GPUs a pod asks for: what its containers' limits say of a resource named .../gpu."""
+    count = 0.0
+    for container in (thing.get("spec") or {}).get("containers") or ():
+        for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
+            if name.endswith("/gpu"):
+                count += amount(asked)
+    return count
+
+
+def why(thing: dict[str, Any], source: str) -> str | None:
+    """Return what an object says about its end: the message of the condition ``source``, else of its status."""
+    status = thing.get("status") or {}
+    for one in status.get("conditions") or ():
+        if one.get("type") == source:
+            return one.get("message") or one.get("reason")
+    return status.get("message") or status.get("reason")
+
+
+def hindrance(status: dict[str, Any], awaited: Sequence[str]) -> str:
+    """Return what an object says of the first of its awaited conditions that is False; empty when none is."""
+    said = {
+        one["type"]: one.get("message") or one.get("reason") or ""
+        for one in status.get("conditions") or ()
+        if one.get("status") == "False" and one["type"] in awaited
+    }
+    return next((said[kind] for kind in awaited if said.get(kind)), "") if said else ""

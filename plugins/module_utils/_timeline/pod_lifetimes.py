@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every pod that lived for a workload, also those that were preempted, and what its queue did to a workload.
+
+The timeline has one row a workload and each stage once. What a scheduler wasted is only seen in what came to nothing:
+pods that were deleted or failed and were made again, quota that was given and taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files, stage_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.timeline_builder import TimelineBuilder
+
+#: Stages of a pod, as role workload defines them.
+SCHEDULED, RUNNING, SUCCEEDED, FAILED = "scheduled", "running", "succeeded", "failed"
+#: What a Kueue Workload tells more than once.
+TOLD = ("preempted", "evicted")
+
+Span = tuple[float, float]
+NEVER: Span = (nan, nan)
+
+
+@dataclass
+class PodLifetime:
+    """One pod. Spans are [earliest, latest] in seconds after the start of the load, NaN where it never came.
+
+    end: "succeeded", "failed", "deleted", or empty for one that still lived when the observation ended.
+    """
+
+    index: int
+    scheduled: Span = NEVER
+    running: Span = NEVER
+    ended: Span = NEVER
+    end: str = ""
+
+
+@dataclass
+class PodLifetimes:
+    """Of one point. ``told``: what happened to workloads -> their index and when, in order. ``plan``: its header."""
+
+    pods: list[PodLifetime] = field(default_factory=list)
+    told: dict[str, list[tuple[int, Span]]] = field(default_factory=lambda: {name: [] for name in TOLD})
+    plan: dict[str, Any] = field(default_factory=dict)
+
+
+class _Witness:
+    """Takes each event of a point with the bounds of its moment."""
+
+    def __init__(self) -> None:
+        self.lives: dict[str, PodLifetime] = {}
+        self.told: list[tuple[str, int, Span]] = []
+
+    def see(self, index: int, event: dict[str, Any], span: Span) -> None:
+        """Take one event of workload ``index``."""
+        if event["kind"] == "Pod":
+            self._pod(index, event, span)
+        elif event["kind"] == "Workload":
+            self.told += [(name, index, span) for name in TOLD if event["values"].get(name)]
+
+    def _pod(self, index: int, event: dict[str, Any], span: Span) -> None:
+        life = self.lives.setdefault(event["uid"], PodLifetime(index))
+        values = event["values"]
+        if values.get(SCHEDULED):
+            life.scheduled = span
+        if values.get(RUNNING):
+            life.running = span
+        for end in (SUCCEEDED, FAILED):
+            if values.get(end) and not life.end:
+                life.end, life.ended = end, span
+        if event["event"] == "DELETED" and not life.end:
+            life.end, life.ended = "deleted", span
+
+
+def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None) -> PodLifetimes:
+    """Read the lives of the point in ``folder``, of the workloads ``chosen`` where given."""
+    inputs = point_files.read(folder)
+    builder = TimelineBuilder(inputs, run, point)
+    witness = _Witness()
+    builder.witness = witness.see
+    start = float(builder.build().header["start"])
+    wanted = set(chosen) if chosen is not None else None
+
+    def shown(span: Span) -> Span:
+        return span[0] - start, span[1] - start
+
+    pods = [life for life in witness.lives.values() if wanted is None or life.index in wanted]
+    found = PodLifetimes(
+        [PodLifetime(life.index, *map(shown, spans), life.end) for life, spans in _in_order(pods)], plan=inputs.plan
+    )
+    for name, index, span in witness.told:
+        if wanted is None or index in wanted:
+            found.told[name].append((index, shown(span)))
+    return found
+
+
+def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]]]:
+    """Yield each pod and when it was scheduled, ran and ended, the intervals narrowed by that order."""
+    import numpy
+
+    names = ("scheduled", "running", "ended")
+    columns = {name: numpy.array([getattr(life, name) for life in pods]).reshape(-1, 2) for name in names}
+    measured = {name: (found[:, 0], found[:, 1]) for name, found in columns.items()}
+    steps = [("scheduled", ()), ("running", ("scheduled",)), ("ended", ("scheduled", "running"))]
+    narrowed = stage_narrowing.narrowed(measured, steps, numpy.full(len(pods), nan))
+    rows = [numpy.column_stack(narrowed[name]).tolist() for name in names]
+    for life, *spans in zip(pods, *rows, strict=True):
+        yield life, [(first, last) for first, last in spans]
+
+
+def middle(span: Span, missing: float = nan) -> float:
+    """Return the middle of a span; ``missing`` of one that never came."""
+    value = (span[0] + span[1]) / 2
+    return missing if isnan(value) else value
+
+
+def whole_since(lives: list[PodLifetime], size: int) -> float:
+    """Return the first moment at which ``size`` of these pods ran at once, by the middles; infinite when never."""
+    steps = [(middle(one.running), 1) for one in lives if not isnan(one.running[1])]
+    steps += [(middle(one.ended), -1) for one in lives if not isnan(one.running[1]) and one.end]
+    count = 0
+    for moment, step in sorted(steps, key=lambda pair: (pair[0], pair[1])):
+        count += step
+        if count >= size:
+            return moment
+    return inf

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which workloads a replot looks at: the first ones, the last ones, only those that ended well.
+
+Applied to the timeline, so that every table, plot, KPI and verdict made from it speaks of the same rows, and says so.
+First ``head`` of all planned workloads in the order of submission, then ``tail`` of these, then those without an error.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+
+
+@dataclass(frozen=True)
+class WorkloadSelection:
+    """head, tail: so many workloads; 0 means all."""
+
+    head: int = 0
+    tail: int = 0
+    skip_errors: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("head", "tail"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} is {getattr(self, name)}, a number of workloads is needed (0: all)")
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return not (self.head or self.tail or self.skip_errors)
+
+
+def select(table: Table, selection: WorkloadSelection) -> Table:
+    """Return the table with the selected rows, and in its header what was left out."""
+    if selection.everything:
+        return table
+    size = len(table)
+    rows = list(range(size))
+    rows = rows[: selection.head] if selection.head else rows
+    rows = rows[-selection.tail :] if selection.tail else rows
+    left_out: Counter[str] = Counter()
+    if selection.skip_errors:
+        left_out.update(table.outcome[row] for row in rows if table.outcome[row] != "succeeded")
+        rows = [row for row in rows if table.outcome[row] == "succeeded"]
+    header = {**table.header, "planned": len(rows)}
+    header["selection"] = {
+        "head": selection.head or None,
+        "tail": selection.tail or None,
+        "skip_errors": selection.skip_errors,
+        "of": size,
+        "left_out": dict(left_out),
+        "text": describe(selection, size, len(rows), sum(left_out.values())),
+    }
+    return _taken(table, rows, header)
+
+
+def describe(selection: WorkloadSelection, size: int, kept: int, errors: int) -> str:
+    """Return in words what is looked at: "first 100 of 1,000 workloads, 3 with errors left out"."""
+    parts = []
+    if selection.head:
+        parts.append(f"first {min(selection.head, size):,}")
+    if selection.tail:
+        parts.append(f"last {min(selection.tail, selection.head or size, size):,}{' of these' if parts else ''}")
+    what = ", ".join(parts) or "all"
+    text = f"{what} of {size:,} workloads"
+    return f"{text}, {errors:,} with errors left out: {kept:,} shown" if selection.skip_errors else text
+
+
+def _taken(table: Table, rows: list[int], header: dict[str, Any]) -> Table:
+    def pick(values: Any) -> Any:
+        return array("d", (values[row] for row in rows)) if isinstance(values, array) else [values[row] for row in rows]
+
+    places = {row: place for place, row in enumerate(rows)}
+    return Table(
+        header,
+        *(
+            pick(values)
+            for values in (
+                table.index,
+                table.name,
+                table.kind,
+                table.template,
+                table.uid,
+                table.outcome,
+                table.censored,
+                table.attempts,
+                table.pods,
+                table.gpus,
+            )
+        ),
+        contradictions={places[row]: told for row, told in table.contradictions.items() if row in places},
+        moments={name: pick(values) for name, values in table.moments.items()},
+        earliest={name: pick(values) for name, values in table.earliest.items()},
+        latest={name: pick(values) for name, values in table.latest.items()},
+    )

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write timeline.jsonl and timeline.csv of a run's points. What module results_timeline does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import read_runai_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_runai_files import is_foreign
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, each_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.workload_selection import (
+    WorkloadSelection,
+    select,
+)
+
+
+def write_timeline(
+    run_dir: str, points: Iterable[str] = (), selection: WorkloadSelection | None = None, audit_log: str = ""
+) -> Result:
+    """Write timeline.jsonl and timeline.csv of the points (all when none is named), of the selected workloads.
+
+    An audit log of the API server narrows the intervals.
+    """
+    run = run_files.read(Path(run_dir))
+    audit_path = Path(audit_log) if audit_log else None
+
+    def one(point: Point, warnings: list[str]) -> Result:
+        if is_foreign(point):
+            table = read_runai_files.build(point.folder, run.id, point.number)
+        else:
+            table = timeline_builder.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
+        table = select(table, selection or WorkloadSelection())
+        timeline_table.write(table, point.folder)
+        warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]
+        return {
+            "point": point.number,
+            "planned": len(table),
+            "outcomes": dict(Counter(table.outcome)),
+            "stages": {stage["name"]: table.seen(stage["name"]) for stage in table.stages},
+            "contradictions": len(table.contradictions),
+        }
+
+    result = each_point(run, points, ("timeline.jsonl", "timeline.csv"), one)
+    planned = sum(row["planned"] for row in result["points"])
+    outcomes: Counter[str] = Counter()
+    for row in result["points"]:
+        outcomes.update(row["outcomes"])
+    told = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common()) or "none"
+    result["summary"] = (
+        f"{_format.count(planned, 'workload')} in {_format.count(len(result['points']), 'point')}: {told}"
+    )
+    return result

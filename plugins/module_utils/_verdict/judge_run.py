@@ -1,0 +1,297 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verdict of a run, from its points' timelines and KPIs and from its phases.
+
+pass: every object reached its end well, the generator was on time, and no phase failed. invalid: the generator was
+late, so the load was not the one that was asked for, or the run lost its lock on the cluster. fail: anything else.
+inconclusive: nothing failed, but the files are another tool's and don't tell all that is judged. KPIs have no baseline
+yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import isnan
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import busy_machine_warning, headline_answer
+
+PASS, FAIL, INVALID, NO_BASELINE = "pass", "fail", "invalid", "no baseline"
+INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
+NO_ANSWER = "No answer: the run is invalid, see its checks."
+FOREIGN = "The files are those of the Run:ai scale-test tool, which don't say"
+#: What became of a workload, in the order in which a report names it.
+OUTCOMES = {
+    "failed": "failed",
+    "unfinished": "had not ended when the observation did",
+    "deleted": "deleted before the end",
+    "refused": "refused by the API server",
+    "lost": "sent, but never answered nor seen",
+    "unsent": "never sent",
+}
+
+
+def _check(name: str, result: str, detail: str, point: str | None = None) -> dict[str, Any]:
+    return {"check": name, "result": result, "detail": detail, "point": point}
+
+
+def objects(point: str, table: Table | None) -> dict[str, Any]:
+    """Did every planned workload end well?"""
+    if table is None:
+        return _check("objects", FAIL, "There is no timeline, so nothing is known of the workloads.", point)
+    planned = len(table)
+    if not planned:
+        return _check("objects", FAIL, "No workload was planned or sent.", point)
+    counts = Counter(table.outcome)
+    good = counts.pop("succeeded", 0)
+    if good == planned:
+        said = "The workload" if planned == 1 else "Both workloads" if planned == 2 else f"All {planned:,} workloads"
+        return _check("objects", PASS, f"{said} succeeded.", point)
+    bad = "; ".join(
+        f"{counts[outcome]:,} {said} ({_format.listed(_names(table, outcome), 3)})"
+        for outcome, said in OUTCOMES.items()
+        if counts[outcome]
+    )
+    return _check("objects", FAIL, f"{good:,} of {_format.count(planned, 'workload')} succeeded; {bad}.", point)
+
+
+def _names(table: Table, outcome: str) -> list[str]:
+    return [name for name, found in zip(table.name, table.outcome, strict=True) if found == outcome]
+
+
+def generator(point: str, table: Table | None, limit: float, foreign: bool = False) -> dict[str, Any]:
+    """Was the load sent when it was due? By the 99th percentile of lateness of what was sent, against ``limit`` in s.
+
+    What was never sent is no lateness but a failure of its own, see objects().
+    """
+    if table is None:
+        return _check("generator", FAIL, "There is no timeline, so nobody knows whether the load was on time.", point)
+    if foreign:
+        return _check("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
+    intended, sent = table.moments["intended"], table.moments["sent"]
+    late = sorted(
+        one - due
+        for one, due, outcome in zip(sent, intended, table.outcome, strict=True)
+        if outcome != "unsent" and not (isnan(one) or isnan(due))
+    )
+    if not late:
+        if not all(isnan(due) for due in intended) or not len(table):
+            return _check("generator", FAIL, "Nothing was sent, so the load was not the one that was asked for.", point)
+        return _check(
+            "generator", PASS, "Closed loop: each workload was due as soon as an earlier one made room.", point
+        )
+    usual = at(late, len(late), 0.99) or 0.0
+    most = _format.seconds(late[-1])
+    said = f"99 % of {len(late):,} workloads were sent at most {_format.seconds(usual)} late, all at most {most}"
+    if len(late) == 1:
+        said = f"The one workload was sent {_format.seconds(usual)} late"
+    result = INVALID if usual > limit else PASS
+    return _check("generator", result, f"{said}; the limit is {_format.seconds(limit)}.", point)
+
+
+def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
+    """Did a phase fail, or was the run cut short?"""
+    known: Mapping[str, Any] = run.record.get("phases") or {}
+    failed = {name: one.get("error") for name, one in known.items() if one.get("status") == "failed"}
+    cut = [name for name, one in known.items() if one.get("status") == "interrupted"]
+    # One phase runs while this is judged; another that still says so was left by a session that was killed.
+    running = sorted((one.get("started") or "", name) for name, one in known.items() if one.get("status") == "running")
+    cut += [name for _started, name in running[:-1]]
+    if failed:
+        name, error = next(iter(failed.items()))
+        more = f" So did {_format.listed(list(failed)[1:])}." if len(failed) > 1 else ""
+        return _check("phases", FAIL, f"Phase {name} failed: {_sentence(error or 'no reason was recorded')}{more}")
+    if cut:
+        return _check("phases", FAIL, f"The run was interrupted in phase {_format.listed(cut)}.")
+    if run.failures and not known:
+        return _check("phases", FAIL, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
+    if not run.record and foreign:
+        return _check("phases", NOT_JUDGED, f"{FOREIGN} whether anything but a workload failed.")
+    if not run.record:
+        return _check("phases", FAIL, "There is no run.yml, so nobody knows whether a phase failed.")
+    done = [name for name, one in known.items() if one.get("status") == "passed"]
+    return _check("phases", PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
+
+
+def _sentence(text: str) -> str:
+    flat = " ".join(str(text).split())
+    flat = flat[:297] + "…" if len(flat) > 298 else flat
+    return flat if flat.endswith((".", "!", "?", "…")) else f"{flat}."
+
+
+def locks(run: Run) -> list[dict[str, Any]]:
+    """Did the run have its clusters for itself? Nothing is said of clusters that are the run's own."""
+    if not any(run.top.glob(_lock_file.PATTERN)):
+        return []
+    why = _lock_file.lost(run.top)
+    if why:
+        return [_check("lock", INVALID, _sentence(f"{why[0].upper()}{why[1:]}. Another run may have used the cluster"))]
+    return [_check("lock", PASS, "The run had the cluster for itself.")]
+
+
+def points(run: Run) -> list[dict[str, Any]]:
+    """Did each test point that was planned run to its end?"""
+    if not run.points:
+        return [
+            _check("points", FAIL, "There is no test point: the test phase did not run or failed before its first one.")
+        ]
+    checks = []
+    there = {point.number for point in run.points}
+    absent = [number for number in run.record.get("points") or [] if number not in there]
+    if absent:
+        checks.append(
+            _check(
+                "points",
+                FAIL,
+                f"{_format.count(len(absent), 'planned test point')} did not run: {_format.listed(absent)}.",
+            )
+        )
+    for point in run.points:
+        status = point.record.get("status")
+        if status == "failed":
+            error = _sentence(point.record.get("error") or "no reason was recorded")
+            checks.append(_check("points", FAIL, f"Test point {point.number} failed: {error}", point.number))
+        elif status in ("planned", "running"):
+            said = "was not begun" if status == "planned" else "was begun, but did not end"
+            checks.append(_check("points", FAIL, f"Test point {point.number} {said}.", point.number))
+    if not checks:
+        one = "The test point" if len(there) == 1 else f"All {len(there)} test points"
+        checks.append(_check("points", PASS, f"{one} ran."))
+    return checks
+
+
+def judge(
+    run: Run,
+    tables: Mapping[str, Table | None],
+    limit: float,
+    foreign: Collection[str] = (),
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the verdict as in schema verdict/1.
+
+    tables: point number -> timeline, None where there is none. limit: of lateness, in seconds, for a point whose
+    settings don't say. foreign: numbers of the points that another tool made. labels: point number -> what the matrix
+    set for it, in words; without it points are called by their numbers.
+    """
+    checks = [phases(run, bool(foreign)), *locks(run), *points(run)]
+    recorded = 0
+    for point in run.points:
+        checks.append(objects(point.number, tables.get(point.number)))
+        allowed = limit if point.max_lateness is None else point.max_lateness
+        checks.append(generator(point.number, tables.get(point.number), allowed, point.number in foreign))
+        recorded += len(point.kpis or [])
+    if recorded:
+        checks.append(
+            _check(
+                "KPIs",
+                NO_BASELINE,
+                f"{_format.count(recorded, 'figure')} recorded; there is no baseline to compare with.",
+            )
+        )
+    selections = {
+        one.header["selection"]["text"] for one in tables.values() if one is not None and "selection" in one.header
+    }
+    result = overall(one["result"] for one in checks)
+    names = labels or {point.number: f"point {point.number}" for point in run.points}
+    return {
+        "schema": "verdict/1",
+        "run": run.id,
+        "verdict": result,
+        "checks": checks,
+        "baseline": None,
+        "headline": headline(run.points),
+        "answer": [NO_ANSWER] if result == INVALID else headline_answer.sentences(run.points, names),
+        "warnings": busy_machine_warning.warnings(run.points),
+        **({"selection": "; ".join(sorted(selections))} if selections else {}),
+    }
+
+
+def overall(results: Iterable[str]) -> str:
+    """Return the verdict that the results of all checks make."""
+    found = set(results)
+    if INVALID in found:
+        return INVALID
+    if FAIL in found:
+        return FAIL
+    return INCONCLUSIVE if NOT_JUDGED in found else PASS
+
+
+def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
+    """Return the figures to show first: one entry a KPI, with its value in each point and one text for all.
+
+    The one that answers what the run asks stands before the others.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    for point in of:
+        for kpi in point.kpis or []:
+            if kpi.get("headline"):
+                entry = entries.setdefault(
+                    kpi["name"],
+                    {
+                        "name": kpi["name"],
+                        "title": kpi.get("title", kpi["name"]),
+                        "unit": kpi["unit"],
+                        "direction": kpi["direction"],
+                        "help": kpi["help"],
+                        "simulated": False,
+                        "points": [],
+                    },
+                )
+                entry["simulated"] = entry["simulated"] or kpi["simulated"]
+                entry["points"].append(
+                    {
+                        "point": point.number,
+                        **{key: kpi.get(key) for key in ("value", "interval", "confidence", "n", "of", "note")},
+                    }
+                )
+    for entry in entries.values():
+        _sum_up(entry)
+    first = headline_answer.figure(of)
+    return sorted(entries.values(), key=lambda entry: entry["name"] != first)
+
+
+#: With values at more test points than this a line names the lowest and the highest only.
+MOST_VALUES = 3
+
+
+def _sum_up(entry: dict[str, Any]) -> None:
+    """Add what one line shows: n of N, text and detail in words, and value: a number, or text where points differ."""
+    rows = entry["points"]
+    entry["n"], entry["of"] = sum(one["n"] for one in rows), sum(one["of"] for one in rows)
+    known = [one["value"] for one in rows if one["value"] is not None]
+    several = f" in {len(rows)} test points" if len(rows) > 1 else ""
+    note = next((one["note"] for one in rows if one["note"]), "")
+    if entry["unit"] == "workloads" and len(known) == len(rows):
+        entry["value"] = sum(known)
+        entry["text"], entry["detail"] = (
+            f"{_format.number(sum(known))} of {_format.number(entry['of'])}",
+            several.strip(),
+        )
+        return
+    short = note if note.startswith("≥") else ""
+    entry["detail"] = f"{entry['n']:,} of {entry['of']:,}{several}" + (f"; {short}" if known and short else "")
+    if not known:
+        entry["value"] = None
+        entry["text"] = note.split(":")[0] if short else "–"
+        entry["detail"] = note.split(": ")[-1] if note else entry["detail"]
+        return
+    shown = [(_format.value(one["value"], entry["unit"]), one) for one in rows if one["value"] is not None]
+    if len({text for text, _one in shown}) == 1:
+        entry["text"], entry["value"] = shown[0][0], known[0]
+    else:
+        # Points are named, so that nobody takes their values for the ends of an interval.
+        entry["text"] = entry["value"] = _by_point(shown)
+
+
+def _by_point(shown: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return the values of several points in words: all of a few, of more the lowest and the highest."""
+    if len(shown) <= MOST_VALUES:
+        return ", ".join(f"{text} ({one['point']})" for text, one in shown)
+    low, high = (pick(shown, key=lambda pair: pair[1]["value"]) for pick in (min, max))
+    return f"lowest {low[0]} ({low[1]['point']}), highest {high[0]} ({high[1]['point']})"

@@ -1,0 +1,175 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What only Ansible knows of a request: role defaults, inventory values, ``-e``, preset variables, tags, places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
+from ansible.template import is_trusted_as_template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError, expand, names_of
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import (
+    SettingsLayer,
+    SettingsRequest,
+    reachable,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.source_location import places
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import looks_like_template, mark
+
+#: Ansible's own words, and what Molecule skips whatever is run.
+TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule-notest")
+
+
+def raw(value: Any) -> Any:
+    """Return a variable's raw value as plain data; texts that are no trusted template are marked literal."""
+    return mark(value, is_trusted_as_template)
+
+
+def standing(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """Return raw values with absolute paths: a later session may be called from another folder."""
+    return {
+        name: user_path.absolute_all(value)
+        if name in catalogue.settings and catalogue.settings[name].is_path and not looks_like_template(str(value))
+        else value
+        for name, value in values.items()
+    }
+
+
+def defaults(loader: Any, root: Path, catalogue: Catalogue) -> dict[str, Any]:
+    """Return the raw default of every setting that is no secret, from the roles' defaults/main.yml."""
+    found: dict[str, Any] = {}
+    for role in catalogue.roles:
+        path = root / "roles" / role / "defaults" / "main.yml"
+        if path.exists():
+            found.update(raw(loader.load_from_file(str(path), trusted_as_template=True) or {}))
+    known = {name: setting.default for name, setting in catalogue.settings.items() if not setting.secret}
+    return {name: found.get(name, default) for name, default in known.items()}
+
+
+def presets(variables: Mapping[str, Any], project: str, catalogue: Catalogue) -> dict[str, Mapping[str, Any]]:
+    """Return all presets of a project by name: the common ones, the project's, then those that an inventory adds."""
+    names = sorted(
+        (name for name in variables if catalogue.is_presets(name, project)),
+        key=lambda name: (not name.startswith("common_presets"), name),
+    )
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in names:
+        value = variables[name]
+        if value is not None and not isinstance(value, Mapping):
+            raise SettingsError(f"{name} is no dictionary of presets", value)
+        found.update(value or {})
+    return found
+
+
+def inventory(
+    variables: Mapping[str, Any], base: Mapping[str, Any], extra: Mapping[str, Any], catalogue: Catalogue
+) -> SettingsLayer:
+    """Return the layer of values that inventories (or the play) give: what is neither a default nor ``-e``."""
+    values: dict[str, Any] = {}
+    for name, setting in catalogue.settings.items():
+        if name in variables and name not in extra and not setting.secret:
+            value = raw(variables[name])
+            if value != base.get(name):
+                values[name] = value
+    return SettingsLayer(
+        "inventory", "inventory", standing(values, catalogue), places({name: variables[name] for name in values})
+    )
+
+
+def preset_layers(
+    names: list[str], known: Mapping[str, Mapping[str, Any]], catalogue: Catalogue
+) -> list[SettingsLayer]:
+    """Return the definitions of these presets and of all that they extend."""
+    return [
+        SettingsLayer("preset", name, standing(raw(known[name]), catalogue), places(known[name]))
+        for name in reachable(known, names)
+    ]
+
+
+def request(
+    project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], base: Mapping[str, Any], catalogue: Catalogue
+) -> SettingsRequest:
+    """Return the request of a new run. Raises SettingsError for presets that are unknown or extend each other."""
+    names = names_of(variables.get("preset"))
+    known = presets(variables, project, catalogue)
+    for name in names:
+        try:
+            list(expand(known, name))  # while all presets are known
+        except SettingsError as error:
+            asked = variables["preset"] if error.at == name else error.at
+            raise SettingsError(str(error), asked, error.source) from error
+    layers = [inventory(variables, base, extra, catalogue), *preset_layers(names, known, catalogue)]
+    words = {word: variables[word] for word in ("matrix", "pre_cleanup") if word in variables}
+    overrides = variables.get("overrides") or {}
+    if not isinstance(overrides, Mapping):
+        example = '-e \'{"overrides": {"dotted.key": "value"}}\''
+        raise SettingsError(f"overrides needs a dictionary, got '{overrides}'; give it as JSON: {example}", overrides)
+    if overrides:
+        layers.append(SettingsLayer("overrides", "overrides", standing(raw(overrides), catalogue), places(overrides)))
+    layers.append(extra_layer(extra, catalogue, words))
+    return SettingsRequest(project, tuple(names), tuple(one for one in layers if one.values))
+
+
+def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> SettingsLayer:
+    """Return the layer of ``-e``: settings that are no secrets, and the words (as written) that stand among them."""
+    values = {
+        name: raw(value)
+        for name, value in extra.items()
+        if name in catalogue.settings and not catalogue.settings[name].secret
+    }
+    return SettingsLayer("extra", "-e", {**standing(values, catalogue), **raw(words)}, places({**extra, **words}))
+
+
+def chosen(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list[str]:
+    """Return the phases that the tags choose. Raises InputError for a tag that is no phase of this playbook."""
+    for option, tags in (("--tags", run_tags), ("--skip-tags", skip_tags)):
+        for tag in tags:
+            if tag not in phases and tag not in TAG_WORDS:
+                raise InputError(
+                    f"{option} {tag}: no phase is called that{nearest(tag, phases)}; phases: {', '.join(phases)}"
+                )
+    every = not run_tags or any(tag in run_tags for tag in ("all", "tagged"))
+    return [phase for phase in phases if (every or phase in run_tags) and phase not in skip_tags]
+
+
+def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
+    """Return a function (value, tree) -> (rendered value, some name in it is not defined yet).
+
+    A tree must not change between two calls with it.
+    """
+    from ansible.template import trust_as_template
+
+    def trusted(value: Any) -> Any:
+        from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import Literal
+
+        if isinstance(value, dict):
+            return {key: trusted(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [trusted(one) for one in value]
+        return trust_as_template(value) if isinstance(value, str) and not isinstance(value, Literal) else value
+
+    seen: list[Any] = [None, None]  # the last tree and its engine: all settings of a tree are rendered in a row
+
+    def engine_for(tree: Mapping[str, Any]) -> Any:
+        if seen[0] is not tree:
+            names = {**variables, **{name: trusted(one) for name, one in tree.items()}}
+            seen[:] = tree, templar.copy_with_new_env(available_variables=names)
+        return seen[1]
+
+    def render(value: Any, tree: Mapping[str, Any]) -> tuple[Any, bool]:
+        engine = engine_for(tree)
+        try:
+            return mark(engine.template(trusted(value)), lambda _text: False), False
+        except AnsibleUndefinedVariable:
+            return value, True
+        except AnsibleTemplateError as error:
+            raise SettingsError(f"can't render '{value}': {error}", value) from error
+
+    return render

@@ -1,0 +1,207 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a request to the settings that run: layers applied, values coerced and rendered, points of the matrix."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths, settings_layers
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import (
+    TREE_WORDS,
+    Catalogue,
+    Setting,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import Change, Resolved, SettingsError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest, reachable
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import has_template
+
+#: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
+Render = Callable[[Any, Mapping[str, Any]], tuple[Any, bool]]
+
+_WORD_SPECS = {
+    "matrix": Setting("matrix", "", {"type": "dict"}),
+    "pre_cleanup": Setting("pre_cleanup", "", {"type": "bool"}),
+}
+
+
+@dataclass(frozen=True)
+class MatrixPoint:
+    """One point of the matrix: what it sets, and its whole settings."""
+
+    name: str
+    values: dict[str, Any]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class EffectiveSettings:
+    """The settings of a run. late: settings that hold a name which only the run itself defines."""
+
+    settings: dict[str, Any]
+    resolved: Resolved
+    points: tuple[MatrixPoint, ...]
+    late: tuple[str, ...]
+    matrix: dict[str, list[Any]]
+    pre_cleanup: bool
+
+
+def effective(
+    request: SettingsRequest, catalogue: Catalogue, defaults: Mapping[str, Any], render: Render
+) -> EffectiveSettings:
+    """Resolve a request. defaults: setting -> raw default of its role, secrets left out.
+
+    Raises SettingsError for whatever is wrong with any layer, before anything is touched.
+    """
+    tree = {**defaults, **TREE_WORDS}
+    changes = _coerced(catalogue, _changes(request, catalogue))
+    tree = _opened(tree, changes, render)
+    resolved = settings_layers.apply(Resolved(tree), changes)
+    matrix = _matrix(resolved, request)
+    values, late = _rendered(resolved, catalogue, render)
+    points = tuple(_points(values, matrix, catalogue, render))
+    pre_cleanup = bool(values.pop("pre_cleanup"))
+    values.pop("matrix")
+    return EffectiveSettings(values, resolved, points, late, matrix, pre_cleanup)
+
+
+def refuse_heavy(request: SettingsRequest, values: Mapping[str, Any]) -> None:
+    """Raise SettingsError when a preset that loads a control plane hard meets a cluster that others may use.
+
+    Whoever says ``cluster_exclusive`` knows that nobody else does; what the run makes for itself is ours anyway.
+    """
+    if values.get("cluster_provider") != "existing" or values.get("cluster_exclusive"):
+        return
+    definitions = request.definitions()
+    for name in reachable(definitions, request.names()):
+        if definitions[name].get("heavy"):
+            raise SettingsError(
+                f"preset '{name}' is heavy: it can make a control plane slow for all who use it. On a cluster that is "
+                "there already (cluster_provider=existing) it needs -e cluster_exclusive=true, by which you say that "
+                "nobody else uses the cluster meanwhile",
+                "heavy",
+                f"preset {name}",
+            )
+
+
+def _changes(request: SettingsRequest, catalogue: Catalogue) -> list[Change]:
+    changes = [_top(name, value) for one in request.of("inventory") for name, value in one.values.items()]
+    definitions = request.definitions()
+    for name in request.presets:
+        changes += settings_layers.expand(definitions, name)
+    for profile in request.of("profile"):
+        for name in profile.values["presets"]:
+            found = settings_layers.expand(definitions, name)
+            changes += [
+                Change(f"profile {profile.source} ({one.source})", one.path, one.value, one.key) for one in found
+            ]
+    for change in changes:
+        if change.path[0] in catalogue.secrets and change.source != "inventory":
+            raise SettingsError(
+                f"{change.source} sets {change.path[0]}, which is a secret: give it as a variable (from a vault), "
+                f"by {change.path[0]}_file or by the environment variable SEATRIAL_{str(change.path[0]).upper()}",
+                change.key,
+                change.source,
+            )
+    for one in request.of("overrides"):
+        changes += settings_layers.layer("overrides", one.values)
+    for one in request.of("extra"):
+        changes += [_top(name, value, "-e") for name, value in one.values.items()]
+    return changes
+
+
+def _top(name: str, value: Any, source: str = "inventory") -> Change:
+    return Change(source, (name,), value, name)
+
+
+def _setting(catalogue: Catalogue, name: Any) -> Setting | None:
+    return catalogue.settings.get(name) or _WORD_SPECS.get(name)
+
+
+def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
+    """Coerce what is set as a whole and is no template, where the message can still name its place."""
+    result = []
+    for change in changes:
+        setting = _setting(catalogue, change.path[0])
+        if setting and len(change.path) == 1 and not has_template(change.value):
+            value = coerce(setting, change.value, change.source, change.key)
+            change = Change(change.source, change.path, value, change.key)
+        result.append(change)
+    return result
+
+
+def _opened(tree: dict[str, Any], changes: list[Change], render: Render) -> dict[str, Any]:
+    """Render those defaults that are templates of dictionaries or lists and that a dotted key reaches into."""
+    reached = {change.path[0] for change in changes if len(change.path) > 1}
+    return {name: render(value, tree)[0] if name in reached else value for name, value in tree.items()}
+
+
+def _rendered(resolved: Resolved, catalogue: Catalogue, render: Render) -> tuple[dict[str, Any], tuple[str, ...]]:
+    values: dict[str, Any] = {}
+    late: list[str] = []
+    for name, raw in resolved.settings.items():
+        value, undefined = render(raw, resolved.settings) if has_template(raw) else (raw, False)
+        setting = _setting(catalogue, name)
+        if undefined:
+            late.append(name)
+        elif setting:
+            value = coerce(setting, value, _last_source(resolved, name), name)
+        values[name] = value
+    return values, tuple(late)
+
+
+def _last_source(resolved: Resolved, name: str) -> str:
+    told = [change.source for change in resolved.changes if change.path[0] == name]
+    return told[-1] if told else "default"
+
+
+def _matrix(resolved: Resolved, request: SettingsRequest) -> dict[str, list[Any]]:
+    matrix = resolved.settings["matrix"]
+    given = {dotted_paths.render(settings_path) for settings_path in _own_paths(request)}
+    for key, values in matrix.items():
+        if not isinstance(values, list) or not values:
+            raise SettingsError(f"matrix: {key} needs a list of values to vary over, got {values!r}", key, "matrix")
+        try:
+            path = dotted_paths.parse(str(key))
+        except dotted_paths.PathError as error:
+            raise SettingsError(f"matrix: {error}", key, "matrix") from error
+        clash = [one for one in given if _overlap(dotted_paths.parse(one), path)]
+        if clash:
+            raise SettingsError(
+                f"{clash[0]} was given on the command line, and the matrix varies {key} over {values}: "
+                "leave one of them out",
+                key,
+                "matrix",
+            )
+    return matrix
+
+
+def _own_paths(request: SettingsRequest) -> list[dotted_paths.Path]:
+    changes = [change for one in request.of("overrides") for change in settings_layers.layer("overrides", one.values)]
+    return [change.path for change in changes] + [(name,) for one in request.of("extra") for name in one.values]
+
+
+def _overlap(one: dotted_paths.Path, other: dotted_paths.Path) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter] and one[0] != "matrix"
+
+
+def _points(
+    values: Mapping[str, Any], matrix: Mapping[str, list[Any]], catalogue: Catalogue, render: Render
+) -> list[MatrixPoint]:
+    """Return the product of the matrix, one point when there is none; each validated as if it were given alone."""
+    base = {name: value for name, value in values.items() if name not in TREE_WORDS}
+    points = []
+    for number, combination in enumerate(itertools.product(*matrix.values()), start=1):
+        name = f"{number:03d}"
+        given = dict(zip(matrix, combination, strict=True))
+        changes = _coerced(catalogue, settings_layers.layer(f"matrix, point {name}", given))
+        resolved = settings_layers.apply(Resolved(dict(base)), changes)
+        whole, _late = _rendered(resolved, catalogue, render)
+        points.append(MatrixPoint(name, given, whole))
+    return points

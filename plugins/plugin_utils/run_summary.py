@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words at the end of a run: what ran, where, the headline figures, what is still held."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+
+#: Categories of time that a run would spend with any tool; the rest is Ansible's own.
+CATEGORIES = {
+    "cluster": "cluster",
+    "load": "load",
+    "wait": "waiting for workloads",
+    "logs": "logs",
+    "results": "results",
+    "cleanup": "cleanup",
+    "other": "other",
+}
+
+
+def split(total: float, timings: Mapping[str, float]) -> dict[str, float]:
+    """Return seconds by category, ``ansible`` for what is left of ``total``, and ``total``."""
+    known = {name: round(timings[name], 1) for name in CATEGORIES if timings.get(name)}
+    return {**known, "ansible": round(max(total - sum(timings.values()), 0.0), 1), "total": round(total, 1)}
+
+
+def split_line(parts: Mapping[str, float]) -> str:
+    """Return the split as one line."""
+    named = [f"{text} {parts[name]:.1f}" for name, text in CATEGORIES.items() if name in parts]
+    return f"{parts['total']:.1f} s = " + " + ".join([*named, f"Ansible itself {parts['ansible']:.1f}"])
+
+
+def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
+    """Return whether a release that passed had nothing to give back: no lease, and each cluster is kept."""
+    kept = all(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())
+    return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
+
+
+def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
+    """Return why the verdict fails the run, None when it does not."""
+    if verdict.get("verdict") not in ("fail", "invalid"):
+        return None
+    bad = [check for check in verdict["checks"] if check["result"] in ("fail", "invalid")]
+    return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
+
+
+def status(record: Mapping[str, Any], failures: list[str]) -> str:
+    """Return how the run as a whole stands: also what an earlier session left failed or interrupted counts."""
+    states = {phase["status"] for phase in record["phases"].values()}
+    if failures or "failed" in states:
+        return "failed"
+    return "interrupted" if "interrupted" in states else "passed"
+
+
+def standing(record: Mapping[str, Any], failures: list[str]) -> list[str]:
+    """Return every failure that stands, in the order of the phases: those of earlier sessions first."""
+    earlier = [
+        phase["error"] for phase in record["phases"].values() if phase["status"] == "failed" and phase.get("error")
+    ]
+    return list(dict.fromkeys([*earlier, *failures]))
+
+
+def finished(record: Mapping[str, Any]) -> str:
+    """Return the line of FINISHED."""
+    seconds = (
+        datetime.fromisoformat(record["ended"]).timestamp() - datetime.fromisoformat(record["started"]).timestamp()
+    )
+    return f"{record['ended']} {record['project']} {record['id']} {record['status']} after {seconds:.0f} s"
+
+
+def lines(
+    record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any], failures: Iterable[str] = ()
+) -> list[str]:
+    """Return the summary: what the run answers first, then what went wrong."""
+    presets = "+".join(record["presets"]) or "no preset"
+    text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
+    text += [f"  answer    {one}" for one in verdict.get("answer") or ()]
+    text += [f"  warning   {one}" for one in verdict.get("warnings") or ()]
+    for failure in failures:
+        first, *rest = failure.splitlines()
+        text += [f"  failed    {first}", *(f"            {line}" for line in rest)]
+    for host, cluster in record["clusters"].items():
+        if host == "sutest" or cluster != record["clusters"].get("sutest"):
+            text.append(f"  where     {_where(host, cluster)}")
+    text.append(f"  phases    {_phases(record['phases'])}")
+    for figure in verdict.get("headline") or []:
+        text.append(f"  {figure_line(figure)}")
+    if verdict:
+        text.append(f"  verdict   {verdict['verdict'].upper()} ({_baseline(verdict)})")
+    text.append(f"  time      {split_line(record['split'])}")
+    report = directory / "report" / "index.html"
+    if report.exists():
+        text.append(f"  report    {report}")
+    compared = report.parent / "compare" / "index.html"
+    if compared.exists():
+        text.append(f"  compared  {compared}")
+    text.append(f"  run       {directory}")
+    if (directory / ANSIBLE_LOG).exists():
+        text.append(f"  log       {directory / ANSIBLE_LOG}")
+    text += [f"  held      {one['what']}, {_until(one)}" for one in record["held"]]
+    if record["held"]:
+        text += _reach(record["clusters"])
+        text.append(f"  give back {record['give_back']}")
+    return text
+
+
+def _phases(phases: Mapping[str, Mapping[str, Any]]) -> str:
+    by_status: dict[str, list[str]] = {}
+    for name, phase in phases.items():
+        by_status.setdefault(phase["status"], []).append(name)
+    return "; ".join(f"{', '.join(names)} {status}" for status, names in by_status.items()) or "none"
+
+
+def _until(one: Mapping[str, Any]) -> str:
+    """Return when that which is held ends, and what ends it."""
+    if not one.get("until"):
+        return "until you give it back"
+    moment = re.sub(r"\.\d+Z$", "Z", one["until"])
+    if one.get("ends"):
+        return f"until {moment}, when {one['ends']}"
+    return f"until you give it back; from {moment} on cluster.yml --tags reap does so too"
+
+
+def _reach(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    there = [one for one in clusters.values() if one["state"] != "released"]
+    found = [f"export KUBECONFIG={shlex.quote(one['kubeconfig'])}" for one in there if one.get("kubeconfig")]
+    consoles = [one["console"] for one in there if one.get("console")]
+    return [f"  reach it  {one}" for one in dict.fromkeys([*found, *consoles])]
+
+
+def _where(host: str, cluster: Mapping[str, Any]) -> str:
+    kind = "simulated nodes" if cluster["simulated"] else cluster.get("kind") or "real nodes"
+    parts = [f"{cluster['provider']} cluster at {cluster.get('api_host', 'an unknown host')}", kind]
+    if cluster.get("version"):
+        parts.insert(1, f"Kubernetes {str(cluster['version']).lstrip('v')}")
+    if cluster.get("nodes") is not None:
+        parts.append(f"{cluster['nodes']} nodes, {cluster.get('gpus', 0)} GPUs")
+    return f"{host}: " + ", ".join(parts)
+
+
+def _baseline(verdict: Mapping[str, Any]) -> str:
+    return f"against {verdict['baseline']}" if verdict.get("baseline") else "no baseline for the KPIs"
+
+
+def figure_line(figure: Mapping[str, Any]) -> str:
+    """Return one headline figure: value, unit, n of N, and that it is simulated where it is."""
+    value = figure.get("value")
+    unit = str(figure.get("unit") or "")
+    if isinstance(value, (int, float)):
+        shown = _format.value(value, unit)
+    else:
+        shown = "not known" if value is None else str(value)  # a text has its units
+    played = ", simulated" if figure.get("simulated") else ""
+    point = f"point {figure['point']} " if figure.get("point") else ""
+    rest = f" ({figure['n']} of {figure['of']}{played})" if "n" in figure else played
+    return f"{'figure':<9} {point}{figure.get('name', '')} {shown}{rest}"
+
+
+def last_words(failures: list[str], directory: Path) -> str:
+    """Return the message that a failed run ends with: the first failure first."""
+    more = f"\n{len(failures) - 1} more in {directory / 'FAILURES'}" if len(failures) > 1 else ""
+    return failures[0] + more

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Showing settings to people: what differs from the defaults, and who set it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
+
+WIDTH = 60
+
+
+def provenance(effective: EffectiveSettings, request: SettingsRequest, secrets: Iterable[str]) -> dict[str, Any]:
+    """Return the content of provenance.yml: dotted key -> each write in order, with its place where that is known."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for change in effective.resolved.changes:
+        entry: dict[str, Any] = {"source": change.source, "value": change.value}
+        where = request.where(change.source, change.key)
+        if where:
+            entry["where"] = where
+        found.setdefault(dotted_paths.render(change.path), []).append(entry)
+    for name in secrets:
+        found.setdefault(name, []).append({"source": "secret", "value": MASK})
+    return {"schema": "provenance/1", "settings": found}
+
+
+def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return (setting, value, who set it) of every key that a layer set, in order of names.
+
+    A value that is the default all the same is said to be: whoever gave it looks for it here.
+    """
+    found = []
+    for key, told in sorted(document["settings"].items()):
+        last = told[-1]
+        beaten = [one["source"] for one in told[:-1]]
+        who = last["source"] + (f" ({_short(last['where'])})" if last.get("where") and last["source"] != "-e" else "")
+        who += f", over {', '.join(beaten)}" if beaten else ""
+        who += "; the default" if key in defaults and last["value"] == defaults[key] else ""
+        found.append((key, _text(last["value"]), who))
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if value and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(where: str) -> str:
+    return "/".join(where.split("/")[-2:])
+
+
+def table(found: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
+    """Return the lines that show settings. A long value has a line of its own, whole, so that it can be copied."""
+    asked = f"preset {', '.join(presets)}" if presets else "no preset"
+    lines = [f"Settings that were set ({asked}; {points} test point{'s' * (points != 1)}):"]
+    if not found:
+        return [*lines, "  none"]
+    name = max(len(row[0]) for row in found)
+    value = max((len(row[1]) for row in found if len(row[1]) <= WIDTH), default=0)
+    for key, text, who in found:
+        fits = len(text) <= WIDTH and "\n" not in text
+        lines.append(f"  {key:<{name}}  {text if fits else '':<{value}}  {who}")
+        lines += [] if fits else [f"    {line}" for line in text.splitlines()]
+    return lines
+
+
+def points(found: EffectiveSettings, estimates: Mapping[str, str]) -> list[str]:
+    """Return the lines that show the points of the matrix, and what their load takes."""
+    if not found.matrix and not estimates:
+        return []
+    lines = ["Test points, and how long their load takes (preparing and reporting come on top):"]
+    for point in found.points:
+        values = ", ".join(f"{key}={_text(value)}" for key, value in point.values.items())
+        lines.append(
+            "  " + ": ".join(part for part in (f"{point.name}  {values}".rstrip(), estimates.get(point.name)) if part)
+        )
+    return [*lines, *([f"  {estimates['all']}"] if "all" in estimates else [])]

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers of settings: presets that extend each other, dotted keys, who set what.
+
+Nothing here knows Ansible or our settings: it works on any tree of dictionaries and lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths
+
+Tree = dict[str, Any]
+
+#: Keys of a preset that are no settings.
+PRESET_WORDS = ("extends", "heavy")
+
+
+class SettingsError(InputError):
+    """Bad input of a layer. ``source`` names the layer as changes do, ``at`` is the key or name as it was written.
+
+    ``at`` may know its file and line; a key of a layer that was read back does not, then ``source`` leads to its place.
+    """
+
+    def __init__(self, message: str, at: Any = None, source: str = "") -> None:
+        super().__init__(message)
+        self.at = at
+        self.source = source
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting set by one layer. ``source`` names the layer, ``key`` is the text as it was written."""
+
+    source: str
+    path: dotted_paths.Path
+    value: Any
+    key: Any = None
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The effective settings, and for every dotted key that a layer set: (source, value) in order, the last one won."""
+
+    settings: Tree
+    provenance: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+
+
+def resolve(
+    base: Mapping[str, Any],
+    presets: Mapping[str, Mapping[str, Any]],
+    names: Sequence[str],
+    overrides: Mapping[str, Any],
+) -> Resolved:
+    """Apply presets in the order of ``names``, then ``overrides``, to ``base``; the last write wins.
+
+    base: nested dictionary, left untouched. presets: name -> ordered dictionary of dotted key -> value, where
+    ``extends`` (a name or a list of them) is applied at its position. overrides: dotted key -> value.
+
+    Raises SettingsError for an unknown preset, a cycle, and a key that does not exist in the tree.
+    """
+    resolved = Resolved(dict(base))
+    for name in names:
+        resolved = apply(resolved, expand(presets, name))
+    return apply(resolved, layer("overrides", overrides))
+
+
+def layer(source: str, values: Mapping[str, Any]) -> list[Change]:
+    """Return a mapping of dotted keys as changes made by ``source``."""
+    return [_change(source, key, value) for key, value in values.items()]
+
+
+def expand(presets: Mapping[str, Mapping[str, Any]], name: str) -> Iterator[Change]:
+    """Yield the changes of a preset, those of the presets that it extends at their position."""
+    yield from _expand(presets, name, ())
+
+
+def _expand(presets: Mapping[str, Mapping[str, Any]], name: str, chain: tuple[str, ...]) -> Iterator[Change]:
+    way = " -> ".join((*chain, str(name)))
+    if name not in presets:
+        by = f", extended by {' -> '.join(chain)}" if chain else ""
+        known = ", ".join(sorted(presets)) or "none"
+        raise SettingsError(f"unknown preset '{name}'{by}{nearest(name, presets)}; known: {known}", name)
+    if name in chain:
+        raise SettingsError(f"preset cycle: {way}", name)
+    values = presets[name]
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"preset '{name}' is no dictionary of settings", name)
+    for key, value in values.items():
+        if key == "extends":
+            for parent in [value] if isinstance(value, str) else value:
+                yield from _expand(presets, parent, (*chain, str(name)))
+        elif key not in PRESET_WORDS:
+            yield _change(f"preset {way}", key, value)
+
+
+def _change(source: str, key: Any, value: Any) -> Change:
+    try:
+        return Change(source, dotted_paths.parse(str(key)), value, key)
+    except dotted_paths.PathError as error:
+        raise SettingsError(f"{source}: {error}", key, source) from error
+
+
+def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> Resolved:
+    """Return ``resolved`` with the changes made, in their order. Raises SettingsError for a key that is not there."""
+    tree: Any = resolved.settings
+    provenance = {key: list(told) for key, told in resolved.provenance.items()}
+    made: list[Change] = []
+    for change in changes:
+        try:
+            tree = dotted_paths.put(tree, change.path, change.value)
+        except dotted_paths.PathError as error:
+            what = "setting" if len(change.path) == 1 else "key"
+            dotted = dotted_paths.render(change.path)
+            message = f"{change.source} sets the unknown {what} '{dotted}': {error}"
+            raise SettingsError(message, change.key, change.source) from error
+        provenance.setdefault(dotted_paths.render(change.path), []).append((change.source, change.value))
+        made.append(change)
+    return Resolved(tree, provenance, (*resolved.changes, *made))
+
+
+def names_of(value: Any) -> list[str]:
+    """Return the preset names in ``a,b``, ``a b``, ``[a, b]``, ``["a,b"]`` or nothing, in order."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.replace(",", " ").split()
+    if isinstance(value, Sequence):
+        return [name for one in value for name in names_of(one)]
+    raise SettingsError(f"preset: expected a name or a list of names, got {value!r}", value)

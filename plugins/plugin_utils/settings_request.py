@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run was asked for: the raw layers of its settings, kept in request.yml.
+
+Every later resolve (a cluster profile, a phase run on another day) starts from these and not from variables,
+because by then variables hold what an earlier resolve made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+
+
+@dataclass(frozen=True)
+class SettingsLayer:
+    """Raw values given at one place.
+
+    kind: inventory, preset, profile, overrides or extra. origins: key -> file:line.
+    """
+
+    kind: str
+    source: str
+    values: dict[str, Any]
+    origins: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SettingsRequest:
+    """The project, the presets by name, and all layers in the order in which they apply."""
+
+    project: str
+    presets: tuple[str, ...]
+    layers: tuple[SettingsLayer, ...] = ()
+
+    def of(self, kind: str) -> list[SettingsLayer]:
+        """Return the layers of one kind, in order."""
+        return [layer for layer in self.layers if layer.kind == kind]
+
+    def with_layers(self, *more: SettingsLayer) -> SettingsRequest:
+        """Return this request with layers added; one of the same kind and source is replaced."""
+        names = {(layer.kind, layer.source) for layer in more}
+        kept = tuple(layer for layer in self.layers if (layer.kind, layer.source) not in names)
+        return replace(self, layers=kept + more)
+
+    def definitions(self) -> dict[str, dict[str, Any]]:
+        """Return the presets that this request knows, by name."""
+        return {layer.source: layer.values for layer in self.of("preset")}
+
+    def names(self) -> list[str]:
+        """Return the presets to apply: those asked for, then those of cluster profiles."""
+        return [*self.presets, *(name for layer in self.of("profile") for name in layer.values["presets"])]
+
+    def where(self, source: str, key: Any) -> str | None:
+        """Return where the layer that a change or error names as its ``source`` has written ``key``, if that is known.
+
+        Of ``preset a -> b`` that is preset b; of a point of the matrix it is the layer that gave the matrix.
+        """
+        if source.startswith("matrix"):
+            given = [layer.origins["matrix"] for layer in self.layers if "matrix" in layer.origins]
+            return given[-1] if given else None
+        kind, name = source, source
+        if source.startswith(("preset ", "profile ")):
+            kind, name = "preset", source.rstrip(")").split(" ")[-1]
+        elif source == "-e":
+            kind = "extra"
+        found = [layer.origins.get(str(key)) for layer in self.layers if (layer.kind, layer.source) == (kind, name)]
+        return found[-1] if found else None
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of request.yml."""
+        layers = [
+            {
+                "source": layer.source,
+                "kind": layer.kind,
+                "values": layer.values,
+                **({"origins": layer.origins} if layer.origins else {}),
+            }
+            for layer in self.layers
+        ]
+        return {"schema": "request/1", "project": self.project, "presets": list(self.presets), "layers": layers}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], path: str) -> SettingsRequest:
+        """Read back what document() made. Raises DataError for another schema version."""
+        if document.get("schema") != "request/1":
+            raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
+        _files.check("request/1", document)
+        layers = tuple(
+            SettingsLayer(str(one["kind"]), str(one["source"]), dict(one["values"]), dict(one.get("origins") or {}))
+            for one in document["layers"]
+        )
+        return cls(str(document["project"]), tuple(str(name) for name in document["presets"]), layers)
+
+
+def reachable(presets: Mapping[str, Mapping[str, Any]], names: list[str]) -> list[str]:
+    """Return ``names`` and all presets that they extend, each once; names that do not exist are left to resolve()."""
+    from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import names_of
+
+    found: list[str] = []
+    todo = list(names)
+    while todo:
+        name = todo.pop(0)
+        if name in found or name not in presets or not isinstance(presets[name], Mapping):
+            continue
+        found.append(name)
+        todo += names_of(presets[name].get("extends"))
+    return found

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Turning a value into the type that its setting declares, or saying why it can't be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Setting
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError
+
+_ARTICLE = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a dictionary",
+    "str": "text",
+    "path": "a path",
+    "raw": "any value",
+}
+
+
+def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
+    """Return ``value`` as the declared type of ``setting``; null stays null, a path becomes absolute.
+
+    Raises SettingsError naming setting, source and value. Stricter than Ansible's own conversion, which would make a
+    list of any text and text of any dictionary: both are slips that surface only later.
+    """
+    if value is None:
+        return None
+    kind = setting.type
+    if kind in ("list", "dict") and isinstance(value, str):
+        example = json.dumps({setting.name: ["a", "b"] if kind == "list" else {"key": "value"}})
+        raise SettingsError(
+            f"{source}: {setting.name} is {_ARTICLE[kind]}, and '{value}' is text; from the command line give JSON: "
+            f"-e '{example}'",
+            at,
+            source,
+        )
+    wrong = (
+        (kind == "list" and not isinstance(value, (list, tuple)))
+        or (kind in ("str", "path", "int", "float", "bool") and isinstance(value, (list, dict)))
+        or (kind in ("int", "float") and isinstance(value, bool))
+        or (kind == "str" and isinstance(value, bool))
+    )
+    if wrong:
+        raise SettingsError(_not_a(setting, value, source), at, source)
+    return _validated(setting, value, source, at)
+
+
+def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
+    from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+    from ansible.module_utils.common.text.converters import to_native
+
+    known = ("type", "elements", "choices", "options")
+    spec = {key: entry for key, entry in setting.spec.items() if key in known}
+    result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
+    if not result.error_messages:
+        valid = result.validated_parameters[setting.name]
+        return user_path.absolute_all(valid) if setting.is_path else valid
+    choices = spec.get("choices")
+    if choices and not isinstance(value, (list, dict)) and value not in choices:
+        text = ", ".join(str(one) for one in choices)
+        message = f"{source}: {setting.name} can't be '{value}'{nearest(str(value), choices)}; it is one of {text}"
+        raise SettingsError(message, at, source)
+    if setting.type in ("list", "dict") and isinstance(value, (list, dict)):
+        detail = "; ".join(to_native(text) for text in result.error_messages)
+        raise SettingsError(f"{source}: {setting.name}: {detail}", at, source)
+    raise SettingsError(_not_a(setting, value, source), at, source)
+
+
+def _not_a(setting: Setting, value: Any, source: str) -> str:
+    shown = json.dumps(value, default=str)
+    return f"{source}: {setting.name} is {_ARTICLE.get(setting.type, setting.type)}, and {shown} is not"

@@ -1,0 +1,107 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is told of a cluster from its nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity
+
+PRODUCT = "NVIDIA-A100-SXM4-80GB"
+
+
+def node(
+    gpus: Any = 0, product: str = PRODUCT, played: bool = False, provider: str = "", instance: str = ""
+) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "n",
+            "labels": {"nvidia.com/gpu.product": product, "node.kubernetes.io/instance-type": instance},
+            "annotations": {"kwok.x-k8s.io/node": "fake"} if played else {},
+        },
+        "spec": {"providerID": provider},
+        "status": {"allocatable": {"nvidia.com/gpu": str(gpus)}},
+    }
+
+
+def test_gpus_are_counted_by_product_the_most_frequent_first() -> None:
+    nodes = [node(2, "NVIDIA-L40S"), node(8), node(8), node(0), {"metadata": {"name": "bare"}}]
+    assert list(cluster_identity.gpu_products(nodes).items()) == [(PRODUCT, 16), ("NVIDIA-L40S", 2)]
+
+
+def test_a_gpu_without_a_product_label_goes_by_its_resource() -> None:
+    one = {"metadata": {"name": "n"}, "status": {"allocatable": {"habana.ai/gaudi": "8"}}}
+    assert cluster_identity.gpu_products([one]) == {"habana.ai/gaudi": 8}
+
+
+def test_a_thousand_gpus_of_a_node_are_counted_though_the_server_writes_them_with_a_unit() -> None:
+    assert cluster_identity.gpu_products([node("1k")]) == {PRODUCT: 1000}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "platform", "kind"),
+    [
+        ([node(played=True), node(played=True)], None, "light"),
+        ([node(provider="baremetalhost:///x"), node(instance="m5.metal")], None, "metal"),
+        ([node(instance="m5.metal-24xl")], None, "metal"),
+        ([node(), node()], "BareMetal", "metal"),
+        ([node(provider="aws:///x", instance="g4dn.2xlarge")], "AWS", "virtual"),
+        ([node(provider="kind://docker/x")], None, "light"),
+        ([node(played=True), node(instance="m5.metal")], None, None),
+        ([node()], None, None),
+        ([], None, None),
+    ],
+)
+def test_the_kind_is_told_only_where_all_nodes_agree(
+    nodes: list[dict[str, Any]], platform: str | None, kind: str | None
+) -> None:
+    assert cluster_identity.kind_of(nodes, platform) == kind
+
+
+def test_a_cluster_with_played_nodes_is_simulated_whoever_gave_it_to_us() -> None:
+    found = cluster_identity.Identity("127.0.0.1:1", "v1", nodes=2, nodes_played=1).record()
+    assert found["simulated"] is True and found["simulated_writers"] == ["node"]
+
+
+def test_a_real_cluster_does_not_overrule_what_its_provider_says() -> None:
+    assert "simulated" not in cluster_identity.Identity("api.lab.example", "v1", nodes=2).record()
+
+
+def test_a_long_list_of_nodes_is_cut() -> None:
+    names = [f"n{number:04d}" for number in range(1000)]
+    found = cluster_identity.Identity("h", "v1", nodes=1000, node_names=names).record()
+    assert found["nodes"] == 1000 and found["node_names"] == names[: cluster_identity.NODE_NAMES]
+
+
+def test_the_line_says_what_is_played_and_whose_it_is() -> None:
+    record = {
+        "provider": "rehearsal",
+        "name": "t1121-abcdef",
+        "api_host": "127.0.0.1:20123",
+        "version": "v1.36.3",
+        "openshift": None,
+        "nodes": 4,
+        "gpus": 32,
+        "gpu_products": {PRODUCT: 32},
+        "kind": "light",
+        "simulated": True,
+        "owned": True,
+    }
+    assert cluster_identity.line(record, ["sutest", "driver"]) == (
+        "sutest and driver: rehearsal cluster t1121-abcdef at 127.0.0.1:20123, Kubernetes v1.36.3, 4 nodes (played), "
+        f"32 x {PRODUCT} (played), owned by this run"
+    )
+    real = {
+        **record,
+        "simulated": False,
+        "owned": False,
+        "openshift": "4.18.7",
+        "kind": "metal",
+        "nodes": 1,
+        "gpu_products": {},
+    }
+    assert cluster_identity.line(real, ["sutest"]).endswith(
+        "OpenShift 4.18.7, Kubernetes v1.36.3, 1 node, no GPUs, metal, not owned by this run"
+    )

@@ -1,0 +1,59 @@
+"""The estimate of a plan: no shorter than what a cluster can do, and exact where that is known."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import (
+    PointLoad,
+    estimate,
+    point_load,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_with_room_for_all_the_last_one_decides() -> None:
+    found = estimate(point_load("001", {"workloads": 10, "arrival": {"rate": 1}, "gpus": 1, "seconds": 5}), 100)
+    assert found is not None
+    assert (found.seconds, found.gpus_at_once, found.gpu_hours) == (14.0, 5.0, pytest.approx(50 / 3600))
+
+
+def test_without_room_they_go_one_after_the_other() -> None:
+    found = estimate(point_load("001", {"workloads": 10, "arrival": {"rate": 100}, "gpus": 8, "seconds": 5}), 8)
+    assert found is not None and found.seconds == pytest.approx(50.0)
+
+
+def test_what_needs_no_gpu_waits_for_none() -> None:
+    found = estimate(point_load("001", {"workloads": 4, "arrival": {"type": "closed"}, "seconds": 3, "pods": 2}), 0)
+    assert found is not None and (found.seconds, found.pods_at_once, found.gpu_hours) == (3.0, 8, 0.0)
+
+
+def test_a_workload_that_does_not_fit_has_no_estimate() -> None:
+    assert estimate(point_load("001", {"workloads": 1, "gpus": 16}), 8) is None
+
+
+def test_steps_say_how_many_workloads_there_are() -> None:
+    steps = {"type": "steps", "steps": [{"rate": 2, "duration": 5}, {"rate": 4, "duration": 5}]}
+    assert point_load("001", {"workloads": 0, "arrival": steps}).workloads == 30
+
+
+def test_an_arrival_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError):
+        point_load("001", {"workloads": 1, "arrival": {"type": "sometimes"}})
+
+
+@given(
+    st.lists(st.floats(min_value=0, max_value=100), min_size=1, max_size=30).map(sorted),
+    st.integers(min_value=1, max_value=8),
+    st.integers(min_value=8, max_value=64),
+    st.floats(min_value=0.1, max_value=20),
+)
+def test_it_is_never_below_what_the_gpus_allow(offsets: list[float], each: int, gpus: int, seconds: float) -> None:
+    found = estimate(PointLoad("001", len(offsets), tuple(offsets), 1, each, seconds), gpus)
+    assert found is not None
+    rounds = -(-len(offsets) // (gpus // each))
+    assert found.seconds >= rounds * seconds - 1e-6
+    assert found.seconds >= offsets[-1] + seconds - 1e-6
+    assert found.gpus_at_once <= gpus
+    assert found.gpu_hours == pytest.approx(len(offsets) * each * seconds / 3600)

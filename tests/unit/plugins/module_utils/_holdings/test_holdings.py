@@ -1,0 +1,116 @@
+"""What runs of this machine hold, and what gives back what has expired."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._holdings import expired_cleanup, holdings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+
+NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
+PAST, FUTURE = "2026-11-21T11:00:00.000Z", "2126-11-21T13:00:00.000Z"
+
+
+def run_with(folder: Path, name: str, command: list[str] | None = None, **cluster: Any) -> Path:
+    """A run directory with a cluster of its own."""
+    directory = folder / name
+    directory.mkdir(parents=True)
+    kept = {
+        "provider": "hive_pool",
+        "state": "acquired",
+        "owned": True,
+        "simulated": False,
+        "simulated_writers": [],
+        "name": name,
+        "owner": "ann",
+        "purpose": "a test",
+        "taken": PAST,
+        "expires": FUTURE,
+        **cluster,
+    }
+    clusters = {"sutest": kept, "driver": kept}
+    _files.write_yaml(directory / "cluster.yml", {"schema": "cluster/1", "clusters": clusters}, "cluster/1")
+    _files.write_yaml(directory / "run.yml", {"id": name})
+    if command:
+        (directory / "GIVE_BACK").write_text(shlex.join(command) + "\n", encoding="utf-8")
+    return directory
+
+
+def given(folder: Path, state: str = "reaped") -> dict[str, Any]:
+    return {
+        "state": state,
+        "artifacts_dir": str(folder),
+        "rehearsal_dir": str(folder / "none"),
+        "components_dir": str(folder),
+        "timeout": 30.0,
+    }
+
+
+def writes(path: Path, code: int = 0) -> list[str]:
+    """A command that writes its arguments into a file."""
+    script = f"import sys; open({str(path)!r}, 'w').write(' '.join(sys.argv[1:])); sys.exit({code})"
+    return [sys.executable, "-c", script, "--tags", "release"]
+
+
+def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
+    run_with(tmp_path, "t1121-abcdef")
+    run_with(tmp_path, "t1121-released", state="released")
+    run_with(tmp_path, "t1121-another", provider="existing", owned=False)
+    [one] = holdings.found(tmp_path, tmp_path / "none", NOW)
+    assert one.line() == f"hive_pool cluster t1121-abcdef: ann for a test since {PAST}, until {FUTURE}"
+    assert not one.expired
+
+
+def test_what_expired_comes_first_and_what_was_begun_counts(tmp_path: Path) -> None:
+    run_with(tmp_path, "t1121-aaaaaa")
+    run_with(tmp_path, "t1121-bbbbbb", expires=PAST, kept=True)
+    run_with(tmp_path, "t1121-cccccc", expires=None, state="acquiring", owned=False)
+    found = holdings.found(tmp_path, tmp_path / "none", NOW)
+    assert [(one.name, one.expired) for one in found] == [
+        ("t1121-bbbbbb", True),
+        ("t1121-aaaaaa", False),
+        ("t1121-cccccc", False),
+    ]
+    assert found[0].line().endswith(", kept - EXPIRED")
+
+
+def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
+    run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
+    dry = expired_cleanup.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=True)
+    assert dry["reaped"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
+    assert not expired_cleanup.look_and_reap(given(tmp_path, "listed"), Step(None), lambda _text: None, check=False)[
+        "reaped"
+    ]
+    done = expired_cleanup.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=False)
+    assert done["reaped"] == ["t1121-bbbbbb"]
+    assert told.read_text() == "--tags release"
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "first", code=3), expires=PAST)
+    run_with(tmp_path, "t1121-bbbbbb", expires=PAST)
+    run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
+    with pytest.raises(ProcessError) as raised:
+        expired_cleanup.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=False)
+    assert "cluster t1121-aaaaaa of run t1121-aaaaaa: it ended with 3" in str(raised.value)
+    assert "t1121-bbbbbb" in str(raised.value) and "GIVE_BACK" in str(raised.value)
+    assert told.exists()
+
+
+def test_a_command_brings_its_own_environment(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    script = f"import os; open({str(told)!r}, 'w').write(os.environ['ANSIBLE_CONFIG'])"
+    command = ["ANSIBLE_CONFIG=/some where/ansible.cfg", sys.executable, "-c", script]
+    assert holdings.give_back(command, tmp_path / "log", 30, {}) == ""
+    assert told.read_text() == "/some where/ansible.cfg"

@@ -1,0 +1,135 @@
+"""Answers that come in lines over time, plain and under TLS, cut anywhere."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    Broken,
+    request_bytes,
+    request_head,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted_server import RESET, Asked, ScriptedServer
+from tls_responder import certificate
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunked(parts: list[bytes]) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part) + b"0\r\n\r\n"
+
+
+def connect(server: ScriptedServer, folder: Path) -> tuple[LineStream, bytes]:
+    access = load(server.kubeconfig(folder / "kubeconfig", {"token": "t"}))
+    return LineStream(access, 5.0), request_bytes(access, request_head(access, "GET", "/x"))
+
+
+def test_a_stream_gives_whole_lines_with_growing_times_and_ends(tmp_path: Path) -> None:
+    wire = HEAD + chunked([b'{"a"', b":1}\n{", b'"b":2}\n'])
+    with ScriptedServer(lambda asked: wire) as server:
+        stream, request = connect(server, tmp_path)
+        assert stream.open(request, 5.0).status == 200
+        found = list(stream.lines())
+    assert [line for _at, line in found] == [b'{"a":1}', b'{"b":2}'] and stream.ended
+    assert [at for at, _line in found] == sorted(at for at, _line in found)
+
+
+def test_a_refusal_has_its_body_and_no_lines(tmp_path: Path) -> None:
+    with ScriptedServer(lambda asked: (410, b"too old")) as server:
+        stream, request = connect(server, tmp_path)
+        reply = stream.open(request, 5.0)
+        assert (reply.status, reply.body) == (410, b"too old")
+        assert stream.ended
+        stream.close()
+
+
+@pytest.mark.parametrize("way", ["cut", "silent", "interrupted"])
+def test_a_stream_that_does_not_end_itself_is_broken_after_what_had_come(tmp_path: Path, way: str) -> None:
+    def answer(asked: Asked) -> bytes | str:
+        server._held[-1].sendall(HEAD + b"2\r\na\n\r\n")
+        if way != "cut":
+            over.wait(10)
+        return RESET
+
+    over = threading.Event()
+    with ScriptedServer(answer) as server:
+        stream, request = connect(server, tmp_path)
+        stream.open(request, 0.2 if way == "silent" else 5.0)
+        lines = stream.lines()
+        assert next(lines)[1] == b"a"
+        if way == "interrupted":
+            stream.interrupt()
+        with pytest.raises(Broken, match="nothing came for 0.2 s" if way == "silent" else "the watch broke"):
+            next(lines)
+        over.set()
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's and a client's, of one authority."""
+    folder = tmp_path_factory.mktemp("tls")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate(folder))
+    return server, ssl.create_default_context(cafile=str(folder / "ca.pem"))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 40_000), min_size=1, max_size=6), st.lists(st.integers(1, 30_000), min_size=1))
+def test_text_under_tls_comes_out_whole_however_its_bytes_are_cut(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext], sizes: list[int], cuts: list[int]
+) -> None:
+    said = [bytes([97 + number]) * size for number, size in enumerate(sizes)]
+    near, far = socket.socketpair()
+
+    def serve() -> None:
+        with contexts[0].wrap_socket(far, server_side=True) as secured:
+            assert secured.recv(100) == b"go"
+            for one in said:
+                secured.sendall(one)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    channel = TlsStream(near, contexts[1], "127.0.0.1")
+    channel.sendall(b"go")
+    found, turn = b"", 0
+    while data := channel.receive():
+        while data:
+            size = cuts[turn % len(cuts)]
+            found += b"".join(channel.decrypt(data[:size]))
+            data, turn = data[size:], turn + 1
+    thread.join()
+    channel.close()
+    assert found == b"".join(said)
+
+
+def test_a_channel_waits_no_longer_than_it_was_told(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    near, far = socket.socketpair()
+    over = threading.Event()
+
+    def serve() -> None:
+        with contexts[0].wrap_socket(far, server_side=True) as secured:
+            over.wait(10)
+            secured.sendall(b"late")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    channel = TlsStream(near, contexts[1], "127.0.0.1", 0.05)
+    with pytest.raises(TimeoutError):
+        channel.recv(100)
+    channel.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        channel.recv(100)
+    channel.settimeout(5.0)
+    over.set()
+    assert channel.recv(100) == b"late"
+    thread.join()
+    channel.close()

@@ -1,0 +1,76 @@
+"""The rights of a run: only those of its phases, each once, and where they must hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import manifests, refused, texts, wanted
+from scripted_server import ScriptedServer
+
+ENTRIES: list[dict[str, Any]] = [
+    {"phases": ["cluster"], "resources": ["nodes"], "verbs": ["list"], "scope": "cluster"},
+    {"phases": ["test"], "group": "batch", "resources": ["jobs"], "verbs": ["create", "list"]},
+    {"phases": ["cleanup", "test"], "group": "batch", "resources": ["jobs"], "verbs": ["list", "delete"]},
+    {"phases": ["export"], "resources": ["secrets"], "verbs": ["get"]},
+]
+
+
+def test_only_chosen_phases_count_and_each_right_stands_once() -> None:
+    found = wanted(ENTRIES, ["cluster", "test"], {"mine": True})
+    assert [(one.verb, one.what(), one.phase) for one in found] == [
+        ("list", "nodes in the whole cluster", "cluster"),
+        ("create", "jobs.batch in namespace mine", "test"),
+        ("delete", "jobs.batch in namespace mine", "test"),
+        ("list", "jobs.batch in namespace mine", "test"),
+    ]
+    assert texts(found)[1] == "create, delete, list jobs.batch in namespace mine (phase test)"
+
+
+def test_in_a_namespace_that_is_not_there_yet_they_must_hold_everywhere() -> None:
+    found = wanted(ENTRIES, ["test"], {"mine": True, "made-by-the-run": False})
+    assert {one.namespace for one in found} == {""}
+
+
+def test_a_namespace_that_is_there_is_looked_at_and_neither_made_nor_deleted() -> None:
+    entry = {"phases": ["prepare"], "resources": ["namespaces"], "verbs": ["get", "create"], "scope": "cluster"}
+    assert texts(wanted([entry], ["prepare"], {"mine": True})) == ["get namespaces in namespace mine (phase prepare)"]
+    assert texts(wanted([entry], ["prepare"], {"mine": True, "new": False})) == [
+        "create, get namespaces in the whole cluster (phase prepare)"
+    ]
+
+
+def test_a_right_in_a_namespace_that_is_not_the_runs_is_asked_there() -> None:
+    entry = {"phases": ["cluster"], "resources": ["leases"], "verbs": ["list"], "namespace": "locks"}
+    assert [one.namespace for one in wanted([entry], ["cluster"], {"mine": True})] == ["locks"]
+
+
+def test_the_least_rbac_has_these_rights_and_no_more() -> None:
+    found = manifests(wanted(ENTRIES, ["cluster", "test"], {"mine": True}), "seatrial-run", "ada")
+    assert [(one["kind"], one["metadata"].get("namespace")) for one in found] == [
+        ("ClusterRole", None),
+        ("ClusterRoleBinding", None),
+        ("Role", "mine"),
+        ("RoleBinding", "mine"),
+    ]
+    assert found[0]["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+    assert found[2]["rules"] == [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "delete", "list"]}]
+    assert found[3]["subjects"][0]["name"] == "ada"
+
+
+@pytest.mark.parametrize("entry", [{"phases": ["test"]}, {**ENTRIES[0], "verb": "x"}])
+def test_an_entry_that_is_none_is_refused(entry: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="it needs phases, resources and verbs"):
+        wanted([entry], ["test"], {})
+
+
+def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
+    def answer(asked: Any) -> Any:
+        return 201, {"status": {"allowed": b'"delete"' not in asked.body}}
+
+    with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
+        found = refused(client, wanted(ENTRIES, ["test"], {"mine": True}))
+    assert texts(found) == ["delete jobs.batch in namespace mine (phase test)"]

@@ -1,0 +1,177 @@
+"""What is asked of OLM, checked before anything is touched."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, manifests
+from hypothesis import given
+from hypothesis import strategies as st
+
+NFD = {"package": "nfd", "namespace": "openshift-nfd"}
+MODES = [
+    {"type": "OwnNamespace", "supported": True},
+    {"type": "SingleNamespace", "supported": True},
+    {"type": "AllNamespaces", "supported": False},
+]
+
+
+def one(**more: Any) -> desired_state.Operator:
+    return desired_state.operators([{**NFD, **more}])[0]
+
+
+def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str, Any]] = MODES) -> dict[str, Any]:
+    def channel(name: str, versions: list[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "name": name,
+            "currentCSV": f"nfd.v{versions[-1]}",
+            "currentCSVDesc": {
+                "version": versions[-1],
+                "installModes": modes,
+                "customresourcedefinitions": {"owned": [{"name": "things.example.com"}]},
+            },
+        }
+        if entries:
+            found["entries"] = [{"name": f"nfd.v{each}", "version": each} for each in versions]
+        return found
+
+    return {
+        "metadata": {"name": "nfd"},
+        "status": {
+            "catalogSource": catalog,
+            "catalogSourceNamespace": "openshift-marketplace",
+            "defaultChannel": "stable",
+            "channels": [channel("stable", ["4.17.0", "4.18.0"]), channel("fast", ["4.19.0"])],
+        },
+    }
+
+
+def test_without_a_version_the_newest_of_the_default_channel_is_chosen() -> None:
+    offer = desired_state.choose(one(), [manifest()])
+    assert (offer.channel, offer.csv, offer.watches) == ("stable", "nfd.v4.18.0", "own")
+    assert offer.newest and offer.kinds == ("things.example.com",)
+
+
+@pytest.mark.parametrize("version", ["4.17.0", "v4.17.0", "nfd.v4.17.0"])
+def test_a_version_may_be_written_as_it_is_found_anywhere(version: str) -> None:
+    offer = desired_state.choose(one(version=version), [manifest()])
+    assert offer.csv == "nfd.v4.17.0" and not offer.newest
+
+
+def test_a_version_of_a_catalog_that_lists_none_is_named_as_the_newest_one_is() -> None:
+    assert desired_state.choose(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
+
+
+@pytest.mark.parametrize(
+    ("more", "catalogs", "message"),
+    [
+        ({"channel": "stabel"}, ["a"], r"no channel 'stabel' \(did you mean 'stable'\?\); catalog a has fast, stable"),
+        ({"version": "4.17.1"}, ["a"], r"channel stable has no version '4.17.1' \(did you mean '4.17.0'\?\)"),
+        ({}, ["b", "a"], "nfd is in catalogs a, b: say in catalog which"),
+        ({"watches": "all"}, ["a"], "can't watch all namespaces: it supports OwnNamespace, SingleNamespace"),
+    ],
+)
+def test_what_a_catalog_does_not_offer_is_refused_with_the_nearest(
+    more: dict[str, Any], catalogs: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        desired_state.choose(one(**more), [manifest(each) for each in catalogs])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"namespace": "Open Shift"}, "namespace 'Open Shift' is no name"),
+        ({"catalog_image": "x"}, "catalog must name the CatalogSource"),
+        ({"catalog": "c", "catalog_image": "x", "catalog_address": "y"}, "one of catalog_image and catalog_address"),
+        ({"version": "1.0.0", "approval": "Automatic"}, "would go on from version 1.0.0"),
+        ({"namespace": "openshift-operators", "watches": "own"}, "watch all namespaces"),
+        ({"operand": {"name": "x"}}, "one of kind .* and manifest"),
+        (
+            {"operand": {"kind": "X", "ready": {"condition": "A", "field": "b"}}},
+            "one of condition, field, available and metrics",
+        ),
+        ({"operand": {"manifest": {"kind": "X"}}}, "needs apiVersion, kind and metadata.name"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        one(**more)
+
+
+def test_the_same_package_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="nfd stands there twice"):
+        desired_state.operators([NFD, {**NFD, "namespace": "other"}])
+
+
+def test_a_version_makes_install_plans_wait_for_approval() -> None:
+    assert one(version="1").manual and not one().manual
+    assert one(approval="Manual").manual
+
+
+def test_in_openshifts_own_namespace_operators_watch_all() -> None:
+    modes = [{"type": "OwnNamespace", "supported": True}, {"type": "AllNamespaces", "supported": True}]
+    assert desired_state.choose(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
+
+
+def test_an_example_is_found_by_its_kind_and_a_wrong_one_is_named() -> None:
+    csv = {
+        "metadata": {"name": "nfd.v1", "annotations": {"alm-examples": json.dumps([{"kind": "A"}, {"kind": "Bee"}])}}
+    }
+    assert desired_state.example(csv, "Bee") == {"kind": "Bee"}
+    with pytest.raises(InputError, match=r"no example of kind Be \(did you mean 'Bee'\?\); it has A, Bee"):
+        desired_state.example(csv, "Be")
+
+
+JSON = st.recursive(
+    st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
+PATCHES = st.dictionaries(st.sampled_from("abc"), st.none() | JSON, max_size=3)
+
+
+def test_items_are_added_to_lists_and_nothing_is_dropped_or_doubled() -> None:
+    base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
+    once = desired_state.appended(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
+    assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
+    assert desired_state.appended(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
+    assert base == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
+
+
+@given(OBJECTS, PATCHES)
+def test_a_merge_patch_applied_twice_is_applied_once(base: dict[str, Any], patch: dict[str, Any]) -> None:
+    once = desired_state.merged(base, patch)
+    assert desired_state.merged(once, patch) == once
+    for name, value in patch.items():
+        if value is None:
+            assert name not in once
+        elif not isinstance(value, dict):
+            assert once[name] == value
+    assert all(once[name] == base[name] for name in base if name not in patch)
+
+
+def test_an_operator_group_fits_that_lets_it_watch_exactly_what_it_should() -> None:
+    own = desired_state.choose(one(), [manifest()])
+    everything = desired_state.choose(
+        one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
+    )
+    group = manifests.operator_group(one(), own, "run-0001")
+    assert manifests.fits(group, one(), own) and not manifests.fits(group, one(), everything)
+    assert manifests.fits({"spec": {}}, one(), everything) and not manifests.fits({"spec": {}}, one(), own)
+    assert not manifests.fits({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything)
+    assert not manifests.fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
+
+
+def test_a_subscription_differs_in_what_olm_acts_on_only() -> None:
+    offer = desired_state.choose(one(version="4.17.0"), [manifest()])
+    subscription = manifests.subscription(one(version="4.17.0"), offer, "run-0001")
+    found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}
+    assert manifests.differences(found, subscription) == []
+    found["spec"]["channel"] = "fast"
+    found["spec"]["config"] = {"env": [{"name": "A", "value": "b"}]}
+    assert manifests.differences(found, subscription) == ["channel", "config"]

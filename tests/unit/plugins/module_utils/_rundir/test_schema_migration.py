@@ -1,0 +1,75 @@
+"""Runs of other versions are migrated or refused."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import schema_migration
+from run_directory import World, write_run
+
+
+@pytest.fixture
+def top(tmp_path):
+    return write_run(tmp_path / "run", [(World(count=2, canary=1.0, run_for=2.0), {})])
+
+
+def rewrite(path, change):
+    if path.suffix == ".yml":
+        document = _files.read_yaml(path)
+        change(document)
+        _files.write_yaml(path, document)
+    else:
+        records = list(_files.read_lines(path))
+        change(records[0])
+        _files.write_lines(path, records)
+
+
+FILES = ["run.yml", "points/000/point.yml", "points/000/plan.jsonl", "points/000/ledger.jsonl"]
+
+
+def test_a_run_of_today_is_left_as_it_is(top):
+    before = {path: path.read_bytes() for path in top.rglob("*") if path.is_file()}
+    assert schema_migration.migrate(top) == []
+    assert {path: path.read_bytes() for path in top.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_newer_version_is_refused_by_name(top, name):
+    rewrite(top / name, lambda one: one.update(schema=f"{one['schema'].partition('/')[0]}/9"))
+    with pytest.raises(DataError, match=rf"{name}: it was written by a newer version .*/9, .*/1 is the newest"):
+        schema_migration.migrate(top)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_older_version_that_nothing_reads_is_refused(top, name):
+    rewrite(top / name, lambda one: one.update(schema=f"{one['schema'].partition('/')[0]}/0"))
+    with pytest.raises(DataError, match="/0 is too old: nothing here makes .*/1 of .*/0"):
+        schema_migration.migrate(top)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_older_version_goes_through_its_migrations(top, name, monkeypatch):
+    def old(document):
+        document["schema"] = f"{kind}/0"
+        document["old_name"] = document.pop(field)
+
+    def new(document):
+        return {field if key == "old_name" else key: value for key, value in document.items()}
+
+    kind = (top / name).stem
+    field = {"run": "project", "point": "status", "plan": "seed", "ledger": "pid"}[kind]
+    before = (_files.read_yaml if name.endswith("yml") else lambda path: list(_files.read_lines(path)))(top / name)
+    rewrite(top / name, old)
+    monkeypatch.setitem(schema_migration.MIGRATIONS, (kind, 0), new)
+    (told,) = schema_migration.migrate(top)
+    assert told.endswith(f"{kind}/0 brought to {kind}/1")
+    after = (_files.read_yaml if name.endswith("yml") else lambda path: list(_files.read_lines(path)))(top / name)
+    assert after == before
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_torn_file_is_left_to_the_report(top, name):
+    path = top / name
+    path.write_bytes(path.read_bytes()[:7])
+    assert schema_migration.migrate(top) == []

@@ -1,0 +1,263 @@
+"""From events to rows: nothing said twice, nothing lost, what ended stays ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.event_observer import (
+    EventObserver,
+    WorkloadTally,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+KIND = stage_definitions.compile_kind(
+    {
+        "api_version": "v1",
+        "kind": "Pod",
+        "stages": [
+            {"name": "created", "field": "metadata.creationTimestamp", "writer": "controller"},
+            {"name": "running", "field": "status.phase", "equals": "Running", "writer": "node", "running": True},
+            {
+                "name": "succeeded",
+                "field": "status.phase",
+                "equals": "Succeeded",
+                "writer": "node",
+                "ends": "succeeded",
+            },
+            {"name": "failed", "field": "status.phase", "equals": "Failed", "writer": "node", "ends": "failed"},
+        ],
+    }
+)
+
+
+class World:
+    def __init__(self, own: bool = True) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.tally = WorkloadTally()
+        self.observer = EventObserver(KIND, own, self.tally, self.write)
+        self.version = 0
+
+    def write(self, text: str) -> None:
+        row = json.loads(text)
+        _files.check("observations/1", row)
+        self.rows.append(row)
+
+    def pod(self, index: int, phase: str | None, uid: str = "", **status: str) -> dict[str, Any]:
+        self.version += 1
+        metadata = {
+            "name": f"p-{index}",
+            "namespace": "n",
+            "uid": uid or f"u-{index}",
+            "resourceVersion": str(self.version),
+            "creationTimestamp": "2026-11-21T05:00:00Z",
+            "labels": {_labels.INDEX: str(index), _labels.SIMULATED: "true"},
+            "ownerReferences": [{"uid": f"o-{index}"}],
+        }
+        limits = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
+        return {"metadata": metadata, "spec": {"containers": [limits]}, "status": {"phase": phase, **status}}
+
+    def see(self, index: int, phase: str | None, event: str = "MODIFIED", how: str = "watch", **more: Any) -> None:
+        self.observer.take(10.0 + self.version, how, event, self.pod(index, phase, **more))
+
+    def values(self) -> list[dict[str, Any]]:
+        return [row["values"] for row in self.rows]
+
+
+def test_a_life_is_told_in_its_changes() -> None:
+    world = World()
+    world.see(1, "Pending", "ADDED")
+    world.see(1, "Pending")
+    world.see(1, "Running")
+    world.see(1, "Running")
+    world.see(1, "Succeeded")
+    world.see(1, "Succeeded", "DELETED")
+    assert world.values() == [
+        {"created": "2026-11-21T05:00:00Z"},
+        {"running": True},
+        {"running": None, "succeeded": True},
+        {},
+    ]
+    assert [row["event"] for row in world.rows] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+    assert world.observer.events == 6
+    first = world.rows[0]
+    assert (first["owners"], first["index"], first["gpus"], first["simulated"]) == (["o-1"], 1, 4.0, True)
+    assert "gpus" not in world.rows[1]
+
+
+def test_what_failed_says_why() -> None:
+    world = World()
+    world.see(1, "Failed", "ADDED", message="the node was shut down")
+    assert world.rows[0]["reason"] == "the node was shut down"
+
+
+def test_the_tally_follows_and_an_end_is_final() -> None:
+    world = World()
+    for index in range(4):
+        world.see(index, "Running", "ADDED")
+    world.see(0, "Succeeded")
+    world.see(1, "Failed")
+    world.see(2, None, "DELETED")
+    assert world.tally.counts() == {"seen": 4, "running": 1, "succeeded": 1, "failed": 1, "deleted": 1}
+    world.see(0, None, "DELETED")
+    assert world.tally.counts()["succeeded"] == 1 and world.tally.waiting(5) == [3]
+
+
+def test_pods_of_a_workload_show_that_it_runs_and_end_nothing() -> None:
+    world = World(own=False)
+    world.see(1, "Running", "ADDED")
+    world.see(1, "Succeeded")
+    world.see(1, None, "DELETED")
+    assert world.tally.counts() == {"seen": 0, "running": 1, "succeeded": 0, "failed": 0, "deleted": 0}
+
+
+def test_a_pod_made_again_under_its_name_is_another_life() -> None:
+    world = World(own=False)
+    world.see(1, "Failed", "ADDED", uid="first")
+    world.see(1, "Running", "ADDED", uid="second")
+    assert [(row["uid"], sorted(row["values"])) for row in world.rows] == [
+        ("first", ["created", "failed"]),
+        ("second", ["created", "running"]),
+    ]
+
+
+def test_after_a_list_what_is_missing_is_gone() -> None:
+    world = World()
+    for index in range(3):
+        world.see(index, "Running", "ADDED")
+    world.see(1, "Running", "ADDED", "relist")
+    world.observer.relisted(99.0, "50", {"u-1"}, "relist")
+    gone = world.rows[3:]
+    assert sorted((row["index"], row["event"], row["how"], row["resource_version"]) for row in gone) == [
+        (0, "DELETED", "relist", "50"),
+        (2, "DELETED", "relist", "50"),
+    ]
+    assert world.tally.counts()["deleted"] == 2
+
+
+PHASES = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 4), PHASES, st.sampled_from(["MODIFIED", "MODIFIED", "DELETED"])), max_size=40
+)
+
+
+@settings(deadline=None)
+@given(EVENTS, st.integers(0, 40))
+def test_a_session_that_takes_over_says_what_one_that_never_ended_would(
+    events: list[tuple[int, str, str]], cut: int
+) -> None:
+    whole, first = World(), World()
+    for index, phase, event in events:
+        whole.see(index, phase, event)
+    for index, phase, event in events[:cut]:
+        first.see(index, phase, event)
+    second = World()
+    second.version = first.version
+    for row in first.rows:
+        second.observer.recall(row)
+    for index, phase, event in events[cut:]:
+        second.see(index, phase, event)
+    assert first.rows + second.rows == whole.rows
+    assert second.tally == whole.tally
+
+
+@settings(deadline=None)
+@given(EVENTS)
+def test_the_rows_alone_tell_every_value(events: list[tuple[int, str, str]]) -> None:
+    world = World()
+    truth: dict[str, str] = {}
+    for index, phase, event in events:
+        world.see(index, phase, event)
+        truth[f"u-{index}"] = phase
+        if event == "DELETED":
+            del truth[f"u-{index}"]
+    told: dict[str, dict[str, Any]] = {}
+    for row in world.rows:
+        told.setdefault(row["uid"], {}).update(row["values"])
+        if row["event"] == "DELETED":
+            del told[row["uid"]]
+    shown = {uid: {name for name, value in values.items() if value} - {"created"} for uid, values in told.items()}
+    assert shown == {uid: set() if phase == "Pending" else {phase.lower()} for uid, phase in truth.items()}
+
+
+def as_served(event: str, thing: dict[str, Any], spec: bool) -> bytes:
+    """An event as an API server writes it of a built-in kind."""
+    held = thing["metadata"]
+    first = ("name", "namespace", "uid", "resourceVersion")
+    metadata = {**{key: held[key] for key in first}, **held, "managedFields": [{"manager": "m"}]}
+    whole = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": thing["spec"], "status": thing["status"]}
+    if not spec:
+        del whole["spec"]
+    return json.dumps({"type": event, "object": whole}, separators=(",", ":")).encode()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), PHASES, st.sampled_from(["ADDED", "MODIFIED", "MODIFIED", "DELETED"]), st.booleans()
+        ),
+        max_size=40,
+    )
+)
+def test_rows_of_lines_are_those_of_the_whole_objects(events: list[tuple[int, str, str, bool]]) -> None:
+    lines, objects = World(), World()
+    for index, phase, event, owned in events:
+        thing = objects.pod(index, phase, message=f"it {phase}")
+        thing["status"] |= {"hostIP": f"10.0.0.{index}", "podIP": f"10.1.0.{index}", "qosClass": "Guaranteed"}
+        thing["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"][: len(phase) % 2]
+        if not owned:
+            del thing["metadata"]["ownerReferences"]
+        objects.observer.take(5.0, "watch", event, thing)
+        lines.observer.watched(5.0, as_served(event, thing, True))
+    assert lines.rows == objects.rows
+    assert lines.tally == objects.tally and lines.observer.events == objects.observer.events
+
+
+def test_what_a_stage_looks_at_is_never_left_out() -> None:
+    one = {"name": "addressed", "writer": "node"}
+    for field, whole in (("status.podIP", False), ("metadata.finalizers", True), ("spec.nodeName", True)):
+        kind = stage_definitions.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [{**one, "field": field}]})
+        assert kind.reads_whole == whole
+        rows: list[str] = []
+        observer = EventObserver(kind, False, WorkloadTally(), rows.append)
+        world = World()
+        for number in range(3):
+            thing = world.pod(1, "Running", hostIP="h", podIP=f"10.0.0.{number}")
+            thing["spec"]["nodeName"] = f"n-{number}"
+            thing["metadata"]["finalizers"] = [f"f-{number}"][:number]
+            observer.watched(5.0, as_served("ADDED" if number == 0 else "MODIFIED", thing, True))
+        told = [json.loads(row)["values"].get("addressed") for row in rows]
+        assert (
+            told
+            == {
+                "status.podIP": ["10.0.0.0", "10.0.0.1", "10.0.0.2"],
+                "metadata.finalizers": [None, True],
+                "spec.nodeName": ["n-0", "n-1", "n-2"],
+            }[field]
+        )
+
+
+REASONS = st.sampled_from(["", "0/2 nodes are available", "no nodes available to schedule pods"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), REASONS, st.sampled_from(["MODIFIED", "MODIFIED", "DELETED"]))))
+def test_what_hinders_a_pod_is_what_it_said_last(events: list[tuple[int, str, str]]) -> None:
+    scheduled = {"name": "scheduled", "condition": "PodScheduled", "writer": "scheduler"}
+    kind = stage_definitions.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [scheduled]})
+    world = World(own=False)
+    world.observer = EventObserver(kind, False, world.tally, world.write)
+    world.tally.run(0)  # what runs waits for nothing
+    truth: dict[int, str] = {}
+    for index, reason, event in events:
+        thing = world.pod(index, "Pending")
+        condition = {"type": "PodScheduled", "status": "False" if reason else "True", "message": reason}
+        thing["status"]["conditions"] = [condition]
+        world.observer.watched(5.0, as_served(event, thing, True))
+        truth[index] = reason if event != "DELETED" else ""
+    said = sum(bool(reason) for index, reason in truth.items() if index)
+    assert sum(number for number, _text in world.tally.reasons()) == said

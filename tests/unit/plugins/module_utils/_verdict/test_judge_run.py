@@ -1,0 +1,209 @@
+"""The verdict: which facts make a run pass, fail or invalid."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
+
+PASSED = {
+    "test": {"status": "passed", "started": "2026-11-21T00:00:00Z"},
+    "report": {"status": "running", "started": "2026-11-21T00:01:00Z"},
+}
+
+
+class Rows(SimpleNamespace):
+    """As much of a table as a verdict looks at."""
+
+    header = {}
+
+    def __len__(self):
+        return len(self.outcome)
+
+
+def table(outcome=("succeeded",) * 4, late=0.001, closed=False):
+    due = [float("nan") if closed else float(number) for number in range(len(outcome))]
+    sent = [float("nan") if one == "unsent" else number + late for number, one in enumerate(outcome)]
+    return Rows(
+        outcome=list(outcome), name=[f"w-{n}" for n in range(len(outcome))], moments={"intended": due, "sent": sent}
+    )
+
+
+def run_of(tmp_path, points=1, phases=PASSED, **record):
+    found = [Point(f"{number:03d}", tmp_path, {"status": "passed"}) for number in range(points)]
+    return Run(
+        tmp_path,
+        {"id": "t1121-abcdef", "phases": phases, "points": [one.number for one in found], **record},
+        points=found,
+    )
+
+
+def judged(run, *tables):
+    document = judge_run.judge(run, {point.number: one for point, one in zip(run.points, tables, strict=True)}, 0.5)
+    _files.check("verdict/1", document)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "late", "phase", "expected"),
+    [
+        (("succeeded",) * 3, 0.0, "passed", "pass"),
+        (("succeeded",) * 3, 0.9, "passed", "invalid"),
+        (("succeeded", "failed"), 0.0, "passed", "fail"),
+        (("succeeded", "failed"), 0.9, "passed", "invalid"),
+        (("succeeded",) * 3, 0.0, "failed", "fail"),
+        (("succeeded",) * 3, 0.0, "interrupted", "fail"),
+        (("succeeded",) * 3, 0.9, "failed", "invalid"),
+        (("succeeded", "unfinished"), 0.0, "passed", "fail"),
+        (("succeeded", "deleted"), 0.0, "passed", "fail"),
+        (("succeeded", "refused"), 0.0, "passed", "fail"),
+        (("succeeded", "lost"), 0.0, "passed", "fail"),
+        (("succeeded", "unsent"), 0.0, "passed", "fail"),
+        ((), 0.0, "passed", "fail"),
+    ],
+)
+def test_truth_table(tmp_path, outcomes, late, phase, expected):
+    run = run_of(tmp_path, phases={"test": {**PASSED["test"], "status": phase}, "report": PASSED["report"]})
+    assert judged(run, table(outcomes, late))["verdict"] == expected
+
+
+def test_one_bad_point_of_many_is_enough(tmp_path):
+    assert judged(run_of(tmp_path, points=3), table(), table(("succeeded", "failed")), table())["verdict"] == "fail"
+
+
+def test_the_detail_names_numbers_and_workloads(tmp_path):
+    checks = judged(run_of(tmp_path), table(("succeeded", "failed", "failed", "refused")))["checks"]
+    detail = next(one["detail"] for one in checks if one["check"] == "objects")
+    assert detail == "1 of 4 workloads succeeded; 2 failed (w-1, w-2); 1 refused by the API server (w-3)."
+
+
+def test_the_detail_of_lateness_names_limit_and_measure(tmp_path):
+    checks = judged(run_of(tmp_path), table(late=0.75))["checks"]
+    detail = next(one["detail"] for one in checks if one["check"] == "generator")
+    assert detail == "99 % of 4 workloads were sent at most 750 ms late, all at most 750 ms; the limit is 500 ms."
+
+
+def test_a_closed_loop_is_never_late(tmp_path):
+    assert judged(run_of(tmp_path), table(late=99.0, closed=True))["verdict"] == "pass"
+
+
+def test_the_first_error_of_a_failed_phase_is_told(tmp_path):
+    failed = {"status": "failed", "started": "2026-11-21T00:00:00Z", "error": "no nodes:\n  0 of 3 ready"}
+    checks = judged(run_of(tmp_path, phases={"prepare": failed}), table())["checks"]
+    assert checks[0] == {
+        "check": "phases",
+        "result": "fail",
+        "detail": "Phase prepare failed: no nodes: 0 of 3 ready.",
+        "point": None,
+    }
+
+
+def test_a_phase_that_a_killed_session_left_running_is_an_interruption(tmp_path):
+    left = {"test": {"status": "running", "started": "2026-11-21T00:00:00Z"}, "report": PASSED["report"]}
+    assert (
+        judged(run_of(tmp_path, phases=left), table())["checks"][0]["detail"]
+        == "The run was interrupted in phase test."
+    )
+
+
+def test_a_point_that_failed_or_never_ran_fails_the_run(tmp_path):
+    run = run_of(tmp_path, points=2)
+    run.record["points"].append("002")
+    run.points[1].record = {"status": "failed", "error": "too few GPUs"}
+    details = [one["detail"] for one in judged(run, table(), table())["checks"] if one["check"] == "points"]
+    assert details == ["1 planned test point did not run: 002.", "Test point 001 failed: too few GPUs."]
+
+
+@pytest.mark.parametrize(("status", "said"), [("running", "was begun, but did not end"), ("planned", "was not begun")])
+def test_a_point_that_did_not_end_fails_the_run(tmp_path, status, said):
+    run = run_of(tmp_path)
+    run.points[0].record["status"] = status
+    assert said in next(one["detail"] for one in judged(run, table())["checks"] if one["check"] == "points")
+
+
+def test_a_run_without_points_and_files_fails_and_says_so(tmp_path):
+    document = judged(Run(tmp_path / "t1121-abcdef"))
+    assert document["verdict"] == "fail"
+    assert [one["result"] for one in document["checks"]] == ["fail", "fail"]
+
+
+def test_kpis_have_no_baseline(tmp_path):
+    run = run_of(tmp_path)
+    run.points[0].kpis = [kpi(1.0)]
+    check = judged(run, table())["checks"][-1]
+    assert (check["result"], check["detail"]) == (
+        "no baseline",
+        "1 figure recorded; there is no baseline to compare with.",
+    )
+
+
+def kpi(value, unit="s", note=None, n=4, of=4, **more):
+    return {
+        "name": "m", "title": "Makespan", "unit": unit, "direction": "lower", "help": "h", "headline": True,
+        "simulated": True,
+        "value": value, "interval": None, "n": n, "of": of, "note": note, **more,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kpis", "value", "text", "detail"),
+    [
+        ([kpi(12.34)], 12.34, "12.3 s", "4 of 4"),
+        ([kpi(12.34), kpi(48.0)], "12.3 s (000), 48 s (001)", "12.3 s (000), 48 s (001)", "8 of 8 in 2 test points"),
+        (
+            [kpi(5.0), kpi(0.5), kpi(48.0), kpi(7.0)],
+            "lowest 500 ms (001), highest 48 s (002)",
+            "lowest 500 ms (001), highest 48 s (002)",
+            "16 of 16 in 4 test points",
+        ),
+        (
+            [kpi(None, note="≥ 20 s: 1 of 4 were not seen to get there", n=3)],
+            None,
+            "≥ 20 s",
+            "1 of 4 were not seen to get there",
+        ),
+        ([kpi(3.0, unit="workloads")], 3.0, "3 of 4", ""),
+        ([kpi(1.5, unit="1/s")], 1.5, "1.50/s", "4 of 4"),
+        ([kpi(None, note="no log had this figure", n=0)], None, "–", "no log had this figure"),
+    ],
+)
+def test_headline_figures_in_words(tmp_path, kpis, value, text, detail):
+    points = [Point(f"{number:03d}", tmp_path, kpis=[one]) for number, one in enumerate(kpis)]
+    (entry,) = judge_run.headline(points)
+    assert (entry["value"], entry["text"], entry["detail"], entry["simulated"]) == (value, text, detail, True)
+
+
+def test_the_limit_of_lateness_is_what_the_settings_of_the_point_say(tmp_path):
+    run = run_of(tmp_path, points=2)
+    run.points[1].max_lateness = 2.0
+    results = [
+        one["result"] for one in judged(run, table(late=0.9), table(late=0.9))["checks"] if one["check"] == "generator"
+    ]
+    assert results == ["invalid", "pass"]
+
+
+def test_a_run_that_lost_its_lock_is_invalid_and_one_that_kept_it_passes(tmp_path):
+    record = {
+        "schema": "lock/1",
+        "state": "released",
+        "cluster": "api.example.com",
+        "namespace": "default",
+        "run": "t1121-abcdef",
+        "owner": "",
+        "purpose": "",
+        "waited": 0.0,
+        "duration": 60.0,
+        "deadline": 1.0,
+        "boot": "x",
+        **dict.fromkeys(("since", "renewed", "until"), "2026-11-21T10:00:00Z"),
+        **dict.fromkeys(("keeper", "caller"), {"pid": 1, "ticks": 1}),
+    }
+    for lost, expected in (("", "pass"), ("run t1121-others holds it", "invalid")):
+        _files.write_json(tmp_path / "lock-sutest.json", {**record, "lost": lost}, "lock/1")
+        document = judged(run_of(tmp_path), table(("succeeded",)))
+        assert document["verdict"] == expected
+        check = next(one for one in document["checks"] if one["check"] == "lock")
+        assert lost in check["detail"]

@@ -1,0 +1,84 @@
+"""Processes as the system shows them. All of them are real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
+
+SLEEP = os.path.realpath(str(shutil.which("sleep")))
+
+
+def wait_for(truth: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not truth():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_name_with_parentheses_does_not_confuse_the_start_time(tmp_path: Path) -> None:
+    odd = tmp_path / "a) R 1 (b"
+    shutil.copy(SLEEP, odd)
+    child = subprocess.Popen([str(odd), "60"])
+    try:
+        wait_for(lambda: _processes.program_of(child.pid) == str(odd))
+        plain = subprocess.Popen([SLEEP, "60"])
+        try:
+            later = _processes.ticks_of(plain.pid)
+            found = _processes.ticks_of(child.pid)
+            assert found is not None and later is not None and 0 <= later - found < 100 * os.sysconf("SC_CLK_TCK")
+        finally:
+            plain.kill()
+            plain.wait()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_lives_until_it_ends_and_is_not_a_later_one_with_its_number() -> None:
+    child = subprocess.Popen([SLEEP, "60"])
+    try:
+        found = Process.of(child.pid)
+        assert found.lives() and Process(**found.record()).lives()
+        assert not Process(found.pid, found.ticks - 1).lives()
+        assert _processes.end([Process(found.pid, found.ticks - 1)], 0.1) == [] and child.poll() is None
+        assert _processes.end([found], 10.0) == []
+        assert not found.lives() and not Process.of(child.pid).lives()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_the_kill_of_a_session_reaches_a_child_that_is_deaf_too(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(60)"
+    leads = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {deaf!r}]).pid, flush=True)"
+    said = tmp_path / "said"
+    with open(said, "w") as stream:
+        child = subprocess.Popen([sys.executable, "-c", f"{leads}; {deaf}"], stdout=stream, start_new_session=True)
+    try:
+        wait_for(lambda: said.read_text().count("on") == 2)
+        below = Process.of(int(said.read_text().split()[0]))
+        assert below.lives()
+        assert _processes.end([Process.of(child.pid)], 0.3, session=True) == []
+        wait_for(lambda: not below.lives())
+    finally:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+
+
+def test_a_program_of_its_own_is_not_told_what_ansible_was_told(monkeypatch) -> None:
+    monkeypatch.setenv("ANSIBLE_CONFIG", "/x")
+    monkeypatch.setenv("SEATRIAL_TEST", "1")
+    found = _processes.environment()
+    assert "ANSIBLE_CONFIG" not in found and found["SEATRIAL_TEST"] == "1"

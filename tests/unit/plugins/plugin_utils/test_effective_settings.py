@@ -1,0 +1,175 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a request to settings: order of layers, types, templates, points, secrets. Templates are Ansible's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_layers, effective_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue, Setting
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import Literal
+
+SPECS: dict[str, dict[str, Any]] = {
+    "load_count": {"type": "int", "default": 3},
+    "load_name": {"type": "str", "default": "plain"},
+    "load_hyper": {"type": "dict", "default": {"r": 4, "alpha": 16}},
+    "load_hosts": {"type": "list", "elements": "str", "default": []},
+    "load_slow": {"type": "bool", "default": False},
+    "load_mode": {"type": "str", "choices": ["open", "closed"], "default": "open"},
+    "load_title": {"type": "str", "default": "{{ load_name }} x {{ load_count }}"},
+    "load_kubeconfig": {"type": "path", "default": "{{ cluster_acquired.sutest.kubeconfig }}"},
+    "load_token": {"type": "str", "no_log": True, "default": ""},
+}
+CATALOGUE = Catalogue({name: Setting(name, "load", spec) for name, spec in SPECS.items()}, ("load",))
+DEFAULTS = {name: spec["default"] for name, spec in SPECS.items() if not spec.get("no_log")}
+
+
+def resolve(
+    *layers: SettingsLayer, presets: tuple[str, ...] = (), variables: dict[str, Any] | None = None
+) -> effective_settings.EffectiveSettings:
+    render = collect_layers.renderer(Templar(loader=DataLoader()), variables or {})
+    return effective_settings.effective(SettingsRequest("load", presets, layers), CATALOGUE, DEFAULTS, render)
+
+
+def preset(name: str, **values: Any) -> SettingsLayer:
+    return SettingsLayer("preset", name, values)
+
+
+def extra(**values: Any) -> SettingsLayer:
+    return SettingsLayer("extra", "-e", values)
+
+
+def test_each_layer_wins_over_the_one_before() -> None:
+    layers = [
+        SettingsLayer("inventory", "inventory", {"load_count": 10}),
+        preset("p", load_count=20),
+        preset("q", load_count=30),
+        SettingsLayer("profile", "api.example.com", {"presets": ["q"]}),
+        SettingsLayer("overrides", "overrides", {"load_count": 40}),
+        extra(load_count="50"),
+    ]
+    seen = [
+        resolve(*layers[:number], presets=("p",) if number > 1 else ()).settings["load_count"] for number in range(7)
+    ]
+    assert seen == [3, 10, 20, 20, 30, 40, 50]
+
+
+def test_values_of_every_layer_get_the_declared_type() -> None:
+    found = resolve(preset("p", load_slow="yes"), extra(load_count="5", load_hosts=["a", 1]), presets=("p",))
+    assert found.settings["load_slow"] is True
+    assert found.settings["load_count"] == 5
+    assert found.settings["load_hosts"] == ["a", "1"]
+
+
+def test_templates_see_the_resolved_settings() -> None:
+    assert resolve(extra(load_count="7")).settings["load_title"] == "plain x 7"
+
+
+def test_a_rendered_template_is_coerced_too() -> None:
+    assert resolve(extra(load_count="{{ 2 + 3 }}")).settings["load_count"] == 5
+    with pytest.raises(SettingsError, match="-e: load_count is a whole number"):
+        resolve(extra(load_count="{{ 'x' * 3 }}"))
+
+
+def test_a_name_that_only_the_run_defines_stays_for_later_and_is_reported() -> None:
+    found = resolve()
+    assert found.late == ("load_kubeconfig",)
+    assert found.settings["load_kubeconfig"] == "{{ cluster_acquired.sutest.kubeconfig }}"
+    known = {"cluster_acquired": {"sutest": {"kubeconfig": "/k"}}}
+    assert resolve(variables=known).settings["load_kubeconfig"] == "/k"
+
+
+def test_braces_in_a_literal_text_are_no_template() -> None:
+    found = resolve(extra(load_name=Literal("{{ not_a_name }}")))
+    assert found.settings["load_name"] == "{{ not_a_name }}"
+    assert isinstance(found.settings["load_name"], Literal)
+
+
+def test_a_dotted_key_reaches_into_a_default_that_is_a_template() -> None:
+    defaults = {**DEFAULTS, "load_hyper": "{{ {'r': load_count} }}"}
+    request = SettingsRequest("load", ("p",), (preset("p", **{"load_hyper.r": 9}),))
+    render = collect_layers.renderer(Templar(loader=DataLoader()), {})
+    assert effective_settings.effective(request, CATALOGUE, defaults, render).settings["load_hyper"] == {"r": 9}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"load_count": "abc"}, 'load_count is a whole number, and "abc" is not'),
+        ({"load_hosts": "a,b"}, 'from the command line give JSON: -e \'{"load_hosts": ["a", "b"]}\''),
+        ({"load_hyper": "r=4"}, 'give JSON: -e \'{"load_hyper": {"key": "value"}}\''),
+        ({"load_name": ["x"]}, 'load_name is text, and ["x"] is not'),
+        ({"load_count": True}, "load_count is a whole number, and true is not"),
+        ({"load_mode": "closd"}, "load_mode can't be 'closd' (did you mean 'closed'?); it is one of open, closed"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_setting_source_and_value(values: dict, words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        resolve(extra(**values))
+    assert str(caught.value).startswith("-e: ")
+    assert words in str(caught.value)
+
+
+def test_a_secret_in_a_preset_is_refused_and_its_value_not_shown() -> None:
+    with pytest.raises(SettingsError) as caught:
+        resolve(preset("p", load_token="CANARY"), presets=("p",))
+    assert "SEATRIAL_LOAD_TOKEN" in str(caught.value)
+    assert "CANARY" not in str(caught.value)
+
+
+def test_secrets_are_in_no_settings() -> None:
+    assert "load_token" not in resolve().settings
+
+
+def test_without_a_matrix_there_is_one_point_with_all_settings() -> None:
+    found = resolve()
+    assert [point.name for point in found.points] == ["001"]
+    assert found.points[0].settings == found.settings
+
+
+def test_the_matrix_gives_the_product_and_each_point_is_coerced_and_rendered() -> None:
+    found = resolve(preset("p", matrix={"load_count": ["1", 2], "load_hyper.r": [8, 16]}), presets=("p",))
+    seen = [(point.settings["load_count"], point.settings["load_hyper"]["r"], point.values) for point in found.points]
+    assert [one[:2] for one in seen] == [(1, 8), (1, 16), (2, 8), (2, 16)]
+    assert seen[1][2] == {"load_count": "1", "load_hyper.r": 16}
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        ((preset("p", matrix={"load_cuont": [1]}),), "matrix, point 001 sets the unknown setting 'load_cuont'"),
+        ((preset("p", matrix={"load_count": [1, "x"]}),), "matrix, point 002: load_count is a whole number"),
+        ((preset("p", matrix={"load_count": 4}),), "matrix: load_count needs a list of values to vary over, got 4"),
+        ((preset("p", matrix={"load_count": [1]}), extra(load_count="2")), "load_count was given on the command line"),
+        (
+            (preset("p", matrix={"load_hyper.r": [1]}), SettingsLayer("overrides", "overrides", {"load_hyper.r": 2})),
+            "load_hyper.r was given on the command line",
+        ),
+    ],
+)
+def test_a_wrong_matrix_is_refused(layers: tuple, words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        resolve(*layers, presets=("p",))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("provider", "exclusive", "refused"),
+    [("rehearsal", False, False), ("existing", True, False), ("existing", False, True)],
+)
+def test_a_heavy_preset_needs_a_cluster_that_is_ours_or_ours_alone(
+    provider: str, exclusive: bool, refused: bool
+) -> None:
+    request = SettingsRequest("p", ("mine",), (preset("mine", extends="big"), preset("big", heavy=True)))
+    values = {"cluster_provider": provider, "cluster_exclusive": exclusive}
+    if refused:
+        with pytest.raises(SettingsError, match="preset 'big' is heavy.*cluster_exclusive=true"):
+            effective_settings.refuse_heavy(request, values)
+    else:
+        effective_settings.refuse_heavy(request, values)

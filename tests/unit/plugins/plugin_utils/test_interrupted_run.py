@@ -1,0 +1,125 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of a run that is not closed when ansible-playbook exits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run, run_record
+
+PROJECT = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+CLUSTER = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "settings", "expected"),
+    [
+        (PROJECT, {}, ["cleanup", "release"]),
+        (PROJECT, {"cleanup_keep": True}, ["release"]),
+        (PROJECT, {"cluster_keep": True, "cleanup_keep": True}, []),
+        (PROJECT, {"quads_lease_keep": True}, ["cleanup"]),
+        (["cluster", "prepare", "test"], {}, []),
+        (["test", "cleanup"], {}, ["cleanup"]),
+        (["cleanup", "release"], {}, []),
+        (["report"], {}, []),
+    ],
+)
+def test_only_what_the_session_would_have_given_back_is_given_back(
+    chosen: list[str], settings: dict[str, bool], expected: list[str]
+) -> None:
+    assert interrupted_run.phases(chosen, PROJECT, settings) == expected
+
+
+def test_a_playbook_that_takes_what_stays_gives_nothing_back() -> None:
+    every = ["settings", "acquire", "info", "release", "reap"]
+    assert interrupted_run.phases(every, every, {}) == []
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    arguments = run_record.CommandLine(["ansible-playbook", "x.yml"], {}, [])
+    record = run_record.new("t1121-abcdef", "fine_tuning", [], ["001"], tmp_path, arguments)
+    phase = {"status": "running", "started": record["started"], "ended": None, "seconds": None, "error": None}
+    run_record.write(tmp_path, {**record, "give_back": "THE COMMAND", "phases": {"test": phase}})
+    return tmp_path
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def watch(said: list[str]) -> Iterator[interrupted_run.RunWatch]:
+    before = {number: signal.getsignal(number) for number in interrupted_run.SIGNALS}
+    made = interrupted_run.RunWatch(said.append)
+    yield made
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def opened(run_dir: Path, **more: Any) -> dict[str, Any]:
+    return {"run_dir": str(run_dir), "only_settings": False, "beside": False, "gives_back": [], **more}
+
+
+def test_a_run_that_was_closed_is_left_alone(watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]) -> None:
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    watch.note(interrupted_run.CLOSES, {"failures": []})  # not the final one
+    watch.note(interrupted_run.CLOSES, {"closed": str(run_dir)})
+    for more in ({"only_settings": True}, {"beside": True}):
+        watch.note(interrupted_run.OPENS, opened(run_dir, **more))
+    watch.end()
+    assert said == []
+
+
+def test_the_last_line_is_the_command_that_gives_back(
+    watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
+) -> None:
+    cluster_record.update(run_dir, ["sutest", "driver"], CLUSTER)
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    watch.end()
+    assert said[-2:] == ["  held      rehearsal cluster one", "  give back THE COMMAND"]
+    record = _files.read_yaml(run_dir / "run.yml")
+    assert (record["status"], record["phases"]["test"]["status"]) == ("interrupted", "interrupted")
+    assert [one["what"] for one in record["held"]] == ["rehearsal cluster one"]
+
+
+def test_a_damaged_record_does_not_keep_the_command_from_the_screen(
+    watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
+) -> None:
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    (run_dir / "run.yml").write_text("]", encoding="utf-8")
+    watch.end()
+    assert "could not be ended in order" in said[0]
+    assert said[-1] == f"  give back {run_dir / 'GIVE_BACK'}"
+
+
+def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)  # the same, passed on by timeout or make
+    assert worker.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_a_hang_up_that_was_turned_off_stays_off(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_the_session_that_starts_a_give_back_does_not_stand_in_its_way() -> None:
+    above = run_record.ancestors(os.getpid())
+    assert {os.getpid(), os.getppid()} <= above
+    assert _processes.parent_of(os.getpid()) == os.getppid() and _processes.group_of(os.getpid()) == os.getpgrp()

@@ -1,0 +1,56 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run holds: whatever no server has said to be gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_holdings
+
+SINCE = "2026-11-21T05:00:00.000Z"
+OWN = {"provider": "rehearsal", "name": "t1-abcdef", "owned": True, "state": "acquired"}
+FOREIGN = {"provider": "existing", "api_host": "api.lab.example", "owned": False, "state": "acquired"}
+
+
+def whats(folder: Path, **cluster: Any) -> list[str]:
+    cluster_record.update(folder, ["sutest", "driver"], cluster)
+    return [one["what"] for one in run_holdings.of(folder, SINCE)]
+
+
+def test_an_owned_cluster_is_held_once_until_it_is_released(tmp_path: Path) -> None:
+    assert run_holdings.of(tmp_path, SINCE) == []
+    assert whats(tmp_path, **OWN) == ["rehearsal cluster t1-abcdef"]
+    assert whats(tmp_path, state="failed") == ["rehearsal cluster t1-abcdef"]
+    assert whats(tmp_path, state="released") == []
+
+
+@pytest.mark.parametrize("state", ["acquiring", "failed"])
+def test_a_cluster_that_nobody_knows_to_be_made_may_be_held(tmp_path: Path, state: str) -> None:
+    assert whats(tmp_path, **{**OWN, "owned": False, "state": state}) == ["rehearsal cluster t1-abcdef"]
+    assert whats(tmp_path, state="acquired") == [], "it is known as somebody else's"
+
+
+@pytest.mark.parametrize("state", ["acquiring", "acquired", "failed", "released"])
+def test_objects_on_a_cluster_of_others_are_held_until_a_clean_up_has_seen_none(tmp_path: Path, state: str) -> None:
+    assert whats(tmp_path, **{**FOREIGN, "state": state}) == []
+    assert whats(tmp_path, objects=True) == ["objects on cluster api.lab.example"]
+    assert whats(tmp_path, objects=False) == []
+
+
+def test_scaled_nodes_are_held_until_they_are_put_back(tmp_path: Path) -> None:
+    entry = {"name": "workers-a", "created": False, "before": 1, "wanted": 3}
+    memo = {"schema": "scaling/1", "sets": [entry], "namespaces": [{"name": "ns", "before": {}, "wanted": {}}]}
+    _files.write_json(tmp_path / "scaling.json", memo, "scaling/1")
+    scaled = ["scaled MachineSet workers-a", "namespace with nodes of its own: ns"]
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == scaled
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
+
+
+def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
+    cluster_record.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
+    assert run_holdings.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
