@@ -199,7 +199,7 @@ def test_a_run_whose_terminal_is_closed_gives_back(cut: Cut) -> None:
 
 
 @pytest.mark.long
-def test_what_stays_up_on_purpose_is_not_given_back_and_a_second_interrupt_leaves_it_to_the_command(cut: Cut) -> None:
+def test_what_stays_up_on_purpose_is_not_given_back(cut: Cut) -> None:
     cut.words += ["--tags", "cluster,prepare,test"]
     process = cut.start()
     interrupt(cut, process)
