@@ -189,7 +189,7 @@ class DriverPod:
                 append=one["kind"] != "point",
             )
         size, parts = sum(one["size"] for one in sent), sum(len(one["parts"]) for one in sent)
-        self.say(f"fetched {len(sent)} files, {size / 2**20:.1f} MiB in {parts} parcels")
+        self.say(f"fetched {len(sent)} files, {size / 2**20:.1f} MiB in {parts} chunks")
 
     def remove(self) -> bool:
         """End the load and remove all that belongs to it; return whether there was something. Safe twice.
