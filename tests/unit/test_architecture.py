@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -183,3 +184,10 @@ def test_a_file_name_stands_for_one_thing():
         if first.startswith(("module_utils", "plugin_utils")):
             found[last].append(name)
     assert {one: where for one, where in found.items() if len(where) > 1} == {}
+
+
+def test_every_file_that_the_architecture_page_names_is_there():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:plugins|playbooks|roles|tests)/[\w/]+\.(?:py|yml))`", text))
+    assert len(named) > 40
+    assert [one for one in sorted(named) if not (ROOT / one).is_file()] == []
