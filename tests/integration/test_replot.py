@@ -97,7 +97,7 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "-e source= is needed"),
+        ([], "-e source= is required"),
         (["-e", "source=/nowhere"], "source /nowhere: there is no such file or directory"),
         (["-e", "source=https://127.0.0.1:9/x.tar"], "https://127.0.0.1:9/x.tar: [Errno 111] Connection refused"),
     ],
