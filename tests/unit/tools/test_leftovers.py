@@ -14,8 +14,8 @@ import leftovers
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
 
-#: A process that has ended, whatever its pid is used for now.
-ENDED = "1-1"
+#: The name of a run that has ended: no process 1 began then. No other worker of the tests uses it.
+ENDED = f"1-{os.getpid()}"
 RUN = """
 import subprocess, sys, time
 sys.path[:0] = {path!r}
@@ -60,7 +60,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_a_run_left_is_found_again(runs: Path) -> None:
     left = subprocess.Popen(["sleep", "300"], env={**os.environ, leftovers.MARK: ENDED}, start_new_session=True)
-    other = subprocess.Popen(["sleep", "300"], env={**os.environ, leftovers.MARK: "1-2"}, start_new_session=True)
+    other = subprocess.Popen(
+        ["sleep", "300"], env={**os.environ, leftovers.MARK: f"2-{os.getpid()}"}, start_new_session=True
+    )
     try:
         assert leftovers.sweep() == []
         wait_until_gone(left.pid)

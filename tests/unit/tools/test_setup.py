@@ -85,10 +85,11 @@ def test_an_interrupted_set_up_is_never_taken_for_complete(clone, monkeypatch):
 
 def test_what_a_killed_set_up_left_running_ends_before_anything_is_written(clone, monkeypatch):
     root, asked = clone
-    (root / ".cache" / "runs" / "1-1").mkdir(parents=True)
-    left = subprocess.Popen(["sleep", "300"], env={**os.environ, setup.leftovers.MARK: "1-1"}, start_new_session=True)
+    ended = f"3-{os.getpid()}"
+    (root / ".cache" / "runs" / ended).mkdir(parents=True)
+    left = subprocess.Popen(["sleep", "300"], env={**os.environ, setup.leftovers.MARK: ended}, start_new_session=True)
     create, seen = setup.create, []
-    monkeypatch.setattr(setup, "create", lambda: (seen.append(setup.leftovers.marked("1-1")), create()))
+    monkeypatch.setattr(setup, "create", lambda: (seen.append(setup.leftovers.marked(ended)), create()))
     try:
         setup.main("user")
     finally:
