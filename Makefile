@@ -22,7 +22,7 @@ setup: ## virtual environment, collections and the binaries of the rehearsal clu
 	@python=$$($(PY)) && "$$python" tools/trial.py --setup-only
 
 trial: ## set up what is missing, run PROJECT with PRESET, print the summary and the report's path
-	@python=$$($(PY)) && "$$python" tools/trial.py --project "$(PROJECT)" --preset "$(PRESET)"
+	@python=$$($(PY)) && exec "$$python" tools/trial.py --project "$(PROJECT)" --preset "$(PRESET)"
 
 test: ## all fast tests: lint, unit, sanity, install, integration, molecule, README
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py $(SUITES)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import setup
 from common import ROOT, VENV, check_home, check_space, free_gb, run, say, seatrial_cache, stop
@@ -20,6 +21,8 @@ from common import ROOT, VENV, check_home, check_space, free_gb, run, say, seatr
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
 #: Parts that are started unless a preset says otherwise, as in roles/rehearsal/defaults/main.yml.
 DEFAULT = {"training-operator"}
+#: Exit codes of ansible-playbook: localhost is unreachable, and an interrupt.
+INTERRUPTED = (4, 99)
 
 
 def projects() -> list[str]:
@@ -132,6 +135,19 @@ def play(*arguments: str) -> int:
     return code if code >= 0 else 128 - code
 
 
+def leave(code: int) -> NoReturn:
+    """Exit with ansible-playbook's exit code; after an interrupted run end make first, where make has started us.
+
+    The last line of an interrupted run is the command that gives back, and make would print one below it. Ended as by
+    Ctrl-C, make prints none.
+    """
+    name = Path(f"/proc/{os.getppid()}/comm")
+    if code in INTERRUPTED and name.exists() and name.read_text(encoding="utf-8").strip() in ("make", "gmake"):
+        os.kill(os.getppid(), signal.SIGINT)
+        sys.exit(0)
+    sys.exit(code)
+
+
 def main() -> None:
     """Parse, say, set up, run."""
     parser = argparse.ArgumentParser()
@@ -151,7 +167,7 @@ def main() -> None:
     say(f"The results go to {where}/{asked.project}-{asked.preset}-<id>/.")
     announce(components(asked.project, asked.preset))
     setup.main("user")
-    sys.exit(play(f"playbooks/{asked.project}.yml", "-e", f"preset={asked.preset}"))
+    leave(play(f"playbooks/{asked.project}.yml", "-e", f"preset={asked.preset}"))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def end(process: subprocess.Popen[bytes], how: str) -> None:
         os.killpg(process.pid, signal.SIGINT)
     else:
         process.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
-    process.wait(timeout=60)
+    process.wait(timeout=300)  # all but a killed one give back
 
 
 def name_of(value: object) -> str:

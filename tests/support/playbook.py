@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -73,12 +72,6 @@ def begin(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-
-
-def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C: SIGINT to the whole process group, then wait for its end."""
-    os.killpg(process.pid, signal.SIGINT)
-    process.wait(timeout=60)
 
 
 def run_dirs(artifacts: Path) -> list[Path]:

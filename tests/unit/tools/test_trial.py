@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import trial
 
@@ -80,3 +85,12 @@ def test_the_default_parts_are_those_of_the_role():
 
     path = trial.COMPONENTS.parents[1] / "defaults" / "main.yml"
     assert set(yaml.safe_load(path.read_text(encoding="utf-8"))["rehearsal_components"]) == trial.DEFAULT
+
+
+@pytest.mark.parametrize(("code", "ended"), [(99, -signal.SIGINT), (4, -signal.SIGINT), (2, 2)])
+def test_make_says_nothing_below_the_last_line_of_an_interrupted_run(tmp_path: Path, code: int, ended: int) -> None:
+    program = f"import sys; sys.path.insert(0, {str(Path(trial.__file__).parent)!r}); import trial; trial.leave({code})"
+    (tmp_path / "Makefile").write_text(f'x:\n\t@exec "{sys.executable}" -c "{program}"\n', encoding="utf-8")
+    done = subprocess.run(["make", "x"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == ended
+    assert ("make: ***" in done.stderr) is (code == 2), done.stderr
