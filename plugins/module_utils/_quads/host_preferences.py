@@ -45,7 +45,7 @@ def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[lis
     """
     parts = {key: search_fields.parts_of(key) for key in conditions}
     summed = {child for child, is_sum in parts.values() if is_sum}
-    chosen = [[key for key, (child, _) in parts.items() if child not in summed]]
+    chosen = [[key for key, (child, _sum) in parts.items() if child not in summed]]
     for own, (kind, is_sum) in parts.items():
         if is_sum:
             chosen.append([key for key, (child, other) in parts.items() if child == kind and not other] + [own])

@@ -100,8 +100,8 @@ def _fits(rule: GroupRule, host: str, machine: Mapping[str, Any]) -> bool:
     """
     if rule.hosts and not any(_same(host, pattern) for pattern in rule.hosts):
         return False
-    kinds = {key: search_fields.parts_of(key) for key, _ in rule.where}
-    for child in {child for child, _ in kinds.values()}:
+    kinds = {key: search_fields.parts_of(key) for key, _wanted in rule.where}
+    for child in {child for child, _sum in kinds.values()}:
         conditions = [(key, wanted) for key, wanted in rule.where if kinds[key][0] == child]
         plain = [one for one in conditions if not kinds[one[0]][1]]
         parts = machine.get(child) or () if child else (machine,)

@@ -79,7 +79,7 @@ NOT_SEARCHED = {
 def parts_of(key: str) -> tuple[str, bool]:
     """Return the kind of part that a checked condition is about, empty for the host itself, and whether it is a sum."""
     name = key.partition("__")[0]
-    child, dot, _ = name.partition(".")
+    child, dot, _field = name.partition(".")
     return (child, FIELDS[name] is SUM) if dot else ("", False)
 
 

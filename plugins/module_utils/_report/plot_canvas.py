@@ -194,7 +194,7 @@ def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[flo
     """
     width = WIDTH - left - RIGHT
     low, high = 0.0, 0.0
-    for _ in range(50):  # what a text takes depends on the limits, which depend on what texts take
+    for _round in range(50):  # what a text takes depends on the limits, which depend on what texts take
         share = (high - low) / width * LETTER
         lows = [place - share * len(text) for place, text in labels if place < 0]
         highs = [place + share * len(text) for place, text in labels if place >= 0]

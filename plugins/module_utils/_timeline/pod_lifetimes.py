@@ -111,7 +111,7 @@ def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]
     narrowed = stage_narrowing.narrowed(measured, steps, numpy.full(len(pods), nan))
     rows = [numpy.column_stack(narrowed[name]).tolist() for name in names]
     for life, *spans in zip(pods, *rows, strict=True):
-        yield life, [(first, last) for first, last in spans]
+        yield life, [tuple(span) for span in spans]
 
 
 def middle(span: Span, missing: float = nan) -> float:
