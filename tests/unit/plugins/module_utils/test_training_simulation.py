@@ -7,10 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _training_figures, _training_simulation
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _training_figures, _training_simulation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2.nativetypes import NativeEnvironment
+
+PLAN = Path(__file__).parents[4] / "roles" / "fine_tuning" / "meta" / "doctor.yml"
 
 HYPER = {
     "per_device_train_batch_size": 4,
@@ -25,6 +28,18 @@ def test_eight_gpus_are_faster_than_one_but_not_eight_times() -> None:
     gain = eight.figures["train_samples_per_second"] / one.figures["train_samples_per_second"]
     assert gain == pytest.approx(8 / 1.21, rel=1e-3)
     assert one.run_seconds / eight.run_seconds == pytest.approx(gain, rel=1e-3)
+
+
+@given(st.floats(0.1, 1000), st.integers(1, 64), st.integers(0, 16))
+def test_the_plan_of_fine_tuning_lasts_as_long_as_what_is_played(run_seconds: float, pods: int, gpus: int) -> None:
+    settings = {
+        "fine_tuning_run_seconds": run_seconds,
+        "fine_tuning_pod_count": pods,
+        "fine_tuning_gpus": gpus,
+    }
+    planned = NativeEnvironment().from_string(_files.read_yaml(PLAN)["plan"]["seconds"]).render(settings)
+    played = _training_simulation.simulate(run_seconds, pods, gpus, HYPER)
+    assert planned == pytest.approx(played.run_seconds, abs=1e-3)
 
 
 @given(st.floats(0.1, 1000), st.integers(1, 64), st.integers(0, 16))
