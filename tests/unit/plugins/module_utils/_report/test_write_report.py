@@ -169,8 +169,8 @@ def test_the_verdict_stands_with_its_reason(made):
 
 def test_what_was_simulated_is_said_in_words_and_marked(made):
     words = Page(made[0] / "report" / "index.html").words
-    assert "Part of this run was simulated. Played: the node." in words
-    rests = "Simulated, since something played has a part in them: running, pods running, pods succeeded"
+    assert "Part of this run was simulated. Simulated writers: the node." in words
+    rests = "Simulated stages, which depend on a simulated writer: running, pods running, pods succeeded"
     assert f"{rests}, succeeded, failed." in words
     assert "the API server (created)" in words and "the controller (accepted" in words
     assert words.count("SIMULATED") > 10
