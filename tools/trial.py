@@ -109,7 +109,7 @@ def announce(wanted: set[str]) -> None:
     say("A first set-up is needed, once:")
     for line in lines:
         say(line)
-    say(f"  free: {free_gb(VENV):.0f} GB here, {free_gb(seatrial_cache()):.0f} GB there")
+    say("  free: " + ", ".join(f"{free_gb(where):.0f} GB in {where}" for _, where, _ in needs))
     problems = check_space(needs)
     if problems:
         stop("not enough disk: " + "; ".join(problems))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +59,15 @@ def test_too_little_disk_ends_before_anything_is_set_up(monkeypatch, tmp_path):
     monkeypatch.setattr(trial, "to_build", lambda _wanted: [("control-plane", 6.0, 1e9)])
     with pytest.raises(SystemExit, match="not enough disk: .*GB of disk needed"):
         trial.announce(trial.DEFAULT)
+
+
+def test_the_free_space_is_that_of_the_folders_that_are_filled(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(trial.setup, "installed", lambda: True)
+    monkeypatch.setattr(trial, "to_build", lambda _wanted: [("control-plane", 6.0, 0.0)])
+    trial.announce(trial.DEFAULT)
+    free = next(line for line in capsys.readouterr().out.splitlines() if "free:" in line)
+    assert re.fullmatch(rf" *free: [0-9]+ GB in {re.escape(str(tmp_path))}/seatrial", free), free
 
 
 def test_only_what_is_always_there_or_wanted_is_announced(monkeypatch, tmp_path):
