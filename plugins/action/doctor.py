@@ -147,11 +147,13 @@ def _documents(project: str, needed: bool) -> list[dict[str, Any]]:
     return [_files.read_yaml(path) or {} for path in needs.values() if path.exists()]
 
 
-def _own(documents: list[Mapping[str, Any]], key: str) -> Any:
+def _own(documents: Sequence[Mapping[str, Any]], key: str) -> Any:
     return documents[-1].get(key) or {}
 
 
-def _every(documents: list[Mapping[str, Any]], key: str, trees: Sequence[Mapping[str, Any]], render: Any) -> list[Any]:
+def _every(
+    documents: Sequence[Mapping[str, Any]], key: str, trees: Sequence[Mapping[str, Any]], render: Any
+) -> list[Any]:
     """Return the entries of all documents whose ``when`` holds, rendered with each of these settings, each once."""
     found: list[Any] = []
     for values in trees:
@@ -165,7 +167,9 @@ def _every(documents: list[Mapping[str, Any]], key: str, trees: Sequence[Mapping
     return found
 
 
-def _flat(documents: list[Mapping[str, Any]], key: str, trees: Sequence[Mapping[str, Any]], render: Any) -> list[str]:
+def _flat(
+    documents: Sequence[Mapping[str, Any]], key: str, trees: Sequence[Mapping[str, Any]], render: Any
+) -> list[str]:
     """Return a list of texts that all documents give together; an expression may give a list."""
     found: list[str] = []
     for values in trees:

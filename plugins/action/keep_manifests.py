@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK
@@ -24,11 +26,13 @@ class ActionModule(SeatrialAction):
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Write the file and return its path."""
+        if not arguments["step_dir"]:
+            raise InputError("step_dir is empty: pass the path that run_step returned")
         kept = [_masked(_files.plain(one)) for one in arguments["definitions"]]
         step = Step(arguments["step_dir"])
         step.manifest(arguments["name"], kept)
         step.log(f"applies {', '.join(_title(one) for one in kept)}")
-        return {"path": str(step.path / "src" / f"{arguments['name']}.yml")}
+        return {"path": str(Path(arguments["step_dir"]) / "src" / f"{arguments['name']}.yml")}
 
 
 def _masked(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ class ActionModule(ActionBase):
         """Show what it says until it has ended."""
         offset, pause = 0, 1.0
         while True:
-            found = self._lasting("following it", lambda at=offset: self._module(state="status", offset=at))
+            found = self._lasting("following it", partial(self._module, state="status", offset=offset))
             for line in found["lines"]:
                 self._say(line)
             offset = found["offset"]

@@ -29,6 +29,7 @@ seealso:
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
@@ -49,6 +50,8 @@ class CallbackModule(Default):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "perfscale.seatrial.quiet"
+
+    _display: Any
 
     def __init__(self) -> None:
         super().__init__()

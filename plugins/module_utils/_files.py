@@ -123,7 +123,9 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
 def _loader(yaml: Any) -> Any:
     """A safe loader that also reads ``!unsafe`` (text with literal braces in a settings file)."""
 
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):
         pass
 
     Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
@@ -55,5 +56,5 @@ def wait_until(
         now = time.monotonic()
         if now >= deadline:
             raise WaitTimeout(late(words))
-        teller.tell(lambda words=words: words, words)
+        teller.tell(partial(str, words), words)
         time.sleep(min(pause, max(deadline - now, 0.05)))

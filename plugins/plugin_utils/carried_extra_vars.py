@@ -44,7 +44,7 @@ def continued(
     given = _values(request, "extra")
     if set(chosen) <= QUIET:
         return (_with(request, {**given, **more.values}, more), []) if more.values else (request, [])
-    last = next((one for one in reversed(list(sessions)) if "held" in one), {})
+    last: Mapping[str, Any] = next((one for one in reversed(list(sessions)) if "held" in one), {})
     dropped: list[str] = []
     if last.get("kept") is False:
         before = next(iter(request.of("before")), SettingsLayer("before", "-e", {}))
@@ -75,7 +75,7 @@ def held(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
 
 def close(record: dict[str, Any], failures: list[str], directory: Path) -> None:
     """Note in the record whether the ``-e`` of its last session stay. Those of a killed one do, which notes nothing."""
-    session = next(iter(reversed(record.get("sessions", []))), {})
+    session: dict[str, Any] = next(iter(reversed(record.get("sessions", []))), {})
     if "held" in session:
         new = {one["what"] for one in record["held"]} - set(session["held"])
         session["kept"] = not failures or bool(new) or _measured(directory, session["started"])

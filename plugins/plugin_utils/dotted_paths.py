@@ -109,5 +109,11 @@ def leaves(tree: Any, above: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "a dictionary", list: "a list", type(None): "null", bool: "a truth value", str: "text"}
+    names: dict[type, str] = {
+        dict: "a dictionary",
+        list: "a list",
+        type(None): "null",
+        bool: "a truth value",
+        str: "text",
+    }
     return next((text for kind, text in names.items() if isinstance(value, kind)), "a number")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,7 +158,7 @@ def _played(node: dict[str, Any]) -> bool:
     return PLAYED_NODE in (node["metadata"].get("annotations") or {})
 
 
-def gpu_products(nodes: Iterable[dict[str, Any]]) -> dict[str, int]:
+def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return product -> number of GPUs that pods can ask for, the most frequent first."""
     products: Counter[str] = Counter()
     for node in nodes:

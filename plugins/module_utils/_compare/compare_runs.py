@@ -92,7 +92,7 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
         "pairs": [],
         "notes": notes,
     }
-    drawn = []
+    drawn: list[list[dict[str, Any]]] = []
     for other in sides[1:]:
         found = point_pairs.of_points(sides[0].run.points, other.run.points)
         if not found:

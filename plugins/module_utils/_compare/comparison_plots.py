@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import NEEDED, SENT, PointData
@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.attribu
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import COLOURS, GREY, shown
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import StageDrawing, plot_stages
 
-DASHES = ("-", "--", "-.", ":")
+DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
 BAND_SAMPLES, BAND_POINTS = 200, 200
 
 
@@ -31,7 +31,8 @@ def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> StageDra
     figure, axes = plot_canvas.stacked(
         [1.05] * len(panels), top=0.66, gap=0.62, bottom=0.35 + plot_canvas.legend_height(len(runs), 1)
     )
-    texts, rows = [], []
+    texts: list[str] = []
+    rows: list[list[Any]] = []
     for axis, (stage, since) in zip(axes, panels, strict=True):
         played = any(data.simulated(stage, since) for _name, data in runs)
         said = [_curve(axis, place, name, data, (stage, since), rows) for place, (name, data) in enumerate(runs)]

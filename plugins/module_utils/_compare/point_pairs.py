@@ -50,7 +50,7 @@ def _difference(
     before: tuple[Mapping[str, Any], KpiValue], after: tuple[Mapping[str, Any], KpiValue]
 ) -> dict[str, Any]:
     (old, old_figure), (new, new_figure) = before, after
-    values = [old["value"], new["value"]]
+    values: list[Any] = [old["value"], new["value"]]
     known = None not in values
     difference = new["value"] - old["value"] if known else None
     confidence = bootstrap.difference(old_figure.replicates, new_figure.replicates, difference)
@@ -62,7 +62,7 @@ def _difference(
         "before": values[0],
         "after": values[1],
         "difference": difference,
-        "percent": 100 * difference / abs(values[0]) if known and values[0] else None,
+        "percent": 100 * difference / abs(values[0]) if difference is not None and values[0] else None,
         "confidence": confidence.document() if confidence else None,
         "reading": _reading(new["direction"], difference, confidence),
         "simulated": old["simulated"] or new["simulated"],
@@ -70,7 +70,7 @@ def _difference(
         "of": [old["of"], new["of"]],
         "headline": new["headline"],
     }
-    notes = [one.get("note") for one in (old, new) if one.get("note") and one["value"] is None]
+    notes = [str(one["note"]) for one in (old, new) if one.get("note") and one["value"] is None]
     return {**row, **({"note": "; ".join(dict.fromkeys(notes))} if notes else {})}
 
 

@@ -47,9 +47,9 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
             text = "unknown" if kpi["value"] is None else f"{kpi['value']:.6g}"
             _property(properties, f"{point.number}.{kpi['name']}", f"{text} {kpi['unit']}{played}".replace("  ", " "))
     for one in checks:
-        point = f" point {one['point']}" if one.get("point") else ""
+        where = f" point {one['point']}" if one.get("point") else ""
         case = ElementTree.SubElement(
-            suite, "testcase", {"classname": _clean(name), "name": _clean(f"{one['check']}{point}")}
+            suite, "testcase", {"classname": _clean(name), "name": _clean(f"{one['check']}{where}")}
         )
         kind = {"fail": "failure", "invalid": "error", **dict.fromkeys(SKIPPED, "skipped")}.get(one["result"])
         if kind:

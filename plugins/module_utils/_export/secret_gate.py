@@ -20,14 +20,17 @@ import os
 import re
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+
+Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
 
 #: Shorter values are looked for as whole words only; the shortest would be found in every number.
 WORD, SHORTEST = 8, 4
@@ -196,6 +199,9 @@ def _is_key(text: bytes) -> bool:
         return False
 
 
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
 def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Yield what a file holds: itself, and what is packed in it. Raises DataError for what can't be unpacked."""
     name = path.name
@@ -209,11 +215,11 @@ def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
                         yield member.name, _parts(stream)
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as packed:
-                for member in _bounded(path, ((one, one.file_size) for one in packed.infolist())):
-                    if not member.is_dir():
-                        yield member.filename, _parts(packed.open(member))
+                for packed_file in _bounded(path, ((one, one.file_size) for one in packed.infolist())):
+                    if not packed_file.is_dir():
+                        yield packed_file.filename, _parts(packed.open(packed_file))
         else:
-            opener = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(path.suffix)
+            opener = _OPENERS.get(path.suffix)
             if opener is not None:
                 yield "unpacked", _parts(opener(path, "rb"))
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, lzma.LZMAError) as error:
@@ -222,7 +228,7 @@ def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
         ) from error
 
 
-def _bounded(path: Path, members: Iterable[tuple[object, int]]) -> Iterator[object]:
+def _bounded(path: Path, members: Iterable[tuple[Member, int]]) -> Iterator[Member]:
     total = 0
     for member, size in members:
         total += size
@@ -231,7 +237,7 @@ def _bounded(path: Path, members: Iterable[tuple[object, int]]) -> Iterator[obje
         yield member
 
 
-def _parts(stream: object) -> Iterator[bytes]:
+def _parts(stream: IO[bytes]) -> Iterator[bytes]:
     with stream:
         while part := stream.read(PART):
             yield part

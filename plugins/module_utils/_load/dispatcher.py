@@ -149,10 +149,10 @@ class Dispatcher:
         with self._count:
             self._count.notify_all()
         deadline = time.monotonic() + patience
-        for one in self._threads:
-            one.join(max(0.0, deadline - time.monotonic()))
-        for one in self._senders:
-            one.connection.interrupt()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for sender in self._senders:
+            sender.connection.interrupt()
 
     def _warm(self, sender: Sender) -> None:
         try:

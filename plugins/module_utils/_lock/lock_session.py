@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def _wait(
             # Whoever waits for an hour meets a restart of the API server; who can't begin is told at once.
             if view is None or not _may_pass(error) or time.monotonic() >= deadline:
                 raise
-            trouble.tell(lambda error=error: str(error), "trouble")
+            trouble.tell(partial(str, error), "trouble")
             holding = None
         if holding is not None:
             return holding
@@ -141,7 +142,7 @@ def _wait(
             )
         # What nobody had to wait for is not worth a line.
         if view.lock is not None:
-            teller.tell(lambda view=view: lock_protocol.words(view, wish.who.run, where), state)
+            teller.tell(partial(lock_protocol.words, view, wish.who.run, where), state)
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 

@@ -81,7 +81,7 @@ def capture(
     queries = load(files)
     prometheus = Prometheus(server)
     warnings: list[str] = []
-    rows = []
+    rows: list[dict[str, Any]] = []
     for point in run_files.chosen(run, points):
         when = window(point, time.time())
         if when is None:

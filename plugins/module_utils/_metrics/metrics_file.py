@@ -64,8 +64,13 @@ class Captured:
             for moment, value in zip(one.moments, one.values, strict=True):
                 grid[row, place[moment]] = nan if value is None else value
         known = ~numpy.isnan(grid).all(axis=0)
-        together = {"sum": numpy.nansum, "mean": numpy.nanmean, "max": numpy.nanmax, "min": numpy.nanmin}[across]
-        return numpy.array(moments)[known], together(grid[:, known], axis=0)
+        functions: dict[str, Any] = {
+            "sum": numpy.nansum,
+            "mean": numpy.nanmean,
+            "max": numpy.nanmax,
+            "min": numpy.nanmin,
+        }
+        return numpy.array(moments)[known], functions[across](grid[:, known], axis=0)
 
     def title(self, one: Series) -> str:
         """Return what a person calls a series: the values of the labels that tell it from the others."""

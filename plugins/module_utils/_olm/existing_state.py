@@ -77,7 +77,7 @@ def existing_subscription(view: LiveView, one: Operator, run_id: str) -> Existin
     if not here and len(found) > 1:
         places = ", ".join(each["metadata"]["namespace"] for each in found)
         raise OwnershipError(f"{one.package} is installed in {places} already: name one of these as its namespace")
-    chosen = (here or found or [None])[0]
+    chosen = next(iter(here or found), None)
     return ExistingSubscription(chosen, manifests.ours(chosen, run_id)) if chosen else None
 
 
@@ -118,8 +118,8 @@ def _check_direction(one: Operator, there: ExistingSubscription, offer: Offer | 
 
 def older(one: str, other: str) -> bool:
     """Tell whether one ClusterServiceVersion is of an older version than another, by their names (nfd.v4.17.0)."""
-    versions = [_version(name) for name in (one, other)]
-    return None not in versions and versions[0] < versions[1]
+    version, than = _version(one), _version(other)
+    return version is not None and than is not None and version < than
 
 
 def _version(csv: str) -> tuple[Any, ...] | None:

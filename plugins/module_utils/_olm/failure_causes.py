@@ -182,11 +182,11 @@ def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: S
     events = sorted(_objects(client, "v1", "Event", namespace), key=_when)[-EVENTS:]
     lines = [f"{_when(one)} {one.get('type')} {one.get('reason')} {one.get('message', '')}" for one in events]
     _files.replace_text(folder / "events.log", "".join(f"{line}\n" for line in lines))
-    kind = client.kind("v1", "Pod")
+    pod_kind = client.kind("v1", "Pod")
     for pod in pods:
         name = pod["metadata"]["name"]
         try:
-            text = client.text(kind.path(namespace, name, "log"), {"limitBytes": LOG_BYTES})
+            text = client.text(pod_kind.path(namespace, name, "log"), {"limitBytes": LOG_BYTES})
         except (SeatrialError, OSError) as error:
             text = f"no log: {error}\n"
         _files.replace_text(folder / f"{name}.log", text)

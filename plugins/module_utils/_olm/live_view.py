@@ -37,13 +37,13 @@ class LiveView:
         self._followed: dict[str, _Followed] = {}
         self._changed = threading.Condition()
         self._generation = 0
-        self._closed = False
+        self._closed = threading.Event()
 
     def __enter__(self) -> LiveView:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._closed = True
+        self._closed.set()
         for one in self._followed.values():
             if one.watch is not None:
                 one.watch.close()
@@ -96,7 +96,7 @@ class LiveView:
 
     def _keep(self, one: _Followed) -> None:
         stale = False
-        while not self._closed:
+        while not self._closed.is_set():
             try:
                 if stale:
                     self._list(one)
@@ -104,14 +104,14 @@ class LiveView:
                 one.watch = Watch(
                     self.client, one.kind, one.version, namespace=one.namespace, label_selector=one.selector
                 )
-                if self._closed:
+                if self._closed.is_set():
                     one.watch.close()
                 for event in events(one.watch):
                     self._take(one, event)
             except (SeatrialError, OSError, ValueError) as error:
                 # 410: what we last saw was compacted away. Anything else: the connection or the server went away.
                 stale = True
-                if not self._closed and not (isinstance(error, ApiError) and error.status == 410):
+                if not self._closed.is_set() and not (isinstance(error, ApiError) and error.status == 410):
                     time.sleep(_PAUSE)
 
     def _take(self, one: _Followed, event: dict[str, Any]) -> None:

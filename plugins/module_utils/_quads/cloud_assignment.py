@@ -73,18 +73,20 @@ class CloudAssignments:
         return [one for one in self.client.assignments(("cloud", cloud), ("active", "true")) if one.active]
 
     def _ask(self, part: int) -> Assignment:
-        trouble: server_errors.QuadsRefused | None = None
+        made: Assignment | None
+        unsure: list[server_errors.Unsure] = []
         for attempt in range(TRIES):
             at = self.client.server_now()
             mark = LeaseTag(self.order.lease_id, part, len(self.order.sizes), at)
+
+            def note(at: float = at) -> None:
+                self.memo.ask(part, at, self.client.server_now())
+
             try:
-                made = self.client.create(
-                    self._body(mark),
-                    lambda at=at: self.memo.ask(part, at, self.client.server_now()),
-                    self.memo.answered,
-                )
+                made = self.client.create(self._body(mark), note, self.memo.answered)
             except server_errors.Unsure as error:
-                made, trouble = self._after(error, part, at), error
+                unsure.append(error)
+                made = self._after(error, part, at)
             except server_errors.QuotaReached as error:
                 self.memo.answered()
                 raise self._quota(error) from error
@@ -96,7 +98,7 @@ class CloudAssignments:
                 return made
             if attempt + 1 < TRIES:
                 self.client.pause(3.0 * (attempt + 1))
-        raise self._explained(trouble) from trouble
+        raise self._explained(unsure[-1]) from unsure[-1]
 
     def _body(self, mark: LeaseTag) -> dict[str, Any]:
         """Return the request. ``wipe`` always goes along: left out, the server takes it for no."""

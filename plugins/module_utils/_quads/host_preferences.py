@@ -24,8 +24,8 @@ def preferences(
         if not isinstance(one, Mapping):
             raise InputError(f"prefer: '{one}' is no dictionary of filters")
         own = dict(search_fields.condition(key, value, "prefer") for key, value in one.items())
-        chosen = [("model", model.upper()) for model in models if "model" not in own] or [None]
-        found += [{**common, **own, **(dict([model]) if model else {})} for model in chosen]
+        chosen: list[dict[str, str]] = [{"model": model.upper()} for model in models if "model" not in own] or [{}]
+        found += [{**common, **own, **model} for model in chosen]
     return found
 
 

@@ -74,8 +74,10 @@ class LeaseRecord:
     def ask(self, part: int, at: float, sent: float) -> None:
         """Note that a cloud is about to be asked for. Times in epoch seconds."""
         self.remembers = True
-        anew = {"parts": [], "asked_hosts": [], "hosts": []} if self.known["state"] == "released" else {}
-        self.write(state="asking", pending={"part": part, "at": int(at), "sent": round(sent, 1)}, **anew)
+        fresh: dict[str, Any] = (
+            {"parts": [], "asked_hosts": [], "hosts": []} if self.known["state"] == "released" else {}
+        )
+        self.write(state="asking", pending={"part": part, "at": int(at), "sent": round(sent, 1)}, **fresh)
 
     def made(self, one: Assignment) -> None:
         """Note a cloud that is ours."""

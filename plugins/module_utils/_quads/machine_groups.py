@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import fnmatch
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,24 +122,27 @@ def _sum(parts: Sequence[Mapping[str, Any]], key: str) -> int:
     return len(parts) if key.startswith("interfaces.") else sum(_value(part, key) or 0 for part in parts)
 
 
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lte": operator.le,
+    "gt": operator.gt,
+    "gte": operator.ge,
+}
+
+
 def _compare(value: Any, key: str, wanted: str) -> bool:
     """Compare as a database does: nothing is true of a value that is not known."""
-    operator = key.partition("__")[2]
+    comparison = key.partition("__")[2]
     if value is None:
         return False
-    if operator in ("like", "ilike"):
-        flags = re.IGNORECASE if operator == "ilike" else 0
+    if comparison in ("like", "ilike"):
+        flags = re.IGNORECASE if comparison == "ilike" else 0
         pattern = "".join(".*" if one == "%" else "." if one == "_" else re.escape(one) for one in wanted)
         return re.fullmatch(pattern, str(value), flags) is not None
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if operator == "in":
+    if comparison == "in":
         return text in wanted.split(",")
-    mine, other = (int(text), int(wanted)) if isinstance(value, int) and not isinstance(value, bool) else (text, wanted)
-    return {
-        "": mine == other,
-        "ne": mine != other,
-        "lt": mine < other,
-        "lte": mine <= other,
-        "gt": mine > other,
-        "gte": mine >= other,
-    }[operator]
+    holds = _COMPARISONS[comparison]
+    return holds(value, int(wanted)) if isinstance(value, int) and not isinstance(value, bool) else holds(text, wanted)

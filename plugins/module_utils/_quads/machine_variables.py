@@ -63,4 +63,6 @@ def _variables(
 def expired(view: Mapping[str, Any], now: float) -> bool:
     """Return whether a lease, as a view, is over at ``now`` (epoch seconds); one without an end is not."""
     end = view.get("expires_at")
-    return bool(end) and datetime.fromisoformat(end).timestamp() <= now
+    if not end:
+        return False
+    return datetime.fromisoformat(end).timestamp() <= now

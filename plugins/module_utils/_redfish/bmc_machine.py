@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, WaitTimeout
@@ -102,9 +103,8 @@ class Machine:
         """Return the virtual media, each with ``uri``, of the first resource that has any."""
         for where in self._media_at():
             base = self.utils.systems_uri if where == "Systems" else self.utils.manager_uri
-            data = self._do(
-                "read its virtual media", lambda uri=base: self.utils.get_request(self.utils.root_uri + uri)
-            )
+            uri = self.utils.root_uri + base
+            data = self._do("read its virtual media", partial(self.utils.get_request, uri))
             if "VirtualMedia" not in data["data"]:
                 continue
             self.media_of = where
@@ -116,7 +116,7 @@ class Machine:
         found = []
         for member in listed["data"].get("Members", []):
             path = self.utils.root_uri + member["@odata.id"]
-            one = self._do("read its virtual media", lambda path=path: self.utils.get_request(path))
+            one = self._do("read its virtual media", partial(self.utils.get_request, path))
             found.append({**one["data"], "uri": member["@odata.id"]})
         return found
 
@@ -157,7 +157,7 @@ class Machine:
                 continue
             self.say(f"{self.bmc.name}: takes out {image}")
             where = {"image_url": image}
-            self._do("eject media", lambda where=where: self.utils.virtual_media_eject(where, self.media_of))
+            self._do("eject media", partial(self.utils.virtual_media_eject, where, self.media_of))
             changed = True
         while changed and any(one.get("Inserted") and one.get("Image") not in (None, "", keep) for one in self.media()):
             self._pause("media is not out yet")

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
@@ -232,7 +233,7 @@ def _make(component: Component, sources: Sources, say: Say) -> None:
             for file in fresh.glob("bin/*"):
                 file.chmod(0o755)
             sums = {name: _files.sha256_of(fresh / "bin" / name) for name in component.build.binaries}
-            entry = {"component": component.name, "version": component.version, "source": source}
+            entry: dict[str, Any] = {"component": component.name, "version": component.version, "source": source}
             entry.update({"made": stamp(), "seconds": round(time.monotonic() - began, 1), "sha256": sums})
             _files.write_json(fresh / ENTRY, entry)
             shutil.rmtree(target, ignore_errors=True)

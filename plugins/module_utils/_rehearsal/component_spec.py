@@ -103,6 +103,9 @@ class Component:
     processes: list[ProcessSpec] = field(default_factory=list)
 
 
+_SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "float": (int, float)}
+
+
 def _known(record: type, values: Any, where: str, **more: Any) -> Any:
     """Return ``record(**values, **more)``; a key that it has not, or one that is missing, is an InputError."""
     if not isinstance(values, Mapping):
@@ -112,8 +115,7 @@ def _known(record: type, values: Any, where: str, **more: Any) -> Any:
         if key not in fields or key in more:
             raise InputError(f"{where}: unknown key '{key}'{nearest(key, set(fields) - set(more))}")
         kind = str(fields[key].type)
-        wanted = {"str": str, "bool": bool, "float": (int, float)}.get(kind)
-        wanted = list if kind.startswith("list") else dict if kind.startswith("dict") else wanted
+        wanted = list if kind.startswith("list") else dict if kind.startswith("dict") else _SCALARS.get(kind)
         if wanted is not None and not isinstance(value, wanted):
             raise InputError(f"{where}: '{key}' must be {kind}, got {value!r}")
     try:

@@ -196,7 +196,7 @@ def present(client: Client, order: NodePoolSpec, timeout: float, say: Say, check
     kwok_on_real_cluster.check(client, order.leave, order.run_id)
     found = list_pool(client, order.pool)
     changes, wanted = compare(order, found), names(order, found)
-    result = {"created": len(changes.make), "removed": len(changes.remove), "nodes": order.count}
+    result: dict[str, Any] = {"created": len(changes.make), "removed": len(changes.remove), "nodes": order.count}
     result["gpus"] = order.count * order.shape.gpus
     result["changed"] = bool(changes.make or changes.remove)
     if check:

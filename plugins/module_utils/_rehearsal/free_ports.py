@@ -67,7 +67,9 @@ def _inodes(table: str, port: int) -> list[str]:
     return [one[9] for one in fields if one[3] == "0A" and int(one[1].rpartition(":")[2], 16) == port]
 
 
-def choose(names: Iterable[str], have: Mapping[str, int], taken: Iterable[int], seed: object = None) -> dict[str, int]:
+def choose(
+    names: Iterable[str], have: Mapping[str, int], taken: Iterable[int], seed: int | None = None
+) -> dict[str, int]:
     """Return a port for every name: the one it has, else a free one that is nobody's.
 
     ``taken``: ports of other instances, which may be down just now. The search begins at a random place, so that

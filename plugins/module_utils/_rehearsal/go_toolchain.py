@@ -173,9 +173,9 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
         with told_to_end_later():
             child = start(toolchain, arguments, folder)
         stdout, stderr = child.stdout, child.stderr
-        reader = Thread(target=lambda: messages.extend(stderr), daemon=True)
+        reader = Thread(target=lambda: messages.extend(stderr or ()), daemon=True)
         reader.start()
-        printer = Thread(target=lambda: output.append(stdout.read()), daemon=True)
+        printer = Thread(target=lambda: output.extend(stdout or ()), daemon=True)
         printer.start()
         began = time.monotonic()
         while True:
@@ -230,8 +230,8 @@ def told_to_end_later() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler if handler is not None else signal.SIG_DFL)
-        for one in told:
-            signal.raise_signal(one)
+        for number in told:
+            signal.raise_signal(number)
 
 
 def is_package(line: str) -> bool:

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ku
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import free_ports, pki
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
+    CertificateSpec,
     Component,
     ProcessSpec,
     processes,
@@ -100,7 +101,7 @@ def places(instance: Instance, components: list[Component], chosen: Mapping[str,
     return values
 
 
-def users(components: Iterable[Component]) -> list:
+def users(components: Iterable[Component]) -> list[CertificateSpec]:
     """Return the users of all components."""
     return [user for one in components for user in one.users]
 

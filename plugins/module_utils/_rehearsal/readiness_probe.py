@@ -34,6 +34,8 @@ class Question:
 def ask(question: Question, pki: Path) -> str:
     """Ask once; return "" when the answer is good, else what came instead."""
     parts = urlsplit(question.url)
+    if parts.hostname is None:
+        return f"{question.url} names no host"
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     try:
         if parts.scheme == "https":

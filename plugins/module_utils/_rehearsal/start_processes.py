@@ -108,7 +108,9 @@ class Start:
         """Tell whether the process runs and was started exactly so."""
         found = self.alive.get(command.process.name)
         record = instance_processes.read_record(self.instance.records, command.process.name)
-        return found is not None and instance_processes.is_recorded(found, record) and record.recipe == command.recipe
+        if found is None or record is None:
+            return False
+        return instance_processes.is_recorded(found, record) and record.recipe == command.recipe
 
     def _start_level(self, commands: list[Command]) -> None:
         pids: dict[str, int] = {}

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ class DriverPod:
                 continue
             here = folder / Path(one["name"]).name
             self.line.bring(
-                lambda aside, one=one: chunked_transfer.fetch(self.client, self.order.place, one, aside),
+                partial(chunked_transfer.fetch, self.client, self.order.place, one),
                 here,
                 append=one["kind"] != "point",
             )

@@ -46,7 +46,7 @@ def durations(data: PointData, label: str) -> StageDrawing | None:
         axis.tick_params(labelbottom=axis is axes[-1])
     axes[-1].set_xlabel("workload, in the order of submission")
     if single:
-        marks = [Line2D([], [], color=GREY, marker="o", linewidth=1.4, label="with its error")]
+        marks: list[Line2D | Patch] = [Line2D([], [], color=GREY, marker="o", linewidth=1.4, label="with its error")]
     else:
         marks = [
             Line2D([], [], color=GREY, label="median"),

@@ -44,7 +44,7 @@ WIDTH, LEFT, RIGHT, DPI = 6.6, 0.92, 0.18, 160
 LEGEND_ROW = 0.225
 #: So many steps of a curve are told apart at this width; more are left out.
 MOST_STEPS = 3000
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 11,
     "axes.titlesize": 11,
     "axes.labelsize": 11,
@@ -70,7 +70,8 @@ def shades() -> Iterator[str]:
     for turn in range(1, 5):
         for one in COLOURS:
             if one != "#000000":
-                yield to_hex([1 - (1 - part) * 0.55**turn for part in to_rgb(one)]).upper()
+                red, green, blue = (1 - (1 - part) * 0.55**turn for part in to_rgb(one))
+                yield to_hex((red, green, blue)).upper()
 
 
 @dataclass(frozen=True)

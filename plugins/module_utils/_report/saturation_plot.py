@@ -34,7 +34,8 @@ def saturation(data: PointData, label: str) -> StageDrawing | None:
         [3.3], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(len(curves) + 1, _COLUMNS)
     )
     colour_of = colours(data)
-    texts, rows = [], []
+    texts: list[str] = []
+    rows: list[list[Any]] = []
     for stage, curve in curves:
         played = data.simulated(stage, NEEDED)
         rates, took = [one[0] for one in curve], [max(one[1], 1e-6) for one in curve]

@@ -24,7 +24,7 @@ MANAGED, REMOVED = "Managed", "Removed"
 def known(definition: Mapping[str, Any]) -> list[str]:
     """Return the components in the stored version of the definition of DataScienceCluster, [] if it lists none."""
     versions = at(dict(definition), "spec.versions", [])
-    stored = next((one for one in versions if one.get("storage")), {})
+    stored: Mapping[str, Any] = next((one for one in versions if one.get("storage")), {})
     path = "schema.openAPIV3Schema.properties.spec.properties.components.properties"
     return sorted(at(stored, path, {}))
 

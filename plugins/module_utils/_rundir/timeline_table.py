@@ -120,7 +120,7 @@ def write_csv(table: Table, path: Path) -> None:
     columns = [table.moments[name] for name in MOMENTS]
     for name in names:
         columns += [table.earliest[name], table.latest[name]]
-    times = numpy.column_stack([numpy.frombuffer(one) - start for one in columns]) if len(table) else []
+    times: Any = numpy.column_stack([numpy.frombuffer(one) - start for one in columns]) if len(table) else []
     epoch = f"{start:.6f}"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -92,7 +92,11 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
 
     pods = [life for life in witness.lives.values() if wanted is None or life.index in wanted]
     found = PodLifetimes(
-        [PodLifetime(life.index, *map(shown, spans), life.end) for life, spans in _in_order(pods)], plan=inputs.plan
+        [
+            PodLifetime(life.index, shown(scheduled), shown(running), shown(ended), life.end)
+            for life, (scheduled, running, ended) in _in_order(pods)
+        ],
+        plan=inputs.plan,
     )
     for name, index, span in witness.told:
         if wanted is None or index in wanted:

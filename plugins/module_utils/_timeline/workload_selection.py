@@ -80,21 +80,16 @@ def _taken(table: Table, rows: list[int], header: dict[str, Any]) -> Table:
     places = {row: place for place, row in enumerate(rows)}
     return Table(
         header,
-        *(
-            pick(values)
-            for values in (
-                table.index,
-                table.name,
-                table.kind,
-                table.template,
-                table.uid,
-                table.outcome,
-                table.censored,
-                table.attempts,
-                table.pods,
-                table.gpus,
-            )
-        ),
+        index=pick(table.index),
+        name=pick(table.name),
+        kind=pick(table.kind),
+        template=pick(table.template),
+        uid=pick(table.uid),
+        outcome=pick(table.outcome),
+        censored=pick(table.censored),
+        attempts=pick(table.attempts),
+        pods=pick(table.pods),
+        gpus=pick(table.gpus),
         contradictions={places[row]: told for row, told in table.contradictions.items() if row in places},
         moments={name: pick(values) for name, values in table.moments.items()},
         earliest={name: pick(values) for name, values in table.earliest.items()},

@@ -107,7 +107,8 @@ def _difference(kpi: Kpi, first: Kpi) -> str:
     low, high = interval["low"], interval["high"]
     if low <= 0 <= high:
         return f"no clear difference: {_format.interval(low, high, kpi['unit'])} at 95 %"
-    return f"difference {_format.interval(*sorted((abs(low), abs(high))), kpi['unit'])}"
+    low, high = sorted((abs(low), abs(high)))
+    return f"difference {_format.interval(low, high, kpi['unit'])}"
 
 
 def _against(kpi: Kpi, found: Mapping[str, Kpi]) -> str:
