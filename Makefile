@@ -30,7 +30,7 @@ test: ## all fast tests: lint, unit, sanity, install, integration, molecule, REA
 test-long: ## the tests that take longer: kills at 20 moments, 1,000 jobs, the slow sanity tests
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --long $(SUITES)
 
-lint: ## ruff, yamllint, ansible-lint, documentation, generated files
+lint: ## ruff, mypy, yamllint, ansible-lint, documentation, generated files
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py lint
 
 bench: ## the benchmarks of tests/bench, side by side

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from common import CACHE, ROOT, VENV, home, locked, run, say, seatrial_cache
 
-FOLDERS = (".venv", ".cache", ".ansible", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis", "tests/output")
+FOLDERS = (".venv", ".cache", ".ansible", ".pytest_cache", ".ruff_cache", ".hypothesis", "tests/output")
 ARTIFACTS = ROOT / "artifacts"
 
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import leftovers
+import lint_checks
 import sanity
 from before import OUTPUT, prepare, show
-from common import CACHE, ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
+from common import ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
 
 
 @dataclass
@@ -119,18 +120,8 @@ def side_by_side(
 
 def lint(name: str, long: bool) -> Count:
     """Everything that looks at the tree without running it; each check counts as one test."""
-    env = quiet_environment(PYTHONDONTWRITEBYTECODE="1", NO_COLOR="1", ANSIBLE_HOME=str(CACHE / "ansible"))
-    checks: dict[str, list[str]] = {  # the slow ones first: two run at a time
-        "ansible-lint": ["ansible-lint", "--offline", "--strict", "-q", "--nocolor"],
-        "plugin documentation": ["python", "tools/plugin_docs.py"],
-        "yamllint": ["yamllint", "--strict", "."],
-        "ruff check": ["ruff", "check", "."],
-        "ruff format": ["ruff", "format", "--check", "--diff", "."],
-        "changelog fragments": ["antsibull-changelog", "lint"],
-        "generated files": ["python", "tools/generate.py", "--check"],
-        "traces of machines": ["python", "tools/traces.py"],
-    }
-    return side_by_side(name, checks, 900, lambda check: env)
+    env = lint_checks.environment()
+    return side_by_side(name, lint_checks.CHECKS, 900, lambda check: env)
 
 
 def sanity_suite(name: str, long: bool) -> Count:

@@ -190,7 +190,7 @@ class Acquisition:
     def _roll_back(self, error: BaseException) -> None:
         """Give back what was taken. A lease that is in use since before this call stays as it is."""
         facts: dict[str, Any] = getattr(error, "facts", {})
-        error.facts = facts  # type: ignore[attr-defined]
+        error.facts = facts  # type: ignore[attr-defined]  # read where it becomes a result
         facts.setdefault("rejected_hosts", self.hosts.rejections())
         if self.in_use or not self.order.rollback:
             facts.update(held=bool(self.parts), in_use=self.in_use)

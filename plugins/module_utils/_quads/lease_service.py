@@ -180,5 +180,5 @@ def _with_pending(error: SeatrialError, wait: MachineWait) -> SeatrialError:
         facts["pending_hosts"] = wait.pending_hosts()
     except Exception:
         facts["pending_hosts"] = []
-    error.facts = facts  # type: ignore[attr-defined]
+    error.facts = facts  # type: ignore[attr-defined]  # read where it becomes a result
     return error

@@ -110,7 +110,7 @@ def _known(record: type, values: Any, where: str, **more: Any) -> Any:
     """Return ``record(**values, **more)``; a key that it has not, or one that is missing, is an InputError."""
     if not isinstance(values, Mapping):
         raise InputError(f"{where}: a mapping is needed, got {type(values).__name__}")
-    fields = record.__dataclass_fields__  # type: ignore[attr-defined]
+    fields = record.__dataclass_fields__  # type: ignore[attr-defined]  # of a class that is known to be a dataclass
     for key, value in values.items():
         if key not in fields or key in more:
             raise InputError(f"{where}: unknown key '{key}'{nearest(key, set(fields) - set(more))}")

@@ -197,7 +197,7 @@ def _short_field(outer: str, inner: str, wanted: frozenset[Any] | None) -> Gette
 
     def truth(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
         holder = thing.get(outer)
-        return True if isinstance(holder, dict) and holder.get(inner) in wanted else None  # type: ignore[operator]
+        return True if isinstance(holder, dict) and holder.get(inner) in wanted else None  # type: ignore[operator]  # not None: see below
 
     def time(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
         holder = thing.get(outer)

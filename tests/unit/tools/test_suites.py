@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 
 import before
+import lint_checks
+import pytest
 import suites
 import yaml
 from common import ROOT
@@ -71,3 +73,25 @@ def test_every_component_that_a_fast_test_starts_is_built_before_the_first_test(
     described = {path.parent.name: yaml.safe_load(path.read_text()) for path in folder.glob("*/component.yml")}
     chosen = {name for name, one in described.items() if not one.get("always")}
     assert chosen - {"coscheduling"} == set(before.COMPONENTS)
+
+
+def test_hooks_of_commits_run_each_check_of_lint_and_nothing_else():
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = {hook["id"]: hook["entry"] for repository in config["repos"] for hook in repository["hooks"]}
+    assert hooks == {name: f".venv/bin/python tools/lint_checks.py {name}" for name in lint_checks.CHECKS}
+
+
+def test_a_check_by_name_runs_the_command_of_lint(monkeypatch, capfd):
+    monkeypatch.setattr(lint_checks, "CHECKS", {"good": ["python", "-c", "print(1)"], "bad": ["python", "-c", "1/0"]})
+    assert lint_checks.main(["good", "bad"]) == 1
+    shown = capfd.readouterr()
+    assert shown.out == "1\n"
+    assert "ZeroDivisionError" in shown.err
+
+
+def test_an_unknown_check_is_refused_before_any_runs(monkeypatch):
+    ran = []
+    monkeypatch.setattr(lint_checks.subprocess, "run", ran.append)
+    with pytest.raises(SystemExit, match="no check 'ruf-check'; there are .*ruff-check"):
+        lint_checks.main(["ruff-check", "ruf-check"])
+    assert not ran

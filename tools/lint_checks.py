@@ -1,0 +1,42 @@
+"""What looks at the tree without running it: lint_checks.py CHECK ... runs these checks, one after the other.
+
+The table below is the only list of checks: `make lint` and the hooks of .pre-commit-config.yaml run them by name.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from common import CACHE, ROOT, VENV, quiet_environment, run, stop
+
+#: Name of a check -> its command in the virtual environment. The slow ones first: `make lint` runs two at a time.
+CHECKS: dict[str, list[str]] = {
+    "ansible-lint": ["ansible-lint", "--offline", "--strict", "-q", "--nocolor"],
+    "plugin-documentation": ["python", "tools/plugin_docs.py"],
+    "mypy": ["mypy"],
+    "yamllint": ["yamllint", "--strict", "."],
+    "ruff-check": ["ruff", "check", "."],
+    "ruff-format": ["ruff", "format", "--check", "--diff", "."],
+    "changelog-fragments": ["antsibull-changelog", "lint"],
+    "generated-files": ["python", "tools/generate.py", "--check"],
+    "traces-of-machines": ["python", "tools/traces.py"],
+}
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of every check."""
+    return quiet_environment(PYTHONDONTWRITEBYTECODE="1", NO_COLOR="1", ANSIBLE_HOME=str(CACHE / "ansible"))
+
+
+def main(names: list[str]) -> int:
+    """Run checks; return the number of those that failed. An unknown name ends the run before the first one."""
+    for name in names:
+        if name not in CHECKS:
+            stop(f"there is no check '{name}'; there are {', '.join(CHECKS)}")
+    commands = [[str(VENV / "bin" / CHECKS[name][0]), *CHECKS[name][1:]] for name in names]
+    return sum(subprocess.run(command, cwd=ROOT, env=environment()).returncode != 0 for command in commands)
+
+
+if __name__ == "__main__":
+    run(lambda: sys.exit(main(sys.argv[1:])))
