@@ -68,7 +68,7 @@ EXAMPLES = r"""
     gpus: 1
     model_name: bloom-560m
     dataset_name: alpaca
-  register: __fine_tuning_played
+  register: __fine_tuning_simulation
 """
 
 RETURN = r"""

@@ -41,7 +41,7 @@ def parameters(world: World, **more: Any) -> dict[str, Any]:
         "pvc": False,
         "pvc_size": "1Gi",
         "storage_class": "",
-        "played_volume": False,
+        "simulated_volume": False,
         "provision_seconds": 1.0,
         "project": "team",
         "project_namespace": world.namespace,
