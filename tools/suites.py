@@ -6,6 +6,7 @@ is shown at once. The last line is plain, ``N passed, N failed, N skipped``, and
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -33,6 +34,7 @@ class Count:
     skipped: int = 0
     reasons: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    coverage: str = ""
 
     def add(self, other: Count) -> None:
         """Add another suite's figures."""
@@ -159,9 +161,21 @@ def molecule(name: str, long: bool) -> Count:
     return count
 
 
+def read_coverage(path: Path) -> str:
+    """Say how much of the product's Python ran, of a report that coverage wrote as JSON; nothing when there is none."""
+    if not path.exists():
+        return ""
+    totals = json.loads(path.read_text(encoding="utf-8"))["totals"]
+    return f"{totals['percent_covered']:.1f} % of {totals['num_statements']:,} statements in plugins/"
+
+
 def unit(name: str, long: bool) -> Count:
-    """Fast tests of single parts, on both cores."""
-    return pytest(name, ["tests/unit"], "-n", "2", limit=1200)
+    """Fast tests of single parts, on both cores; how much of the product they run is measured."""
+    report = OUTPUT / f"{name}-coverage.json"
+    options = ["--cov", f"--cov-report=json:{report}"]
+    count = pytest(name, ["tests/unit"], "-n", "2", *options, limit=1800)
+    count.coverage = read_coverage(report)
+    return count
 
 
 def install(name: str, long: bool) -> Count:
@@ -238,6 +252,7 @@ def table(results: dict[str, tuple[Count, float]]) -> str:
     lines = [f"{'suite':<14}{'passed':>8}{'failed':>8}{'not run':>9}{'time':>9}"]
     for name, (count, seconds) in results.items():
         lines.append(f"{name:<14}{count.passed:>8}{count.failed:>8}{count.skipped:>9}{seconds:>7.0f} s")
+    lines += [f"coverage of {name}: {count.coverage}" for name, (count, _) in results.items() if count.coverage]
     for name, (count, _) in results.items():
         lines += [f"not run in {name}: {reason}" for reason in count.reasons]
     for name, (count, _) in results.items():

@@ -95,3 +95,13 @@ def test_an_unknown_check_is_refused_before_any_runs(monkeypatch):
     with pytest.raises(SystemExit, match="no check 'ruf-check'; there are .*ruff-check"):
         lint_checks.main(["ruff-check", "ruf-check"])
     assert not ran
+
+
+def test_the_summary_shows_the_coverage_that_was_measured(tmp_path):
+    report = tmp_path / "coverage.json"
+    assert suites.read_coverage(report) == ""
+    report.write_text('{"totals": {"percent_covered": 91.24, "num_statements": 20500}}')
+    count = suites.Count(passed=1, coverage=suites.read_coverage(report))
+    shown = suites.table({"unit": (count, 3.0), "lint": (suites.Count(passed=2), 1.0)})
+    assert "coverage of unit: 91.2 % of 20,500 statements in plugins/" in shown
+    assert "coverage of lint" not in shown
