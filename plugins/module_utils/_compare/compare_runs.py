@@ -88,7 +88,7 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
         "schema": "comparison/1",
         "made": stamp(),
         "runs": [_shown(side) for side in sides],
-        "settings": point_pairs.settings([side.settings for side in sides]),
+        "settings": point_pairs.settings([side.settings for side in sides], [side.run.settings for side in sides]),
         "pairs": [],
         "notes": notes,
     }
@@ -121,9 +121,11 @@ def _side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> R
         notes += write_timeline(str(top))["warnings"]
         write_verdict(str(top), DEFAULT_LATENESS)
     try:
-        verdict = str(_files.read_json(top / "verdict.json").get("verdict") or "unknown")
+        judged = _files.read_json(top / "verdict.json")
     except DataError:
-        verdict = "unknown"
+        judged = {}
+    verdict = str(judged.get("verdict") or "unknown")
+    notes += [f"{run.id}: {one}" for one in judged.get("warnings") or ()]
     presets = "+".join(run.record.get("presets") or [])
     side = RunSide(run, f"{run.record.get('project') or 'run'} {presets}".strip(), verdict)
     for point in run.points:

@@ -30,12 +30,20 @@ def of_points(first: Sequence[Point], second: Sequence[Point]) -> list[tuple[Poi
     return pairs
 
 
-def settings(of: Sequence[Mapping[str, Sequence[Mapping[str, Any]]]]) -> list[dict[str, Any]]:
-    """Return the settings that differ: name, and the value in each run. ``of``: the provenance of each run."""
+def settings(
+    of: Sequence[Mapping[str, Sequence[Mapping[str, Any]]]], used: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the settings that differ: name, and the value in each run.
+
+    of: the provenance of each run, which lacks what nobody set. used: all values of each run, with the defaults.
+    """
     names = sorted({name for one in of for name in one})
     rows = []
     for name in names:
-        values = [one[name][-1].get("value") if one.get(name) else None for one in of]
+        values = [
+            one[name][-1].get("value") if one.get(name) else every.get(name)
+            for one, every in zip(of, used, strict=True)
+        ]
         if any(value != values[0] for value in values):
             rows.append({"name": name, "values": values})
     return rows

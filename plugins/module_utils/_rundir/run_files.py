@@ -46,6 +46,7 @@ class Run:
     record: dict[str, Any] = field(default_factory=dict)  # run.yml
     clusters: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # settings.yml
     points: list[Point] = field(default_factory=list)
     failures: str = ""
     missing: list[str] = field(default_factory=list)
@@ -82,6 +83,7 @@ def read(top: Path) -> Run:
     clusters = _document(run, top / "cluster.yml", needed=False).get("clusters")
     run.clusters = clusters if clusters else run.record.get("clusters") or {}
     run.provenance = _document(run, top / "provenance.yml").get("settings") or {}
+    run.settings = _document(run, top / "settings.yml", needed=False)
     failures = top / "FAILURES"
     run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
     for folder in sorted((top / "points").glob("[0-9]*")) if (top / "points").is_dir() else []:
