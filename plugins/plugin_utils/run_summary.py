@@ -138,10 +138,13 @@ def _reach(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _where(host: str, cluster: Mapping[str, Any]) -> str:
-    kind = "simulated nodes" if cluster["simulated"] else cluster.get("kind") or "real nodes"
-    parts = [f"{cluster['provider']} cluster at {cluster.get('api_host', 'an unknown host')}", kind]
+    parts = [f"{cluster['provider']} cluster at {cluster.get('api_host', 'an unknown host')}"]
     if cluster.get("version"):
-        parts.insert(1, f"Kubernetes {str(cluster['version']).lstrip('v')}")
+        parts.append(f"Kubernetes {str(cluster['version']).lstrip('v')}")
+    if cluster["simulated"]:
+        parts.append("simulated nodes")
+    elif cluster.get("kind") or cluster.get("version"):  # else nobody has seen its nodes
+        parts.append(cluster.get("kind") or "real nodes")
     if cluster.get("nodes") is not None:
         parts.append(f"{cluster['nodes']} nodes, {cluster.get('gpus', 0)} GPUs")
     return f"{host}: " + ", ".join(parts)

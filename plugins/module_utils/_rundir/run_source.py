@@ -141,7 +141,8 @@ def run_in(folder: Path, source: str) -> Path:
         runs = [one for one in sorted(inner.iterdir()) if one.is_dir() and not one.name.startswith(".")]
         several = [one.name for one in runs if is_run(one)]
         if len(several) > 1:
-            raise InputError(f"source {source}: it holds {len(several)} runs, name one: {', '.join(several[:5])}")
+            rest = f" and {len(several) - 5} more" if len(several) > 5 else ""
+            raise InputError(f"source {source}: it holds {len(several)} runs, name one: {', '.join(several[:5])}{rest}")
         if not several and len(runs) != 1:
             break
         inner = inner / several[0] if several else runs[0]

@@ -89,6 +89,16 @@ def test_how_to_reach_what_is_held_stands_in_the_summary(tmp_path: Path) -> None
     ]
 
 
+def test_nothing_is_said_of_the_nodes_of_a_cluster_that_never_answered(tmp_path: Path) -> None:
+    silent = {"provider": "existing", "api_host": "127.0.0.1:9", "simulated": False}
+    for cluster, shown in (
+        (silent, "existing cluster at 127.0.0.1:9"),
+        (silent | {"version": "v1.36.3"}, "existing cluster at 127.0.0.1:9, Kubernetes 1.36.3, real nodes"),
+    ):
+        text = run_summary.lines(record(clusters={"sutest": cluster, "driver": cluster}), tmp_path, {})
+        assert f"  where     sutest: {shown}" in text
+
+
 def test_the_answer_and_what_went_wrong_come_first(tmp_path: Path) -> None:
     verdict = {"verdict": "fail", "checks": [], "answer": ["Up to 5 jobs/s."], "warnings": ["The machine was busy."]}
     (tmp_path / "ansible.log").touch()

@@ -65,6 +65,10 @@ def test_several_runs_are_named(run, tmp_path):
         shutil.copytree(run, tmp_path / "many" / name)
     with pytest.raises(InputError, match="it holds 2 runs, name one: one, two"):
         run_source.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
+    for number in range(5):
+        shutil.copytree(run, tmp_path / "many" / f"x{number}")
+    with pytest.raises(InputError, match="it holds 7 runs, name one: one, two, x0, x1, x2 and 2 more"):
+        run_source.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
 
 
 @pytest.mark.parametrize(
