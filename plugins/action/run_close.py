@@ -72,7 +72,8 @@ class ActionModule(SeatrialAction):
         result["closed"] = str(directory)
         for line in run_summary.lines(record, directory, verdict, standing):
             Display().display(line)
-        if failures:
+        # What an earlier session was judged to be is no failure of one that only gives back or exports.
+        if arguments["failures"] or (judged and run_summary.judged_now(record)):
             result.update(failed=True, msg=run_summary.last_words(failures, directory))
         return result
 

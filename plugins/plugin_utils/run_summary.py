@@ -53,6 +53,12 @@ def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
     return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
 
 
+def judged_now(record: Mapping[str, Any]) -> bool:
+    """Return whether the last session made the report, and with it the verdict."""
+    session = next(iter(reversed(record.get("sessions") or [])), {})
+    return record["phases"].get("report", {}).get("started", "") >= session.get("started", "")
+
+
 def status(record: Mapping[str, Any], failures: list[str]) -> str:
     """Return how the run as a whole stands: also what an earlier session left failed or interrupted counts."""
     states = {phase["status"] for phase in record["phases"].values()}

@@ -84,14 +84,8 @@ def test_nothing_is_left_after_the_give_back_command(seed: int, moment: float, h
     ("seed", "moment", "how"), [(seed, moment / 2, how) for seed, moment, how in MOMENTS[:6]], ids=name_of
 )
 def test_nothing_is_left_on_a_cluster_of_others(seed: int, moment: float, how: str, tmp_path: Path, rehearsal) -> None:
-    words = [
-        "-e",
-        "preset=light",
-        "-e",
-        "cluster_provider=existing",
-        "-e",
-        f"cluster_kubeconfig={rehearsal.kubeconfig}",
-    ]
+    data = Path(rehearsal.info["data_dir"])
+    words = ["-e", "preset=light", "-e", f"rehearsal_name={data.name}", "-e", f"rehearsal_data_dir={data.parent}"]
     process = begin(*words, artifacts=tmp_path / "artifacts", log=tmp_path / "log")
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=moment)

@@ -191,3 +191,12 @@ def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
 )
 def test_a_figure_is_written_as_people_read_it(figure: dict[str, Any], line: str) -> None:
     assert line in run_summary.figure_line(figure)
+
+
+def test_a_session_is_judged_by_the_verdict_that_it_has_made_only() -> None:
+    report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z"}
+    ran = record(phases={"report": report}, sessions=[{"started": "2026-11-21T05:00:00.000Z"}])
+    assert run_summary.judged_now(ran)
+    later = [*ran["sessions"], {"started": "2026-11-21T06:00:00.000Z"}]
+    assert not run_summary.judged_now({**ran, "sessions": later}), "it gives back, or exports"
+    assert not run_summary.judged_now({**ran, "phases": {}})
