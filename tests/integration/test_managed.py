@@ -79,6 +79,19 @@ def test_a_failed_one_says_why_and_leaves_its_log_and_can_be_deleted(stand_in: S
     assert one.delete(30) and service(stand_in) == []
 
 
+def test_what_was_made_for_a_cluster_is_deleted_also_when_only_the_cluster_could_be(stand_in: StandIn) -> None:
+    one = manager(stand_in)
+    one.create(SETTINGS, {}, "")
+    for stuck in ("operator-roles", "oidc-provider", "oidc-provider"):
+        stand_in.tell(stuck=stuck)
+        with pytest.raises(ProcessError, match=f"Access denied to {stuck}"):
+            manager(stand_in).delete(30)
+        assert service(stand_in) == []
+    stand_in.tell(stuck="")
+    assert manager(stand_in).delete(30) is True
+    assert manager(stand_in).delete(30) is False
+
+
 def test_what_can_not_be_right_is_told(stand_in: StandIn) -> None:
     with pytest.raises(InputError, match="cluster_managed_region is needed"):
         manager(stand_in).create({}, {}, "")

@@ -195,8 +195,12 @@ class Manager:
     def delete(self, timeout: float) -> bool:
         """Delete the cluster and what was made for it, and wait until it is gone; return whether there was one."""
         found = self.find()
-        there = found is not None
+        # By its id roles and provider are found after the cluster is gone, also by a call that follows a failed one.
+        note = self.folder / "deleting.json"
+        known = str(found["id"]) if found is not None else _files.read_json(note)["id"] if note.exists() else ""
         if found is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _files.write_json(note, {"id": known})
             if found.get("state") != "uninstalling":
                 if self.flavour == "rosa":
                     self._call("rosa", ["delete", "cluster", "--cluster", str(found["id"]), "--yes"], 600)
@@ -207,11 +211,11 @@ class Manager:
                 if time.monotonic() > deadline:
                     raise WaitTimeout(f"cluster {self.name} is not gone after {timeout:g} s")
                 time.sleep(self.pause)
-            if self.flavour == "rosa":
-                for what in ("operator-roles", "oidc-provider"):
-                    self._call("rosa", ["delete", what, "--cluster", str(found["id"]), "--mode", "auto", "--yes"], 600)
+        if known and self.flavour == "rosa":
+            for what in ("operator-roles", "oidc-provider"):
+                self._call("rosa", ["delete", what, "--cluster", known, "--mode", "auto", "--yes"], 600)
         shutil.rmtree(self.folder, ignore_errors=True)
-        return there
+        return bool(known)
 
     def _ocm(self, *words: str) -> dict[str, Any]:
         said = self._call("ocm", list(words), 120)

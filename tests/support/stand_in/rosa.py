@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
-from stand_in.ocm import Service, check_login, fail, make
+from stand_in.ocm import Service, check_login, fail, make, told
 
 
 def main() -> None:
@@ -54,6 +54,8 @@ def main() -> None:
         with Service() as known:
             if given.cluster in known:
                 fail(f"Cluster '{given.cluster}' is not deleted yet")
+        if told().get("stuck") == what[1]:
+            fail(f"Access denied to {what[1]} of '{given.cluster}'")
         return
     fail(f"unknown command {what}")
 
