@@ -55,7 +55,7 @@ def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
 
 def judged_now(record: Mapping[str, Any]) -> bool:
     """Return whether the last session made the report, and with it the verdict."""
-    session = next(iter(reversed(record.get("sessions") or [])), {})
+    session: dict[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
     return record["phases"].get("report", {}).get("started", "") >= session.get("started", "")
 
 
