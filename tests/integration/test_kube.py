@@ -12,9 +12,9 @@ import pytest
 import ssh_server
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 
 def changed(
@@ -94,11 +94,12 @@ def test_a_watch_shows_what_was_written_after_its_list_and_ends_when_closed(rehe
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"test-kube-{i}", "labels": labels}}
             for i in range(7)
         ]
-        made = thread_pool.each(objects, client.create, 4)
-        assert [one.error for one in made] == [None] * 7
+        with ThreadPool(4) as pool:
+            assert len(list(pool.map(client.create, objects))) == 7
         listed, _version = client.list(kind, "default", "test-kube=watch", limit=2)
         assert sorted(one["metadata"]["name"] for one in listed) == [one["metadata"]["name"] for one in objects]
-        thread_pool.each(objects, lambda one: client.delete(kind, one["metadata"]["name"], "default"), 4)
+        for one in objects:
+            client.delete(kind, one["metadata"]["name"], "default")
         seen = []
         for event in events(watch):
             if event["type"] != "BOOKMARK":

@@ -8,9 +8,9 @@ import time
 from typing import Any, NamedTuple
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 #: What comes and goes by itself on every cluster, and says nothing of what a run left.
 EXCLUDED = {
@@ -39,9 +39,9 @@ def take(client: Client) -> set[Entry]:
     """Return every object of every kind that can be listed, those of EXCLUDED kinds left out."""
     kinds = [one for one in client.kinds() if "list" in one.verbs and one.kind not in EXCLUDED]
     found: set[Entry] = set()
-    for outcome in thread_pool.each(kinds, lambda kind: _list(client, kind), workers=8):
-        assert outcome.error is None, f"{outcome.item.kind}: {outcome.error}"
-        found.update(_entry(outcome.item, item) for item in outcome.value or [])
+    with ThreadPool(8) as pool:
+        for kind, items in zip(kinds, pool.map(lambda kind: _list(client, kind), kinds), strict=True):
+            found.update(_entry(kind, item) for item in items or [])
     return found
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 KEYS = frozenset(("phases", "group", "resources", "verbs", "scope", "namespace", "when"))
@@ -68,13 +68,10 @@ def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespac
 
 def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
     """Return the rights that the API server says we have not. Raises AccessError, ApiError."""
-    found = []
-    for one in thread_pool.each(rights, lambda right: _allowed(client, right), workers=8):
-        if one.error is not None:
-            raise one.error
-        if not one.value:
-            found.append(one.item)
-    return found
+    asked = list(rights)
+    with ThreadPool(8) as pool:
+        allowed = list(pool.map(lambda right: _allowed(client, right), asked))
+    return [right for right, granted in zip(asked, allowed, strict=True) if not granted]
 
 
 def texts(rights: Iterable[Right]) -> list[str]:

@@ -17,8 +17,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import deletion_order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_state
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.deletion import Deletion, delete_all
@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.owned_reso
     OwnedSubscription,
     RemovalSpec,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 Say = Callable[[str], None]
 
@@ -36,6 +37,8 @@ Say = Callable[[str], None]
 _RECORDS = 20.0
 _LOOK = 0.5
 _CALM = 3
+#: Lists in flight.
+_PARALLEL = 16
 
 #: OLM's labels on what it made for an operator.
 _OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
@@ -250,25 +253,30 @@ class Removal(OwnedSearch):
 
     def _others_in(self, namespace: str) -> list[dict[str, Any]]:
         kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced]
-        lists = thread_pool.each(kinds, lambda kind: self.client.list(kind, namespace, metadata_only=True)[0])
+        with ThreadPool(_PARALLEL) as pool:
+            lists = list(pool.map(lambda kind: self._list(kind, namespace), kinds))
         found = []
-        for outcome in lists:
-            if isinstance(outcome.error, ApiError) and outcome.error.status in (403, 404, 405):
-                continue
-            if outcome.error is not None:
-                raise SeatrialError(f"can't look into namespace {namespace}: {outcome.error}") from outcome.error
-            for item in outcome.value or []:
-                item["kind"] = outcome.item.kind
+        for kind, items in zip(kinds, lists, strict=True):
+            for item in items:
+                item["kind"] = kind.kind
                 labels = item["metadata"].get("labels") or {}
-                subscribed = outcome.item.kind in ("Subscription", "ClusterServiceVersion") and not any(
+                subscribed = kind.kind in ("Subscription", "ClusterServiceVersion") and not any(
                     name in labels for name in _OLMS[1:]
                 )
                 if subscribed or (
-                    deletion_order.foreign(outcome.item.kind, item, self.order.run_id)
+                    deletion_order.foreign(kind.kind, item, self.order.run_id)
                     and not any(one in labels for one in _OLMS)
                 ):
                     found.append(item)
         return found
+
+    def _list(self, kind: Kind, namespace: str) -> list[dict[str, Any]]:
+        try:
+            return self.client.list(kind, namespace, metadata_only=True)[0]
+        except ApiError as error:
+            if error.status in (403, 404, 405):
+                return []
+            raise SeatrialError(f"can't list {kind.kind} in namespace {namespace}: {error}") from error
 
 
 def remove(client: Client, order: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     ApiError,
     InputError,
     OwnershipError,
+    SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
@@ -28,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import kwok_on_real_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.kwok_on_real_cluster import Leave
+from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 #: On this annotation KWOK takes a node over.
 PLAYED = "kwok.x-k8s.io/node"
@@ -212,7 +213,7 @@ def present(client: Client, order: NodePoolSpec, timeout: float, say: Say, check
     if changes.make:
         say(f"making {len(changes.make)} nodes with {order.shape.gpus} GPUs each")
         kind = client.kind("v1", "Node")
-        _raise_first(thread_pool.each(changes.make, lambda one: client.request("POST", kind.path(), one), WORKERS))
+        _send_all(lambda one: client.request("POST", kind.path(), one), changes.make)
     await_ready(client, order, wanted, timeout, say)
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"]:
@@ -275,7 +276,7 @@ def absent(client: Client, order: NodePoolSpec, timeout: float, say: Say, check:
 def _remove(client: Client, names: list[str], timeout: float) -> None:
     """Delete nodes and wait until they are gone. Raises ApiError, WaitTimeout."""
     kind = client.kind("v1", "Node")
-    _raise_first(thread_pool.each(names, lambda one: client.delete(kind, one), WORKERS))
+    _send_all(lambda name: client.delete(kind, name), names)
     deadline = time.monotonic() + timeout
     left = set(names)
     while left:
@@ -288,12 +289,22 @@ def _remove(client: Client, names: list[str], timeout: float) -> None:
             time.sleep(0.2)
 
 
-def _raise_first(outcomes: list[Any]) -> None:
-    failed = [one for one in outcomes if one.error is not None]
+def _send_all(request: Callable[[Any], object], items: list[Any]) -> None:
+    """Call ``request`` with every item. Raises OwnershipError, ApiError for the first that failed, after all."""
+
+    def attempt(item: Any) -> SeatrialError | None:
+        try:
+            request(item)
+        except SeatrialError as error:
+            return error
+        return None
+
+    with ThreadPool(WORKERS) as pool:
+        failed = [error for error in pool.map(attempt, items) if error]
     if not failed:
         return
-    error = failed[0].error
-    what = f"{len(failed)} of {len(outcomes)} requests failed, the first: {error}"
+    error = failed[0]
+    what = f"{len(failed)} of {len(items)} requests failed, the first: {error}"
     if isinstance(error, ApiError) and error.status == 409:
         raise OwnershipError(f"{what}. A node of that name is there and does not carry our labels") from error
     raise ApiError(what, getattr(error, "status", 0), getattr(error, "reason", "")) from error

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _parent_process, _threads
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, thread_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import go_toolchain
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import progress_action
 from processes import blocked
@@ -99,11 +99,6 @@ def by_pool_of_processes(look: Callable[[], None]) -> None:
         look()
 
 
-def by_each(look: Callable[[], None]) -> None:
-    errors = [one.error for one in thread_pool.each([1, 2], lambda _number: look())]
-    assert errors == [None, None]
-
-
 def by_caller(look: Callable[[], None]) -> None:
     with _parent_process.ended_with_parent():
         look()
@@ -114,7 +109,7 @@ def by_followed(look: Callable[[], None]) -> None:
         look()
 
 
-@pytest.mark.parametrize("start", [by_thread, by_pool, by_pool_of_processes, by_each, by_caller, by_followed])
+@pytest.mark.parametrize("start", [by_thread, by_pool, by_pool_of_processes, by_caller, by_followed])
 def test_no_thread_takes_the_signals_that_end_us(start: Callable[[Callable[[], None]], None]) -> None:
     before = blocked()[threading.get_native_id()]
     masks = new_threads(start)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import thread_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind, kinds_of_aggregated
@@ -123,16 +122,3 @@ def test_aggregated_discovery_takes_each_kind_in_its_preferred_version() -> None
         {"items": [{"metadata": {"name": "g"}, "versions": [version("v2", "A"), version("v1", "A", "B")]}]}
     )
     assert [(one.api_version, one.kind) for one in found] == [("g/v2", "A"), ("g/v1", "B")]
-
-
-def test_work_in_a_pool_keeps_its_order_and_its_errors_apart() -> None:
-    def half(number: int) -> int:
-        if number == 3:
-            raise ValueError("three")
-        return number // 2
-
-    outcomes = thread_pool.each(range(10), half, workers=4)
-    assert [one.item for one in outcomes] == list(range(10))
-    assert [one.value for one in outcomes if one.error is None] == [0, 0, 1, 2, 2, 3, 3, 4, 4]
-    assert [(one.item, str(one.error)) for one in outcomes if one.error is not None] == [(3, "three")]
-    assert thread_pool.each([], half) == []
