@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 
 #: What a summary line must hold at least one of to be taken as the end of a training.
@@ -68,11 +68,12 @@ def parse(lines: Iterable[str]) -> LogFigures:
     """
     summary: dict[str, float] = {}
     steps: list[dict[str, float]] = []
-    trouble = ""
+    trouble, empty = "", True
     for raw in lines:
         text = plain(raw)
         if not text:
             continue
+        empty = False
         if "Traceback (most recent call last)" in text or "OutOfMemoryError" in text:
             trouble = text
         for record in _records(text):
@@ -85,8 +86,9 @@ def parse(lines: Iterable[str]) -> LogFigures:
         return LogFigures(summary)
     if steps:
         return LogFigures(_of_steps(steps))
-    reason = f"no training figures; the log says: {trouble[:200]}" if trouble else "no training figures in this log"
-    return LogFigures(error=reason)
+    if empty:
+        return LogFigures(error="the log is empty, as those of simulated nodes are")
+    return LogFigures(error=f"the log says: {trouble[:200]}" if trouble else "no line with training figures")
 
 
 def plain(line: str) -> str:
@@ -244,9 +246,11 @@ def text(written: list[dict[str, Any]], simulated: bool) -> str:
     shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
     units = {"train_runtime": " s", "train_loss": ""}
     figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
-    played = " (played, not measured)" if simulated and figures else ""
+    played = " (simulated, not measured)" if simulated and figures else ""
     tail = f": median {', '.join(figures)}{played}" if figures else ""
-    return f"training figures in {found['with_figures']} of {found['logs']} logs{tail}"
+    reasons = [row["error"] for row in written if row["error"]]
+    missing = f" ({_format.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
+    return f"training figures in {found['with_figures']} of {_format.count(found['logs'], 'log')}{tail}{missing}"
 
 
 def _shown(value: float) -> str:

@@ -152,7 +152,7 @@ class RunWatch:
         for what in held:
             self._say(f"  held      {what}")
         if not held:
-            self._say("  held      nothing: all of it was given back, or nothing was taken")
+            self._say("  held      nothing that is known of; the command below is safe to run and checks again")
 
     def _await_tasks(self) -> None:
         """Wait for what the workers had started: it ends in order, and nobody may give back beside it."""

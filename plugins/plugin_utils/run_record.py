@@ -117,7 +117,8 @@ class CommandLine:
         mine = [one for one in playbooks if Path(one).stem == project or one.endswith(f".{project}")]
         words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
         for source in self.cli.get("inventory") or ():
-            if isinstance(source, str):
+            # Ansible names its own default inventory too, which most machines do not have; "host," is a list.
+            if isinstance(source, str) and ("," in source or Path(source).exists()):
                 words += ["-i", _absolute(source)]
         return words + self._vault()
 
@@ -139,6 +140,9 @@ def _absolute(path: str) -> str:
 def _environment() -> dict[str, str]:
     """Return the variables by which the same Ansible finds the same things from another shell."""
     given = {name: os.environ[name] for name in _NEEDED if os.environ.get(name)}
+    if os.environ.get("ANSIBLE_STDOUT_CALLBACK", "").startswith("perfscale.seatrial."):
+        # Any other one is for the program that started this process, as AWX's is.
+        given["ANSIBLE_STDOUT_CALLBACK"] = os.environ["ANSIBLE_STDOUT_CALLBACK"]
     if constants.CONFIG_FILE:
         given["ANSIBLE_CONFIG"] = str(constants.CONFIG_FILE)
     return {

@@ -74,7 +74,7 @@ def points(found: EffectiveSettings, estimates: Mapping[str, str]) -> list[str]:
     """Return the lines that show the points of the matrix, and what their load takes."""
     if not found.matrix and not estimates:
         return []
-    lines = ["Test points, and how long their load takes (preparing and reporting come on top):"]
+    lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]
     for point in found.points:
         values = ", ".join(f"{key}={_text(value)}" for key, value in point.values.items())
         lines.append(

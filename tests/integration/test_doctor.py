@@ -58,7 +58,7 @@ def test_what_is_missing_is_named_and_what_is_printed_is_enough(
         world.client.create(one)
     after = play(*words, artifacts=tmp_path, project="doctor", cwd=tmp_path)
     assert after.code == 0, after.output
-    assert "point 001: 4 workloads in 6 s or more, 0.00 GPU hours" in after.flat()
+    assert "point 001: 4 workloads in about 6 s, 0.00 GPU hours" in after.flat()
     done = world.submit(kubeconfig=kubeconfig, count=4, wait=False)
     assert (done["counts"]["created"], done["notes"]) == (4, []), done
 

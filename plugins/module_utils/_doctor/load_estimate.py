@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals
 
 
@@ -46,8 +47,9 @@ class LoadEstimate:
     def text(self) -> str:
         """Return it for people."""
         return (
-            f"{self.workloads} workloads in {self.seconds:.0f} s or more, {self.gpu_hours:.2f} GPU hours, "
-            f"at most {self.gpus_at_once:g} GPUs and {self.pods_at_once} pods at once"
+            f"{_format.count(self.workloads, 'workload')} in about {self.seconds:.0f} s, "
+            f"{self.gpu_hours:.2f} GPU hours, at most {_format.value(self.gpus_at_once, 'GPUs')} "
+            f"and {_format.count(self.pods_at_once, 'pod')} at once"
         )
 
 
@@ -55,7 +57,10 @@ def total(found: Sequence[LoadEstimate]) -> str:
     """Return what several points take together, for people."""
     seconds, hours = sum(one.seconds for one in found), sum(one.gpu_hours for one in found)
     most = max(one.gpus_at_once for one in found)
-    return f"all {len(found)} points: {seconds:.0f} s or more, {hours:.2f} GPU hours, at most {most:g} GPUs at once"
+    return (
+        f"all {_format.count(len(found), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
+        f"at most {_format.value(most, 'GPUs')} at once"
+    )
 
 
 def point_load(point: str, given: dict[str, Any]) -> PointLoad:
@@ -76,9 +81,10 @@ def point_load(point: str, given: dict[str, Any]) -> PointLoad:
 
 
 def estimate(plan: PointLoad, gpus: float) -> LoadEstimate | None:
-    """Play the plan on ``gpus`` GPUs: first come, first served, all or nothing, no time lost between two workloads.
+    """Schedule the plan on ``gpus`` GPUs: first come, first served, all or nothing, no time lost between two workloads.
 
-    So the duration is a lower bound. None when one workload alone does not fit.
+    Each workload runs for its nominal seconds, so a spread of durations or a busy scheduler changes the duration.
+    None when one workload alone does not fit.
     """
     if plan.gpus > gpus:
         return None

@@ -72,12 +72,12 @@ def test_json_lines_of_steps_are_summed_up_without_the_first() -> None:
 
 
 def test_a_log_without_figures_says_so_and_why_when_it_knows() -> None:
-    assert _training_figures.parse(["hello"]).error == "no training figures in this log"
-    assert _training_figures.parse([]).error == "no training figures in this log"
+    assert _training_figures.parse(["hello"]).error == "no line with training figures"
+    assert _training_figures.parse([]).error == "the log is empty, as those of simulated nodes are"
     broken = _training_figures.parse(
         ["Traceback (most recent call last):", "torch.cuda.OutOfMemoryError: CUDA out of memory"]
     )
-    assert broken.error == "no training figures; the log says: torch.cuda.OutOfMemoryError: CUDA out of memory"
+    assert broken.error == "the log says: torch.cuda.OutOfMemoryError: CUDA out of memory"
 
 
 @given(st.lists(st.text(max_size=200)), st.lists(st.text(max_size=200)))
@@ -124,14 +124,14 @@ def test_each_log_becomes_a_row_also_the_one_that_is_missing(tmp_path: Path) -> 
         "workload": "w-0",
         "log": "logs/a.log",
     }
-    assert [row["error"] for row in rows[1:]] == ["no training figures in this log", "404 NotFound"]
+    assert [row["error"] for row in rows[1:]] == ["no line with training figures", "404 NotFound"]
     assert (
         _training_figures.write(tmp_path, _training_figures.logs_of(pods, tmp_path / "logs"), simulated=True)[0]
         is False
     )
 
 
-def test_the_sentence_counts_logs_and_says_what_is_played(tmp_path: Path) -> None:
+def test_the_sentence_counts_logs_and_names_what_is_simulated_and_what_is_missing(tmp_path: Path) -> None:
     rows = [
         {"pod": "a", "index": 0, "figures": {"train_runtime": 2.0, "train_samples_per_second": 10.0}, "error": None},
         {"pod": "b", "index": 1, "figures": {"train_runtime": 4.0, "train_samples_per_second": 20.0}, "error": None},
@@ -139,9 +139,9 @@ def test_the_sentence_counts_logs_and_says_what_is_played(tmp_path: Path) -> Non
     ]
     assert _training_figures.text(rows, simulated=True) == (
         "training figures in 2 of 3 logs: "
-        "median train_samples_per_second 15/s, train_runtime 3 s (played, not measured)"
+        "median train_samples_per_second 15/s, train_runtime 3 s (simulated, not measured) (1 log without: none)"
     )
-    assert "played" not in _training_figures.text(rows, simulated=False)
+    assert "simulated" not in _training_figures.text(rows, simulated=False)
     assert _training_figures.text([], simulated=True) == "training figures in 0 of 0 logs"
 
 

@@ -15,7 +15,13 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_reco
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to stand in, and an environment and a configuration of Ansible without anything."""
     monkeypatch.chdir(tmp_path)
-    for name in ("ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME"):
+    for name in (
+        "ANSIBLE_CONFIG",
+        "ANSIBLE_COLLECTIONS_PATH",
+        "ANSIBLE_STDOUT_CALLBACK",
+        "ANSIBLE_VAULT_PASSWORD_FILE",
+        "XDG_STATE_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(constants, "CONFIG_FILE", None)
     for name in ("ansible-playbook", "play.yml", "hosts", "word", "secrets.yml"):
@@ -51,3 +57,14 @@ def test_the_give_back_command_finds_the_same_configuration(here: Path, monkeypa
     monkeypatch.setenv("XDG_STATE_HOME", "/state of mine")
     before = f"ANSIBLE_COLLECTIONS_PATH={here}:/usr/share/collections ANSIBLE_CONFIG={here}/ansible.cfg "
     assert give_back(here).startswith(f"{before}XDG_STATE_HOME='/state of mine' {here}/ansible-playbook ")
+
+
+def test_the_give_back_command_leaves_out_an_inventory_that_does_not_exist(here: Path) -> None:
+    assert " -i " not in give_back(here, inventory=("/etc/none/hosts",))
+
+
+def test_the_give_back_command_prints_as_quietly_as_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "perfscale.seatrial.quiet")
+    assert give_back(here).startswith("ANSIBLE_STDOUT_CALLBACK=perfscale.seatrial.quiet ")
+    monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "awx_display")
+    assert "ANSIBLE_STDOUT_CALLBACK" not in give_back(here)

@@ -67,9 +67,9 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
     )
     found = EffectiveSettings({}, Resolved({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
     assert settings_display.points(found, estimates.estimates("fine_tuning", points, render))[1:] == [
-        "  001  fine_tuning_gpus=4: 4 workloads in 20 s or more, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
-        "  002  fine_tuning_gpus=8: 4 workloads in 40 s or more, 0.09 GPU hours, at most 8 GPUs and 1 pods at once",
-        "  all 2 points: 60 s or more, 0.13 GPU hours, at most 8 GPUs at once",
+        "  001  fine_tuning_gpus=4: 4 workloads in about 20 s, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
+        "  002  fine_tuning_gpus=8: 4 workloads in about 40 s, 0.09 GPU hours, at most 8 GPUs and 1 pod at once",
+        "  all 2 points: about 60 s, 0.13 GPU hours, at most 8 GPUs at once",
     ]
 
 
