@@ -107,7 +107,7 @@ class Dispatcher:
     @property
     def repeated(self) -> Counter[int]:
         """HTTP status (0: no answer came) -> how many attempts had to be repeated after it."""
-        return sum((one.rows.repeated for one in self._senders), Counter())
+        return sum((one.repeated for one in self._senders), Counter())
 
     def open(self) -> None:
         """Open all connections, several at a time. Raises AccessError when the first can't be opened."""

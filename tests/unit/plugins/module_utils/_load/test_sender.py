@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import create_attempt, sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import reply_metadata, sender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import Dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import ResumeState
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import (
@@ -207,7 +207,7 @@ def test_a_server_that_has_just_started_is_asked_again_until_it_knows_who_may_wh
     _server, one = trial(FORBIDDEN, FORBIDDEN, created(1))
     assert one.create() == "created"
     assert one.told() == [(1, 403, "retry"), (2, 403, "retry"), (3, 201, "created")]
-    assert one.settings.standing.refused_since is None
+    assert one.settings.permissions.refused_since is None
 
 
 def test_a_permission_that_is_taken_away_is_a_refusal_after_a_while(
@@ -310,7 +310,7 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
         json.dumps({"apiVersion": "x/v1", "kind": "X", "metadata": owner}).encode(),
         json.dumps(partial, separators=(",", ":")).encode(),
     ):
-        assert create_attempt.identity(body) == ("own", "5")
+        assert reply_metadata.identity(body) == ("own", "5")
 
 
 def dispatch(
