@@ -1,20 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PRIVATE: options that modules export_* share."""
+"""PRIVATE: options that modules export_* and other clients of servers share."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Which run, and what must not leave with it."""
+    """What is exported and what must not leave; in further fragments the server's certificate and an S3 server."""
 
     DOCUMENTATION = r"""
 options:
-  run_dir:
-    description: Directory of the run.
-    type: path
-    required: true
   invalid:
     description:
       - What becomes of a run whose verdict is invalid, or of which a point could not be parsed.
@@ -34,4 +30,31 @@ options:
     type: list
     elements: path
     default: []
+"""
+
+    CA_FILE = r"""
+options:
+  ca_file:
+    description: PEM file of the certificate authorities to trust for the server; the system's when empty.
+    type: path
+"""
+
+    S3 = r"""
+options:
+  endpoint:
+    description: Address of the S3 server; Amazon's when empty.
+    type: str
+    default: ''
+  region:
+    description: Region of the bucket.
+    type: str
+    default: us-east-1
+  access_key:
+    description: Access key of the S3 server. Without it boto3 searches its usual sources of credentials.
+    type: str
+    default: ''
+  secret_key:
+    description: Secret key of O(access_key).
+    type: str
+    default: ''
 """

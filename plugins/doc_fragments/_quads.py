@@ -92,3 +92,12 @@ options:
     type: str
     default: ''
 """
+
+    MODEL = r"""
+options:
+  model:
+    description: Models in the order in which they are preferred, in upper or lower case.
+    type: list
+    elements: str
+    default: []
+"""

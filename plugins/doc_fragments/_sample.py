@@ -11,14 +11,6 @@ class ModuleDocFragment:
 
     DOCUMENTATION = r"""
 options:
-  run_id:
-    description: Id of the run; names begin with it and the label C(perfscale.seatrial/run) holds it.
-    type: str
-    required: true
-  point:
-    description: Number of the test point, three digits or more; the label C(perfscale.seatrial/point) holds it.
-    type: str
-    default: '001'
   point_dir:
     description: Directory of the point in the run directory. It is made when it is missing.
     type: path

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options that many modules have, as an argument spec takes them. Their documentation is in the doc fragments."""
+"""Argument specs of options that many modules share. Their documentation is in the doc fragments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,20 @@ CLUSTER: dict[str, Any] = {
     "context": {"type": "str", "default": ""},
 }
 
-#: Of every module that leaves something in a role call's directory (fragment _step).
+#: Of every module that writes to the directory of a role call (fragment _step).
 STEP: dict[str, Any] = {"step_dir": {"type": "path"}}
 
-#: Of every module that its action plugin follows (plugin_utils/progress_action.py).
+#: Of every module whose progress its action plugin prints (fragment _step.progress, plugin_utils/progress_action.py).
 PROGRESS: dict[str, Any] = {"progress_file": {"type": "path"}}
+
+#: Of modules that work on a run or on one of its points (fragments _run, _run.points and so on).
+RUN_DIR: dict[str, Any] = {"run_dir": {"type": "path", "required": True}}
+POINTS: dict[str, Any] = {"points": {"type": "list", "elements": "str", "default": []}}
+POINT: dict[str, Any] = {"run_id": {"type": "str", "required": True}, "point": {"type": "str", "default": "001"}}
+PROJECT: dict[str, Any] = {"project": {"type": "str", "required": True}}
+OWNER: dict[str, Any] = {"owner": {"type": "str", "default": ""}}
+PURPOSE: dict[str, Any] = {"purpose": {"type": "str", "default": ""}}
+EXPIRES: dict[str, Any] = {"expires": {"type": "str", "default": ""}}
+
+#: Of modules that speak to a server over HTTPS (fragment _export.ca_file).
+CA_FILE: dict[str, Any] = {"ca_file": {"type": "path"}}

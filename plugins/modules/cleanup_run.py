@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -30,14 +31,6 @@ attributes:
   idempotent:
     support: full
 options:
-  kubeconfig:
-    description: Kubeconfig of the cluster.
-    type: path
-    required: true
-  context:
-    description: Context of the kubeconfig; its current one when empty.
-    type: str
-    default: ''
   run_id:
     description: The run whose objects are deleted.
     type: str

@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -27,14 +28,6 @@ attributes:
   idempotent:
     support: full
 options:
-  kubeconfig:
-    description: Kubeconfig of the cluster. There is no default, so that no cluster is used by accident.
-    type: path
-    required: true
-  context:
-    description: Context of the kubeconfig; its current one when empty.
-    type: str
-    default: ''
   expected_host:
     description:
       - Fail before a request is sent unless the kubeconfig leads to this API server.

@@ -22,6 +22,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._run.owner
+  - perfscale.seatrial._run.purpose
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -43,14 +45,6 @@ options:
     description: Id of the run, which becomes the Lease's C(holderIdentity).
     type: str
     required: true
-  owner:
-    description: Who is behind the run, for those who wait.
-    type: str
-    default: ''
-  purpose:
-    description: What the run does, for those who wait.
-    type: str
-    default: ''
   namespace:
     description: Namespace of the Leases. All runs of a cluster must name the same one.
     type: str
@@ -128,8 +122,8 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             **_common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
-            "owner": {"type": "str", "default": ""},
-            "purpose": {"type": "str", "default": ""},
+            **_common_options.OWNER,
+            **_common_options.PURPOSE,
             "namespace": {"type": "str", "default": "default"},
             "lock_file": {"type": "path", "required": True},
             "duration": {"type": "int", "default": 60},

@@ -18,6 +18,9 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._run.expires
+  - perfscale.seatrial._run.owner
+  - perfscale.seatrial._run.purpose
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -31,20 +34,8 @@ options:
     description: The run that the cluster was made for.
     type: str
     required: true
-  owner:
-    description: Who answers for it.
-    type: str
-    default: ''
-  purpose:
-    description: What it is for.
-    type: str
-    default: ''
   taken:
     description: When it was taken.
-    type: str
-    default: ''
-  expires:
-    description: When anybody may remove it; never when empty.
     type: str
     default: ''
 """
@@ -75,7 +66,10 @@ def main() -> None:
         argument_spec={
             **_common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
-            **{name: {"type": "str", "default": ""} for name in ("owner", "purpose", "taken", "expires")},
+            **_common_options.OWNER,
+            **_common_options.PURPOSE,
+            **_common_options.EXPIRES,
+            "taken": {"type": "str", "default": ""},
             **_common_options.STEP,
         },
         supports_check_mode=True,

@@ -15,6 +15,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -24,10 +25,6 @@ attributes:
   idempotent:
     support: full
 options:
-  run_dir:
-    description: The run directory.
-    type: path
-    required: true
   hosts:
     description: The hosts, C(sutest) or C(driver) or both, whose records change.
     type: list

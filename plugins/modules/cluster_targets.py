@@ -20,6 +20,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -29,10 +30,6 @@ attributes:
   idempotent:
     support: full
 options:
-  run_dir:
-    description: The run directory.
-    type: path
-    required: true
   run_id:
     description: The run's id, which is the name of a rehearsal cluster of its own.
     type: str

@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._run.project
 attributes:
   check_mode:
     support: full
@@ -28,10 +29,6 @@ attributes:
   idempotent:
     support: full
 options:
-  project:
-    description: Name of the project.
-    type: str
-    required: true
   phases:
     description: Phases that are to run.
     type: list
@@ -109,7 +106,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **_common_options.CLUSTER,
-            "project": {"type": "str", "required": True},
+            **_common_options.PROJECT,
             "phases": {"type": "list", "elements": "str", "required": True},
             "run_dir": {"type": "path", "default": ""},
             "subject": {"type": "str", "default": ""},

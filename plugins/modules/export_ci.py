@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._export
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:

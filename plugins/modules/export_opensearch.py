@@ -19,6 +19,8 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._export
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -50,9 +52,6 @@ options:
     description: Bearer token, instead of O(user).
     type: str
     default: ''
-  ca_file:
-    description: PEM file of who may vouch for the server; the system's when empty.
-    type: path
 seealso:
   - module: perfscale.seatrial.export_s3
 """
@@ -104,7 +103,7 @@ def main() -> None:
             "user": {"type": "str", "default": ""},
             "password": {"type": "str", "default": "", "no_log": True},
             "token": {"type": "str", "default": "", "no_log": True},
-            "ca_file": {"type": "path"},
+            **_common_options.CA_FILE,
             **export_options.GATE,
             **_common_options.PROGRESS,
             **_common_options.STEP,

@@ -23,6 +23,9 @@ requirements:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._export
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._export.s3
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -37,25 +40,6 @@ options:
     description: Bucket and prefix, C(s3://bucket/prefix). The run lies below it in a folder named like its directory.
     type: str
     required: true
-  endpoint:
-    description: Address of the server; Amazon's when empty.
-    type: str
-    default: ''
-  region:
-    description: Region of the bucket.
-    type: str
-    default: us-east-1
-  ca_file:
-    description: PEM file of who may vouch for the server; the system's when empty.
-    type: path
-  access_key:
-    description: Access key. Without it boto3 looks where it always does.
-    type: str
-    default: ''
-  secret_key:
-    description: Secret key of O(access_key).
-    type: str
-    default: ''
   acl:
     description: Canned access list of the objects.
     type: str

@@ -21,6 +21,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -36,14 +37,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  kubeconfig:
-    description: Kubeconfig of the cluster.
-    type: path
-    required: true
-  context:
-    description: Context of the kubeconfig; its current one when empty.
-    type: str
-    default: ''
   pool:
     description: Begins the names of the nodes. Pools do not touch each other.
     type: str

@@ -18,6 +18,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._run.owner
+  - perfscale.seatrial._run.purpose
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -53,14 +55,6 @@ options:
     description: The run that the claim is for. A claim of the same name that is not this run's is left alone.
     type: str
     required: true
-  owner:
-    description: Who answers for it.
-    type: str
-    default: ''
-  purpose:
-    description: What it is for.
-    type: str
-    default: ''
   lifetime:
     description: After how many seconds with a cluster Hive deletes the claim; what the pool says when V(0).
     type: float
@@ -115,7 +109,9 @@ def main() -> None:
             **_common_options.CLUSTER,
             "state": {"type": "str", "choices": ["claimed", "running", "absent"], "default": "running"},
             **{name: {"type": "str", "required": True} for name in ("name", "namespace", "run_id")},
-            **{name: {"type": "str", "default": ""} for name in ("pool", "owner", "purpose")},
+            "pool": {"type": "str", "default": ""},
+            **_common_options.OWNER,
+            **_common_options.PURPOSE,
             "lifetime": {"type": "float", "default": 0},
             "dest": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},

@@ -17,6 +17,10 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._openshift
+  - perfscale.seatrial._openshift.bundle
+  - perfscale.seatrial._run.expires
+  - perfscale.seatrial._run.owner
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -37,10 +41,6 @@ options:
     type: str
     choices: [rosa, osd]
     default: rosa
-  name:
-    description: The cluster's name.
-    type: str
-    required: true
   run_id:
     description: Whose it is.
     type: str
@@ -49,18 +49,6 @@ options:
     description: Settings of role C(cluster), by name.
     type: dict
     default: {}
-  owner:
-    description: Who answers for it.
-    type: str
-    default: ''
-  expires:
-    description: Until when it is needed.
-    type: str
-    default: ''
-  install_dir:
-    description: Folder for its credentials.
-    type: path
-    required: true
   rosa:
     description: Path of C(rosa).
     type: str
@@ -77,9 +65,6 @@ options:
     description: Environment variables, such as credentials of the cloud. Empty ones are left out.
     type: dict
     default: {}
-  bundle:
-    description: Folder for what V(gathered) gathers.
-    type: path
   interval:
     description: How often to look, in seconds.
     type: float
@@ -122,7 +107,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config, openshift_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_cluster import Manager
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -148,17 +133,16 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["begun", "ready", "gathered", "absent"], "required": True},
             "flavour": {"type": "str", "choices": ["rosa", "osd"], "default": "rosa"},
-            "name": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
             "settings": {"type": "dict", "default": {}},
-            "owner": {"type": "str", "default": ""},
-            "expires": {"type": "str", "default": ""},
-            "install_dir": {"type": "path", "required": True},
+            **_common_options.OWNER,
+            **_common_options.EXPIRES,
+            **openshift_options.CLUSTER,
             "rosa": {"type": "str", "default": ""},
             "ocm": {"type": "str", "default": ""},
             "token": {"type": "str", "default": "", "no_log": True},
             "environment": {"type": "dict", "default": {}, "no_log": True},
-            "bundle": {"type": "path"},
+            **openshift_options.BUNDLE,
             "interval": {"type": "float", "default": 30},
             "timeout": {"type": "float", "default": 5400},
             **_common_options.STEP,

@@ -18,6 +18,9 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._run
+  - perfscale.seatrial._run.points
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -27,10 +30,6 @@ attributes:
   idempotent:
     support: full
 options:
-  run_dir:
-    description: Directory of the run.
-    type: path
-    required: true
   queries:
     description: YAML files with queries; a later one of the same name replaces an earlier one.
     type: list
@@ -44,9 +43,6 @@ options:
     description: Bearer token.
     type: str
     default: ''
-  ca_file:
-    description: PEM file of who may vouch for the server; the system's when empty.
-    type: path
   kubeconfig:
     description: Kubeconfig of an OpenShift cluster, for its route to Thanos.
     type: path
@@ -62,11 +58,6 @@ options:
     description: Other words in braces of queries, and what they stand for.
     type: dict
     default: {}
-  points:
-    description: Numbers of the points to work on, such as V(000). All when empty.
-    type: list
-    elements: str
-    default: []
 seealso:
   - module: perfscale.seatrial.results_kpis
 """
@@ -135,16 +126,16 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "run_dir": {"type": "path", "required": True},
+            **_common_options.RUN_DIR,
             "queries": {"type": "list", "elements": "path", "required": True},
             "url": {"type": "str", "default": ""},
             "token": {"type": "str", "default": "", "no_log": True},
-            "ca_file": {"type": "path"},
+            **_common_options.CA_FILE,
             "kubeconfig": {"type": "path"},
             "step": {"type": "float", "default": 0},
             "range": {"type": "float", "default": 0},
             "names": {"type": "dict", "default": {}},
-            "points": {"type": "list", "elements": "str", "default": []},
+            **_common_options.POINTS,
             **_common_options.STEP,
         },
     )

@@ -17,6 +17,9 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._openshift
+  - perfscale.seatrial._run.expires
+  - perfscale.seatrial._run.owner
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -31,10 +34,6 @@ options:
     description: Which installation it is for.
     type: str
     choices: [openshift_ipi, openshift_agent]
-    required: true
-  name:
-    description: The cluster's name.
-    type: str
     required: true
   settings:
     description: Settings of role C(cluster), by name.
@@ -59,14 +58,6 @@ options:
         description: What the inventory says of it.
         type: dict
         required: true
-  owner:
-    description: Who answers for the cluster.
-    type: str
-    default: ''
-  expires:
-    description: Until when it is needed.
-    type: str
-    default: ''
   pull_secret:
     description: The pull secret, as JSON.
     type: str
@@ -75,10 +66,6 @@ options:
     description: Public key of those who may log in to the nodes.
     type: str
     default: ''
-  install_dir:
-    description: Folder of the cluster.
-    type: path
-    required: true
 """
 
 EXAMPLES = r"""
@@ -115,7 +102,11 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import bare_metal_hosts, install_config
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import (
+    bare_metal_hosts,
+    install_config,
+    openshift_options,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer import Installer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -170,14 +161,13 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "provider": {"type": "str", "choices": ["openshift_ipi", "openshift_agent"], "required": True},
-            "name": {"type": "str", "required": True},
             "settings": {"type": "dict", "required": True},
             "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
-            "owner": {"type": "str", "default": ""},
-            "expires": {"type": "str", "default": ""},
+            **_common_options.OWNER,
+            **_common_options.EXPIRES,
             "pull_secret": {"type": "str", "required": True, "no_log": True},
             "ssh_key": {"type": "str", "default": "", "no_log": False},
-            "install_dir": {"type": "path", "required": True},
+            **openshift_options.CLUSTER,
             **_common_options.STEP,
         },
         supports_check_mode=True,

@@ -16,6 +16,8 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._openshift
+  - perfscale.seatrial._openshift.bundle
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -35,14 +37,6 @@ options:
         cloud by its metadata. V(absent) ends what runs and removes O(install_dir).
     type: str
     choices: [prepared, begun, created, image, bootstrapped, installed, gathered, destroyed, absent]
-    required: true
-  name:
-    description: The cluster's name.
-    type: str
-    required: true
-  install_dir:
-    description: Folder of the cluster.
-    type: path
     required: true
   program:
     description: Path of openshift-install; that of the PATH when empty and there is no O(mirror).
@@ -88,9 +82,6 @@ options:
     description: The metadata of a cluster that is destroyed from another machine.
     type: dict
     default: {}
-  bundle:
-    description: Folder for what V(gathered) gathers.
-    type: path
   addresses:
     description: Addresses that V(gathered) asks; C(bootstrap) and C(masters).
     type: dict
@@ -138,7 +129,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_steps
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_steps, openshift_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -147,8 +138,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": list(install_steps.STEPS), "required": True},
-            "name": {"type": "str", "required": True},
-            "install_dir": {"type": "path", "required": True},
+            **openshift_options.CLUSTER,
             "program": {"type": "str", "default": ""},
             "mirror": {"type": "str", "default": ""},
             "version": {"type": "str", "default": ""},
@@ -160,7 +150,7 @@ def main() -> None:
             "store": {"type": "str", "default": ""},
             "entry": {"type": "dict", "default": {}},
             "metadata": {"type": "dict", "default": {}},
-            "bundle": {"type": "path"},
+            **openshift_options.BUNDLE,
             "addresses": {"type": "dict", "default": {}},
             "ssh_private_key": {"type": "path", "default": "", "no_log": False},
             **_common_options.STEP,

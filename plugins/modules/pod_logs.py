@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -28,14 +29,6 @@ attributes:
     support: full
     details: Each call fetches the logs anew, and has changed nothing when they are the same.
 options:
-  kubeconfig:
-    description: Kubeconfig of the cluster.
-    type: path
-    required: true
-  context:
-    description: Context of the kubeconfig; its current one when empty.
-    type: str
-    default: ''
   namespace:
     description: Namespace of the pods; all namespaces when empty.
     type: str

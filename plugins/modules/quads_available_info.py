@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
+  - perfscale.seatrial._quads.model
   - perfscale.seatrial._quads.server
 attributes:
   check_mode:
@@ -26,11 +27,6 @@ attributes:
   idempotent:
     support: full
 options:
-  model:
-    description: Models in the order in which they are preferred, in upper or lower case.
-    type: list
-    elements: str
-    default: []
   filters:
     description: What hosts must have, as in M(perfscale.seatrial.quads_lease).
     type: dict

@@ -22,6 +22,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
+  - perfscale.seatrial._quads.model
   - perfscale.seatrial._quads.server
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
@@ -77,11 +78,6 @@ options:
   min_count:
     description: Be content with so many; O(count) if left out.
     type: int
-  model:
-    description: Models in the order in which they are preferred, in upper or lower case.
-    type: list
-    elements: str
-    default: []
   filters:
     description:
       - What hosts must have. A field of a host, or of its C(interfaces), C(disks), C(memory) or C(processors), with an

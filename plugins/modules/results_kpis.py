@@ -20,6 +20,8 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
+  - perfscale.seatrial._run.points
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -29,10 +31,6 @@ attributes:
   idempotent:
     support: full
 options:
-  run_dir:
-    description: Directory of the run.
-    type: path
-    required: true
   definitions:
     description:
       - YAML files with definitions of KPIs, in the order in which they are shown. A later definition replaces an
@@ -40,11 +38,6 @@ options:
     type: list
     elements: path
     required: true
-  points:
-    description: Numbers of the points to work on, such as V(000). All when empty.
-    type: list
-    elements: str
-    default: []
 seealso:
   - module: perfscale.seatrial.results_timeline
   - module: perfscale.seatrial.results_verdict
@@ -93,9 +86,9 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "run_dir": {"type": "path", "required": True},
+            **_common_options.RUN_DIR,
             "definitions": {"type": "list", "elements": "path", "required": True},
-            "points": {"type": "list", "elements": "str", "default": []},
+            **_common_options.POINTS,
             **_common_options.STEP,
         },
     )

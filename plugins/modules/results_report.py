@@ -17,6 +17,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -26,10 +27,6 @@ attributes:
   idempotent:
     support: full
 options:
-  run_dir:
-    description: Directory of the run.
-    type: path
-    required: true
   template:
     description: Jinja2 template of the page. Files that it includes lie beside it.
     type: path
@@ -79,7 +76,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "run_dir": {"type": "path", "required": True},
+            **_common_options.RUN_DIR,
             "template": {"type": "path", "required": True},
             **_common_options.STEP,
         },

@@ -19,6 +19,8 @@ requirements:
   - boto3, for C(s3://)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._export.s3
 attributes:
   check_mode:
     support: none
@@ -47,25 +49,6 @@ options:
     description: Use a directory that has timelines where it is instead of copying it.
     type: bool
     default: false
-  endpoint:
-    description: Address of the S3 server; Amazon's when empty.
-    type: str
-    default: ''
-  region:
-    description: Region of the bucket.
-    type: str
-    default: us-east-1
-  ca_file:
-    description: PEM file of who may vouch for an S3 or web server; the system's when empty.
-    type: path
-  access_key:
-    description: Access key of the S3 server. Without it boto3 looks where it always does.
-    type: str
-    default: ''
-  secret_key:
-    description: Secret key of O(access_key).
-    type: str
-    default: ''
 seealso:
   - module: perfscale.seatrial.results_timeline
   - module: perfscale.seatrial.results_compare

@@ -21,6 +21,8 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
+  - perfscale.seatrial._run.points
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -30,15 +32,6 @@ attributes:
   idempotent:
     support: full
 options:
-  run_dir:
-    description: Directory of the run.
-    type: path
-    required: true
-  points:
-    description: Numbers of the points to work on, such as V(000). All when empty.
-    type: list
-    elements: str
-    default: []
   head:
     description: Look at the first so many workloads only, in the order of submission. V(0) is all.
     type: int
@@ -112,8 +105,8 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "run_dir": {"type": "path", "required": True},
-            "points": {"type": "list", "elements": "str", "default": []},
+            **_common_options.RUN_DIR,
+            **_common_options.POINTS,
             "head": {"type": "int", "default": 0},
             "tail": {"type": "int", "default": 0},
             "skip_errors": {"type": "bool", "default": False},

@@ -19,6 +19,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -28,10 +29,6 @@ attributes:
   idempotent:
     support: full
 options:
-  run_dir:
-    description: Directory of the run.
-    type: path
-    required: true
   max_lateness:
     description:
       - The run is invalid when the 99th percentile of lateness, sent minus due, exceeds this, in seconds.
@@ -137,7 +134,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "run_dir": {"type": "path", "required": True},
+            **_common_options.RUN_DIR,
             "max_lateness": {"type": "float", "default": 0.1},
             **_common_options.STEP,
         },

@@ -16,6 +16,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run.error
 attributes:
   check_mode:
     support: full
@@ -33,9 +34,6 @@ options:
     type: str
     choices: [started, passed, failed, skipped]
     default: started
-  error:
-    description: Why it failed.
-    type: str
 """
 
 EXAMPLES = r"""

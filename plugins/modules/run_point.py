@@ -16,6 +16,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run.error
 attributes:
   check_mode:
     support: full
@@ -34,9 +35,6 @@ options:
     type: str
     choices: [running, passed, failed]
     required: true
-  error:
-    description: Why it failed.
-    type: str
 """
 
 EXAMPLES = r"""

@@ -18,6 +18,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -26,11 +27,6 @@ attributes:
     support: none
   idempotent:
     support: full
-options:
-  run_dir:
-    description: Run directory.
-    type: path
-    required: true
 seealso:
   - module: perfscale.seatrial.results_timeline
 """
@@ -61,7 +57,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={"run_dir": {"type": "path", "required": True}, **_common_options.STEP})
+    module = AnsibleModule(argument_spec={**_common_options.RUN_DIR, **_common_options.STEP})
 
     def work(_step: Step) -> dict[str, Any]:
         points = {}

@@ -23,6 +23,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run.project
 attributes:
   check_mode:
     support: full
@@ -32,10 +33,6 @@ attributes:
     support: none
     details: Each call without C(run_dir) opens a new run.
 options:
-  project:
-    description: Name of the project.
-    type: str
-    required: true
   phases:
     description: Phases of the playbook, which are its tags.
     type: list

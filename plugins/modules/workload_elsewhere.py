@@ -19,6 +19,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._run.point
   - perfscale.seatrial._step
 attributes:
   check_mode:
@@ -38,14 +39,6 @@ options:
     description: Directory on the other machine in which loads have their folders.
     type: path
     default: ~/.local/state/seatrial/loads
-  run_id:
-    description: Id of the run.
-    type: str
-    required: true
-  point:
-    description: Number of the test point.
-    type: str
-    default: '001'
   point_dir:
     description: Directory of the point on the controller, into which the files are fetched.
     type: path
@@ -122,8 +115,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "status", "absent"], "default": "present"},
             "root": {"type": "path", "default": "~/.local/state/seatrial/loads"},
-            "run_id": {"type": "str", "required": True},
-            "point": {"type": "str", "default": "001"},
+            **_common_options.POINT,
             "point_dir": {"type": "path"},
             "request": {"type": "dict", "default": {}},
             "kubeconfig": {"type": "path"},

@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._run.point
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -40,14 +41,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  run_id:
-    description: Id of the run.
-    type: str
-    required: true
-  point:
-    description: Number of the test point.
-    type: str
-    default: '001'
   point_dir:
     description: Directory of the point, into which the files are fetched.
     type: path
@@ -149,8 +142,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             **_common_options.CLUSTER,
-            "run_id": {"type": "str", "required": True},
-            "point": {"type": "str", "default": "001"},
+            **_common_options.POINT,
             "point_dir": {"type": "path", "required": True},
             "request": {"type": "dict", "default": {}},
             "target_kubeconfig": {"type": "path"},

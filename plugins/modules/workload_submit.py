@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._run.point
   - perfscale.seatrial._sample
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _s3
 
 #: Which run, and what must not leave with it (doc fragment _export).
 GATE: dict[str, Any] = {
-    "run_dir": {"type": "path", "required": True},
+    **_common_options.RUN_DIR,
     "invalid": {"type": "str", "default": "label", "choices": ["label", "skip"]},
     "secrets": {"type": "dict", "default": {}, "no_log": True},
     "kubeconfigs": {"type": "list", "elements": "path", "default": []},
 }
 
-#: How to reach an S3 server.
+#: How to reach an S3 server (doc fragments _export.s3 and _export.ca_file).
 S3: dict[str, Any] = {
     "endpoint": {"type": "str", "default": ""},
     "region": {"type": "str", "default": "us-east-1"},
-    "ca_file": {"type": "path"},
+    **_common_options.CA_FILE,
     "access_key": {"type": "str", "default": "", "no_log": False},
     "secret_key": {"type": "str", "default": "", "no_log": True},
 }

@@ -17,8 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.arrivals 
 
 SAMPLE: dict[str, Any] = {
     **_common_options.CLUSTER,
-    "run_id": {"type": "str", "required": True},
-    "point": {"type": "str", "default": "001"},
+    **_common_options.POINT,
     "point_dir": {"type": "path", "required": True},
     "namespace": {"type": "str", "default": ""},
     "stages": {"type": "list", "elements": "raw", "default": []},
