@@ -48,9 +48,9 @@ class PointInputs:
     kinds: dict[str, Any] = field(default_factory=dict)
     simulated_writers: list[str] | None = None
     writes: list[tuple[str, float, float]] = field(default_factory=list)  # own ones: resourceVersion, sent, answered
-    soundings: list[tuple[str, float, float]] = field(default_factory=list)  # revisions of etcd, sent, answered
+    revision_probes: list[tuple[str, float, float]] = field(default_factory=list)  # etcd's revision, sent, answered
     gaps: list[dict[str, Any]] = field(default_factory=list)
-    apart: set[str] = field(default_factory=set)  # kinds kept in another etcd: their resourceVersions don't compare
+    separate_kinds: set[str] = field(default_factory=set)  # in a separate etcd: resourceVersions not comparable
     watched_from: float | None = None
     ended: float | None = None
     notes: list[str] = field(default_factory=list)
@@ -148,13 +148,13 @@ def _read_observations(inputs: PointInputs) -> None:
             inputs.anchor = inputs.anchor or record["anchor"]
             moves = shift(record["anchor"], inputs.anchor)
         elif kind in ("canary", "sounding"):
-            marks = inputs.writes if kind == "canary" else inputs.soundings
-            marks.append((record["resource_version"], record["sent"] + moves, record["answered"] + moves))
+            probes = inputs.writes if kind == "canary" else inputs.revision_probes
+            probes.append((record["resource_version"], record["sent"] + moves, record["answered"] + moves))
         elif kind == "gap":
             gap = {key: value for key, value in record.items() if key != "type"}
             inputs.gaps.append({**gap, "from": record["from"] + moves, "to": record["to"] + moves})
         elif kind == "store" and not record["ruler"]:
-            inputs.apart.add(record["kind"])
+            inputs.separate_kinds.add(record["kind"])
         elif kind == "stages":
             inputs.kinds = {**inputs.kinds, **record["kinds"]}
             inputs.simulated_writers = record["simulated_writers"]

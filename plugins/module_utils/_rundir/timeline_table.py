@@ -69,6 +69,12 @@ class Table:
         """Return how many workloads were seen to reach ``stage``."""
         return sum(1 for value in self.latest.get(stage, ()) if not isnan(value))
 
+    def contradict(self, row: int, text: str) -> None:
+        """Note a contradiction of a row, once."""
+        texts = self.contradictions.setdefault(row, [])
+        if text not in texts:
+            texts.append(text)
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of timeline.jsonl."""
         yield {"type": "header", **self.header}

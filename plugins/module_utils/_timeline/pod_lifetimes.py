@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files, stage_narrowing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.timeline_builder import TimelineBuilder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 
 #: Stages of a pod, as role workload defines them.
 SCHEDULED, RUNNING, SUCCEEDED, FAILED = "scheduled", "running", "succeeded", "failed"
@@ -81,10 +81,8 @@ class _Witness:
 def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None) -> PodLifetimes:
     """Read the lives of the point in ``folder``, of the workloads ``chosen`` where given."""
     inputs = point_files.read(folder)
-    builder = TimelineBuilder(inputs, run, point)
     witness = _Witness()
-    builder.witness = witness.see
-    start = float(builder.build().header["start"])
+    start = float(timeline_builder.build_from(inputs, run, point, witness=witness.see).header["start"])
     wanted = set(chosen) if chosen is not None else None
 
     def shown(span: Span) -> Span:

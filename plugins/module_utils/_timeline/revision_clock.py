@@ -30,9 +30,9 @@ def version(text: str | None) -> int | None:
     return int(text)
 
 
-def marks(found: Iterable[tuple[str, float, float]]) -> Iterator[tuple[int, float, float]]:
-    """Yield those that have a resourceVersion of etcd's, as a number."""
-    for text, sent, answered in found:
+def numbered(probes: Iterable[tuple[str, float, float]]) -> Iterator[tuple[int, float, float]]:
+    """Yield the probes with a resourceVersion of etcd's, as a number."""
+    for text, sent, answered in probes:
         at = version(text)
         if at is not None:
             yield at, sent, answered
@@ -43,16 +43,16 @@ class RevisionClock:
 
     writes: (resourceVersion, sent, answered) of each own write that was answered as done; times in seconds on one
     clock. Writes that were refused, retried or never answered don't belong here: their resourceVersion is unknown.
-    soundings: (revision, sent, answered) of each reading. The revision was etcd's at some moment in between, so what
+    probes: (revision, sent, answered) of each reading. The revision was etcd's at some moment in between, so what
     has it, or a smaller one, was committed before the answer, and what has a larger one after the question was sent.
     """
 
     def __init__(
         self,
         writes: Iterable[tuple[int, float, float]],
-        soundings: Iterable[tuple[int, float, float]] = (),
+        probes: Iterable[tuple[int, float, float]] = (),
     ) -> None:
-        own, read = list(writes), list(soundings)
+        own, read = list(writes), list(probes)
         # Any smaller mark bounds from below, so the latest of their moments is the best bound. Likewise above.
         lower = sorted([(at, sent) for at, sent, _answered in own] + [(at + 1, sent) for at, sent, _answered in read])
         upper = sorted([(at, answered) for at, _sent, answered in (*own, *read)], reverse=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import audit_log
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.foreign_etcd import ForeignEtcd
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.separate_etcd import SeparateEtcd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,11 +112,11 @@ def test_a_second_that_the_server_states_holds_the_moment_on_our_clock(
         return datetime.fromtimestamp(int(EPOCH + moment + offset), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     found: list[tuple[float, float]] = []
-    apart = ForeignEtcd()
-    apart.keep(lambda _row, first, last: found.append((first, last)), 0, EPOCH - 5, EPOCH + 200, stated(at))
+    separate = SeparateEtcd()
+    separate.keep(lambda _row, first, last: found.append((first, last)), 0, EPOCH - 5, EPOCH + 200, stated(at))
     for begin, took in creates:
-        apart.created(stated(begin + took / 2), EPOCH + begin, EPOCH + begin + took)
-    apart.settle()
+        separate.created(stated(begin + took / 2), EPOCH + begin, EPOCH + begin + took)
+    separate.settle()
     ((first, last),) = found
     assert first - 1e-5 <= EPOCH + at <= last + 1e-5
     assert last - first <= 3.1

@@ -71,15 +71,15 @@ READINGS = st.lists(st.tuples(MOMENTS, LAGS, LAGS), max_size=20)
 def test_readings_of_the_revision_leave_no_true_moment_out_and_narrow(commits, readings):
     numbered = list(enumerate(sorted(commits, key=lambda one: one[0]), start=100))
     writes = [(at, moment - lags[0], moment + lags[1]) for at, (moment, lags) in numbered if lags]
-    soundings = []
+    probes = []
     for read, before, after in readings:
         revision = max((at for at, (moment, _lags) in numbered if moment <= read), default=99)
-        soundings.append((revision, read - before, read + after))
-    with_them, without = RevisionClock(writes, soundings), RevisionClock(writes)
+        probes.append((revision, read - before, read + after))
+    with_them, without = RevisionClock(writes, probes), RevisionClock(writes)
     assert len(with_them) == len(without) == len(writes)
     for at, (moment, _lags) in numbered:
         assert without.after(at) <= with_them.after(at) <= moment <= with_them.before(at) <= without.before(at)
-    for revision, sent, answered in soundings:
+    for revision, sent, answered in probes:
         assert with_them.after(revision + 1) >= sent
         assert with_them.before(revision) <= answered
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stages of kinds that another etcd keeps, whose resourceVersions tell nothing about ours.
+"""Stages of kinds that are kept in a separate etcd, whose resourceVersions cannot be compared with our writes.
 
-What is left are the moments at which they were received, and of creations the second that the API server states. Its
-clock is bounded by our own creates: each second that it gave them began before their answer, ended after their start.
+Two things remain: the moment at which an event was received and, of creations, the second that the API server states
+in creationTimestamp. Our own creates bound the server's clock: each second that it states for one of them began before
+we had the answer and ended after we had sent the request.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from typing import Any
 Reach = Callable[[int, float, float], None]
 
 
-class ForeignEtcd:
-    """Keeps what such events show until all creates have been seen: each of them may narrow the clock's offset."""
+class SeparateEtcd:
+    """Keeps the stages that such events show until all creates were seen: each may narrow the clock's offset."""
 
     def __init__(self) -> None:
-        self._later: list[tuple[Reach, int, float, float, Any]] = []
+        self._pending: list[tuple[Reach, int, float, float, Any]] = []
         self._low, self._high = -inf, inf  # of the API server's clock minus ours, seconds
 
     def created(self, stated: Any, sent: float, answered: float) -> None:
-        """Take note of an own create: the second that the server states for it."""
+        """Narrow the offset by an own create and the creationTimestamp that the server stated for it."""
         if isinstance(stated, str):
             second = _seconds(stated)
-            # Two microseconds for times that are written down in whole ones.
+            # Two microseconds for times that are written in whole microseconds.
             self._low = max(self._low, second - answered - 2e-6)
             self._high = min(self._high, second + 1 - sent + 2e-6)
 
     def keep(self, reach: Reach, row: int, earliest: float, latest: float, stated: Any) -> None:
-        """Keep a stage for settle(). ``stated``: the time that the API server gave it, None if it is another's."""
-        self._later.append((reach, row, earliest, latest, stated))
+        """Keep a stage for settle(). ``stated``: its creationTimestamp, None for times of other writers."""
+        self._pending.append((reach, row, earliest, latest, stated))
 
     def settle(self) -> None:
-        """Hand all stages on, cut to the seconds that were stated."""
-        for reach, row, earliest, latest, stated in self._later:
+        """Pass all stages to their reducers, each interval narrowed to the second that was stated."""
+        for reach, row, earliest, latest, stated in self._pending:
             if isinstance(stated, str) and -inf < self._low <= self._high < inf:
                 second = _seconds(stated)
                 earliest, latest = max(earliest, second - self._high), min(latest, second + 1 - self._low)

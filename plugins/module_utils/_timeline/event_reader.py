@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Assign the events of a point to its workloads: which row an object belongs to, and which stages an event shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_replacements import POD, PodReplacements
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import version
+
+#: Called with the index of a workload, an event of it, and the bounds of the event's moment.
+Witness = Callable[[int, dict[str, Any], tuple[float, float]], None]
+
+
+class EventReader:
+    """Reads the events of one point into a table, once and in the order of the file.
+
+    own_kinds: kinds of the workloads themselves, as opposed to their pods and other children.
+    """
+
+    def __init__(
+        self,
+        inputs: PointInputs,
+        rows: list[dict[str, Any]],
+        own_kinds: set[str],
+        intervals: IntervalAssignment,
+        witness: Witness | None = None,
+    ) -> None:
+        self.inputs = inputs
+        self.intervals = intervals
+        self.table = intervals.table
+        self._own_kinds = own_kinds
+        self._row_of_index = {row["index"]: number for number, row in enumerate(rows)}
+        self._row_of_uid = {
+            sent.uid: self._row_of_index[index]
+            for index, sent in inputs.sent.items()
+            if sent.uid and index in self._row_of_index
+        }
+        # ((kind, namespace), name) -> [bits of its stages, version]: a pod recreated under its name counts once.
+        self._objects: dict[tuple[tuple[str, str], str], list[int]] = {}
+        self._witness = witness
+        self.members: dict[str, list[int]] = {}  # kind -> number of objects by row
+        self.seen_own: set[int] = set()  # rows
+        self.deleted: set[int] = set()  # rows
+        self.own_gpus: dict[int, float] = {}  # row -> GPUs that the workload's own object requests in total
+        pods = {} if POD in own_kinds else intervals.reducers_of.get(POD, {})
+        self.replacements = PodReplacements(inputs.kinds, pods)
+
+    def read(self, last: float) -> float:
+        """Take all events; return the time of the last one, or ``last`` if that is later."""
+        for received, event in point_files.events(self.inputs):
+            self._take(received, event)
+            last = max(last, received)
+        return last
+
+    def _take(self, received: float, event: dict[str, Any]) -> None:
+        kind, uid = event["kind"], event["uid"]
+        row = self._row_of_uid.get(uid)
+        if row is None:
+            row = self._row(event)
+            if row is None:
+                return
+        own = kind in self._own_kinds and self.table.uid[row] == uid
+        place = (kind, event["namespace"])
+        known = self._objects.get((place, event["name"]))
+        if known is None:
+            known = self._objects[place, event["name"]] = [0, 0]
+            if not own:
+                self._add_member(kind, row, event)
+        at = version(event["resource_version"])
+        intervals = self.intervals
+        if self._witness is not None:
+            self._witness(self.table.index[row], event, intervals.bounds_of(received, event, at, known[1], row))
+        reducers = intervals.reducers_of.get(kind)
+        if reducers:
+            seen = known[0]
+            shown = [reducers[name] for name, value in event["values"].items() if value and name in reducers]
+            fresh = [one for one in shown if not seen & one[0]]
+            if fresh:
+                intervals.reach(fresh, known, intervals.bounds_of(received, event, at, known[1], row), event, row)
+        if own:
+            self._take_own(row, event)
+        elif kind == POD:
+            self.replacements.see(row, known, event["event"])
+        if at is not None:
+            if at > known[1]:
+                known[1] = at
+            if event["how"] == "watch":
+                intervals.last_watched[place] = at
+
+    def _take_own(self, row: int, event: dict[str, Any]) -> None:
+        self.seen_own.add(row)
+        self.intervals.take_stated_creation(row, event)
+        if event["event"] == "DELETED":
+            self.deleted.add(row)
+        if event.get("gpus"):
+            self.own_gpus[row] = max(self.own_gpus.get(row, 0.0), float(event["gpus"]))
+
+    def _row(self, event: dict[str, Any]) -> int | None:
+        """Return the row that an object not seen before belongs to, by its owners or its index label, else None."""
+        uid = event["uid"]
+        for owner in event["owners"]:
+            row = self._row_of_uid.get(owner)
+            if row is not None:
+                self._row_of_uid[uid] = row
+                return row
+        row = self._row_of_index.get(event["index"]) if event["index"] is not None else None
+        if row is None:
+            return None
+        if event["kind"] in self._own_kinds and not event["owners"]:
+            if self.table.uid[row] not in (None, uid):
+                self.table.contradict(row, f"another {event['kind']} with this index was seen: uid {uid}")
+                return None
+            self.table.uid[row] = uid
+        self._row_of_uid[uid] = row
+        return row
+
+    def _add_member(self, kind: str, row: int, event: dict[str, Any]) -> None:
+        if kind not in self.members:
+            self.members[kind] = [0] * len(self.table)
+        self.members[kind][row] += 1
+        if kind == POD:
+            self.table.pods[row] += 1
+            self.table.gpus[row] += float(event.get("gpus") or 0)
