@@ -104,7 +104,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -137,7 +137,7 @@ def main() -> None:
             return {"changed": remote_load.remove(place)}
         if given["state"] == "status":
             return {"changed": False, **remote_load.status(place, given["offset"])}
-        asked = load_options.elsewhere(given["request"], given["run_id"], given["point"])
+        asked = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
         new = remote_load.start(place, asked, given["kubeconfig_content"], given["lock"])
         return {"changed": new, "found": not new}
 

@@ -145,10 +145,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
     RunningLoadSampler,
-    SampleRequest,
+    WatchSpec,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
@@ -156,10 +156,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={**load_options.SAMPLE, **_common_options.STEP, **_common_options.PROGRESS})
+    module = AnsibleModule(
+        argument_spec={**load_argument_spec.SAMPLE, **_common_options.STEP, **_common_options.PROGRESS}
+    )
 
     def work(step: Step) -> dict[str, Any]:
-        request = SampleRequest(**load_options.common(module.params))
+        request = WatchSpec.of(module.params)
         return RunningLoadSampler(request, step, Progress(module.params["progress_file"], step)).run()
 
     _module_main.run(module, work)

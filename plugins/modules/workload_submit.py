@@ -383,8 +383,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
@@ -393,12 +393,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**load_options.SUBMIT, **_common_options.STEP, **_common_options.PROGRESS},
+        argument_spec={**load_argument_spec.SUBMIT, **_common_options.STEP, **_common_options.PROGRESS},
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
-        load = Load(request_of(module.params), step, Progress(module.params["progress_file"], step))
+        load = Load(LoadSpec.of(module.params), step, Progress(module.params["progress_file"], step))
         return load.check() if module.check_mode else load.run()
 
     _module_main.run(module, work)

@@ -17,8 +17,8 @@ import stand_in_kubelet
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_record, run_in_pod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import DriverPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
@@ -162,9 +162,9 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
     given = site.given(target_kubeconfig=str(other))
     order, request = (
         run_in_pod.order_of(given),
-        load_options.elsewhere(given["request"], given["run_id"], given["point"]),
+        load_spec.remote_parameters(given["request"], given["run_id"], given["point"]),
     )
-    wanted = request_of({**request, "kubeconfig": str(other)})
+    wanted = LoadSpec.of({**request, "kubeconfig": str(other)})
     site.point.mkdir(parents=True)
     remote_record.write(site.point, remote_record.DRIVER_POD, "", remote_record.STARTED)
     pod = DriverPod(client, order, lambda line: None)

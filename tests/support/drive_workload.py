@@ -47,26 +47,26 @@ def main(what: str, path: str) -> None:
     """Be the process."""
     sys.path.insert(0, str(COLLECTIONS))
     from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
     from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
     from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
-    filled = defaults(given, load_options.SUBMIT if what == "submit" else load_options.SAMPLE)
+    filled = defaults(given, load_argument_spec.SUBMIT if what == "submit" else load_argument_spec.SAMPLE)
     step, progress = Step(None), Progress(given.get("progress_file"))
     try:
         if what == "submit":
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import request_of
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 
-            found = Load(request_of(filled), step, progress).run()
+            found = Load(LoadSpec.of(filled), step, progress).run()
         else:
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
                 RunningLoadSampler,
-                SampleRequest,
+                WatchSpec,
             )
 
-            found = RunningLoadSampler(SampleRequest(**load_options.common(filled)), step, progress).run()
+            found = RunningLoadSampler(WatchSpec.of(filled), step, progress).run()
     except SeatrialError as error:
         found = {"failed": type(error).__name__, "msg": str(error)}
     print(json.dumps(found))

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import te
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import pending_reasons
 
 if TYPE_CHECKING:
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import LoadRequest
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler_process import SamplerProcess
     from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import NoSampler
 
@@ -33,7 +33,7 @@ class LoadState:
 
     def __init__(
         self,
-        request: LoadRequest,
+        request: LoadSpec,
         planned: workload_plan.Plan,
         past: ledger.ResumeState,
         dispatch: Dispatcher,

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import fcntl
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _interrupt, _lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _interrupt
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import WatchSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer, workload_plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import pending_reasons
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import (
-    SamplingSpec,
-    definitions_for,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import definitions_for
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -33,32 +30,10 @@ _LOOK = 0.2
 _NAMED = 5
 
 
-@dataclass(frozen=True)
-class SampleRequest:
-    """What workload_sample was asked for. Times in seconds."""
-
-    kubeconfig: str
-    context: str
-    run: str
-    point: str
-    point_dir: Path
-    namespace: str
-    stages: tuple[dict[str, Any], ...]
-    simulated_writers: tuple[str, ...]
-    canary_rate: float
-    timeout: float
-    settle: float
-    lock_dir: Path | None = None
-
-    def lock_lost(self) -> str:
-        """Return which lock of the run is lost and why, else an empty string."""
-        return _lock_file.lost(self.lock_dir) if self.lock_dir else ""
-
-
 class RunningLoadSampler:
     """Samples from now until every workload that is there has ended, or the timeout."""
 
-    def __init__(self, request: SampleRequest, step: Step, progress: Progress) -> None:
+    def __init__(self, request: WatchSpec, step: Step, progress: Progress) -> None:
         self.request = request
         self.step = step
         self.progress = progress
@@ -77,17 +52,8 @@ class RunningLoadSampler:
         definitions_for(own, kinds)
         past = ledger.read(request.point_dir / "ledger.jsonl")
         client = Client.from_kubeconfig(request.kubeconfig, request.context)
-        task = SamplingSpec(
-            run=request.run,
-            point=request.point,
-            path=request.point_dir / "observations.jsonl",
-            namespace=request.namespace or client.access.namespace,
-            canary_namespace=request.namespace or client.access.namespace,
-            kinds=tuple(kinds),
-            own=frozenset(own),
-            simulated_writers=request.simulated_writers,
-            canary_rate=request.canary_rate,
-        )
+        namespace = request.namespace or client.access.namespace
+        task = request.sampling(kinds, own, namespace, namespace)
         warnings = [client.access.insecure_warning()] if client.access.insecure else []
         with client, _interrupt.noticed(request.lock_lost) as stop:
             sampler = Sampler(client, task, Clock.resume(past.anchor or {}))

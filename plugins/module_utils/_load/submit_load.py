@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatche
     Dispatcher,
     raise_priority,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import LoadRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, SenderSettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals, template_renderer, workload_plan
@@ -53,7 +53,7 @@ _PATIENCE = 2.0
 class Load:
     """A load from its plan to its figures. ``run`` is the whole of it."""
 
-    def __init__(self, request: LoadRequest, step: Step, progress: Progress) -> None:
+    def __init__(self, request: LoadSpec, step: Step, progress: Progress) -> None:
         self.request = request
         self.step = step
         self.progress = progress
@@ -80,19 +80,10 @@ class Load:
             if todo:
                 dry_run(client, rendered)
             namespaces = {one.namespace or namespace for one in template_renderer.documents(rendered)}
-            task = SamplingSpec(
-                run=request.run,
-                point=request.point,
-                path=request.point_dir / "observations.jsonl",
-                namespace=namespaces.pop() if len(namespaces) == 1 else "",
-                canary_namespace=namespace,
-                kinds=tuple(kinds),
-                own=frozenset(own),
-                simulated_writers=request.simulated_writers,
-                canary_rate=request.canary_rate,
-            )
+            watched = namespaces.pop() if len(namespaces) == 1 else ""
+            sampling = request.sampling(kinds, own, watched, namespace)
             client.close()
-            return self._with_sampler(client, task, clock, book, past, planned, todo, rendered)
+            return self._with_sampler(client, sampling, clock, book, past, planned, todo, rendered)
         finally:
             book.close()
 
@@ -134,7 +125,7 @@ class Load:
     def _with_sampler(
         self,
         client: Client,
-        task: SamplingSpec,
+        sampling: SamplingSpec,
         clock: Clock,
         book: JsonlAppender,
         past: ledger.ResumeState,
@@ -144,7 +135,7 @@ class Load:
     ) -> dict[str, Any]:
         request = self.request
         with _interrupt.noticed(request.lock_lost) as stop:
-            child = self._sampler(client, task, clock, book)
+            child = self._sampler(client, sampling, clock, book)
             raise_priority(any(one.offset is not None for one in todo[:1]))
             try:
                 settings = SenderSettings(
@@ -159,7 +150,8 @@ class Load:
                 templates = {one.template.name: one for one in rendered}
                 loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP}
                 dispatch = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
-                story = load_state.LoadState(request, planned, past, dispatch, child, StalledLoad(client.access, task))
+                stall = StalledLoad(client.access, sampling)
+                story = load_state.LoadState(request, planned, past, dispatch, child, stall)
                 dispatch.before = story.there
                 reason = "failed"
                 book.write(session_line(ledger.SCHEMA, request.run, request.point, clock))
@@ -186,14 +178,14 @@ class Load:
         return result
 
     def _sampler(
-        self, client: Client, task: SamplingSpec, clock: Clock, book: JsonlAppender
+        self, client: Client, sampling: SamplingSpec, clock: Clock, book: JsonlAppender
     ) -> SamplerProcess | NoSampler:
         if not self.request.sample:
             return NoSampler()
         # Not needed, and so not imported, by a load that another process samples.
         from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler_process import SamplerProcess
 
-        return SamplerProcess(client.access, task, clock, book.close)
+        return SamplerProcess(client.access, sampling, clock, book.close)
 
     def _watch_begins(self, child: SamplerProcess | NoSampler, stop: _interrupt.Interrupt) -> None:
         """Wait until every watch is established: nothing is sent before."""
@@ -266,7 +258,7 @@ class Load:
         self.progress.update(story.state(), story.line())
 
 
-def _chosen(request: LoadRequest, found: arrivals.Arrivals) -> list[str]:
+def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
     """Return the template of each workload. Raises InputError for templates that can't be told apart or weighed."""
     if not request.templates:
         raise InputError("there are no templates: nothing could be submitted")
@@ -279,7 +271,7 @@ def _chosen(request: LoadRequest, found: arrivals.Arrivals) -> list[str]:
     return workload_plan.assigned(found, names, [one.weight for one in request.templates])
 
 
-def _rendered(request: LoadRequest, namespace: str, chosen: Sequence[str]) -> list[template_renderer.Rendered]:
+def _rendered(request: LoadSpec, namespace: str, chosen: Sequence[str]) -> list[template_renderer.Rendered]:
     """Render what each template will be used for, and no more: there may be many templates."""
     used: dict[str, array[int]] = {one.name: array("Q") for one in request.templates}
     for index, name in enumerate(chosen):

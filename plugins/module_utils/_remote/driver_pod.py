@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ku
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import LoadRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.remote_connection import RemoteConnection
@@ -73,7 +73,7 @@ class DriverPod:
 
     # Beginning
 
-    def start(self, request: Mapping[str, Any], wanted: LoadRequest, lock: Mapping[str, Any] | None) -> bool:
+    def start(self, request: Mapping[str, Any], wanted: LoadSpec, lock: Mapping[str, Any] | None) -> bool:
         """Start the load unless it is there, whatever became of it; return whether it is new.
 
         request: parameters of workload_submit, ``wanted`` the same, with the target's kubeconfig and context. A start

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, manifests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import LoadRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.remote_load import ansible_archive
@@ -192,7 +192,7 @@ def archive() -> bytes:
     return packed.getvalue()
 
 
-def rights(client: Client, request: LoadRequest, lock: Mapping[str, Any] | None) -> list[Right]:
+def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:
     """Return what this very load needs on its target: its kinds, what it watches, the canary, the breaker, the lock.
 
     Raises InputError for a template that can't be rendered or a kind that the server does not have.

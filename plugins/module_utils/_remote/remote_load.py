@@ -25,7 +25,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lock_file, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_renewer, lock_session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
@@ -187,7 +187,7 @@ def main(folder: str) -> int:
     try:
         if given["lock"]:
             _take_over(given["lock"], place, lock_path)
-        load = Load(request_of(given["request"]), Step(str(place.step)), Progress(str(place.progress), Step(None)))
+        load = Load(LoadSpec.of(given["request"]), Step(str(place.step)), Progress(str(place.progress), Step(None)))
         outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
         outcome = {"ok": False, "error": type(error).__name__, "msg": str(error)}

@@ -13,8 +13,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluste
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import request_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import DriverPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
@@ -42,12 +42,12 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     Raises ProcessError with the load's own error.
     """
     order, point_dir = order_of(given), Path(given["point_dir"])
-    request = load_options.elsewhere(given["request"], order.run, order.point)
+    request = load_spec.remote_parameters(given["request"], order.run, order.point)
     note = remote_record.read(point_dir)
     if note and note["state"] == remote_record.FETCHED:
         return {**note["result"], "changed": False, "found": True}
     there = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
-    wanted = request_of({**request, **there})
+    wanted = LoadSpec.of({**request, **there})
     point_dir.mkdir(parents=True, exist_ok=True)
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
         pod = DriverPod(client, order, step.teller(given["progress_file"], "driver pod"), given["reconnect"])

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_request import LoadRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import words
@@ -50,7 +50,7 @@ class Server:
         return Kind(version, kind, f"{kind.lower()}s", kind != "Node")
 
 
-def wanted(*templates: str, **more: Any) -> LoadRequest:
+def wanted(*templates: str, **more: Any) -> LoadSpec:
     pod = _files.read_yaml(STAGES / "pod.yml")
     stages = (pod, {**pod, "kind": "Gone"})
     usual: dict[str, Any] = {
@@ -60,10 +60,10 @@ def wanted(*templates: str, **more: Any) -> LoadRequest:
         "canary_rate": 1.0, "wait": False, "timeout": 1.0, "settle": 0.0, "request_timeout": 1.0, "retry_time": 1.0,
         "max_lateness": 1.0,
     }  # fmt: skip
-    return LoadRequest(**{**usual, **more})
+    return LoadSpec(**{**usual, **more})
 
 
-def allowed(request: LoadRequest, lock: dict[str, Any] | None = None) -> set[tuple[str, str, str]]:
+def allowed(request: LoadSpec, lock: dict[str, Any] | None = None) -> set[tuple[str, str, str]]:
     server: Any = Server()
     return {(one.namespace, one.resource, one.verb) for one in pod_manifests.rights(server, request, lock)}
 
