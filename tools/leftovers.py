@@ -31,7 +31,7 @@ MARK = "SEATRIAL_STARTED_BY"
 INSTANCE = "SEATRIAL_INSTANCE"
 #: Seconds that processes get to end by themselves.
 GRACE = 10.0
-#: So many looks, seconds apart: in the middle of its start (execve(2)) a process has no environment to be known by.
+#: How often, and seconds apart, end() looks for processes that others have started meanwhile.
 LOOKS, PAUSE = 3, 0.3
 
 
@@ -99,12 +99,7 @@ def await_end(name: str) -> None:
 
 def marked(name: str) -> dict[int, dict[str, str]]:
     """The living processes that a run started: pid -> environment."""
-    found = {
-        pid: _processes.environment_of(pid)
-        for pid in _processes.pids()
-        if pid != os.getpid() and _processes.ticks_of(pid)
-    }
-    return {pid: environment for pid, environment in found.items() if environment.get(MARK) == name}
+    return _processes.marked(MARK, name)
 
 
 def end(name: str, clusters: bool = True) -> None:

@@ -1,22 +1,26 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the system knows of processes (proc(5)), and ending exactly the one that was meant."""
+"""Processes: started, identified by their start time (proc(5)), found by an environment variable, ended."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
+import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/proc")
 
-#: Seconds that a process may take to vanish after SIGKILL.
+#: Seconds that a process may take to disappear after SIGKILL.
 KILLED = 10.0
+
+#: Seconds that a process may spend inside execve(2).
+EXEC = 1.0
 
 
 def pids() -> list[int]:
@@ -61,26 +65,47 @@ def began(pid: int) -> float:
 
 
 def program_of(pid: int) -> str | None:
-    """Return the executable of a process; None when it is gone or not ours to see."""
+    """Return the executable of a process; None if it has ended or we may not read it."""
     try:
-        # A program that was replaced on disk while it runs reads as "path (deleted)".
+        # A program that was replaced on disk while it runs is shown as "path (deleted)".
         return os.readlink(ROOT / str(pid) / "exe").removesuffix(" (deleted)")
     except OSError:
         return None
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """Return the environment with which a process was started; empty when it is gone or not ours to see."""
+    """Return the environment with which a process was started; empty if it has ended or we may not read it."""
+    path = ROOT / str(pid) / "environ"
     try:
-        raw = (ROOT / str(pid) / "environ").read_bytes()
+        raw = path.read_bytes()
+        if not raw:
+            _await_exec(pid)
+            raw = path.read_bytes()
     except OSError:
         return {}
     pairs = (one.decode("utf-8", "replace").partition("=") for one in raw.split(b"\0") if b"=" in one)
     return {key: value for key, _equals, value in pairs}
 
 
+def _await_exec(pid: int) -> None:
+    """Wait until a process has left execve(2), inside which it already has its new program, but no environment.
+
+    The kernel sets endcode (field 27 of /proc/<pid>/stat) after the environment; until then it is 0.
+    """
+    deadline = time.monotonic() + EXEC
+    while (fields := _stat(pid)) and fields[24] == "0" and program_of(pid) and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def marked(name: str, value: str) -> dict[int, dict[str, str]]:
+    """Return the living processes, except this one, with ``name=value`` in their environment: pid -> environment."""
+    living = (pid for pid in pids() if pid != os.getpid() and ticks_of(pid) is not None)
+    found = ((pid, environment_of(pid)) for pid in living)
+    return {pid: environment for pid, environment in found if environment.get(name) == value}
+
+
 def memory_of(pid: int) -> int:
-    """Return the resident memory of a process in bytes, 0 when it is gone."""
+    """Return the resident memory of a process in bytes; 0 if it has ended."""
     try:
         pages = int((ROOT / str(pid) / "statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
@@ -89,13 +114,34 @@ def memory_of(pid: int) -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return our environment for a program of its own: without what our ansible-playbook was told."""
+    """Return our environment without the settings of the ansible-playbook that runs us, for an independent program."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+
+
+def started(
+    command: list[str], folder: Path, environment: Mapping[str, str], log: Path, title: str = ""
+) -> subprocess.Popen[bytes]:
+    """Start a program in ``folder`` as leader of a new session; append its output to ``log``, ``title`` first.
+
+    Raises OSError.
+    """
+    with open(log, "ab") as stream:
+        stream.write(title.encode())
+        stream.flush()
+        return subprocess.Popen(
+            command,
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that can't be mistaken for a later one of the same number. ``ticks``: its start since boot."""
+    """A process, never a later one of the same pid. ``ticks``: when it started, in clock ticks since boot."""
 
     pid: int
     ticks: int
@@ -106,16 +152,16 @@ class Process:
         return cls(pid, ticks_of(pid) or 0)
 
     def lives(self) -> bool:
-        """Tell whether it still is that process."""
+        """Return whether this process still runs."""
         return bool(self.ticks) and ticks_of(self.pid) == self.ticks
 
     def record(self) -> dict[str, int]:
-        """Return what a file says of it."""
+        """Return it as files record it."""
         return {"pid": self.pid, "ticks": self.ticks}
 
 
 class _Handle:
-    """A grip on one process that can't slip to another one with the same pid (pidfd_open(2) where it exists)."""
+    """A handle of one process, never of a later one of the same pid (pidfd_open(2), Linux 5.3 or later)."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -123,11 +169,11 @@ class _Handle:
             self.descriptor: int | None = os.pidfd_open(process.pid)
         except (OSError, AttributeError):
             self.descriptor = None
-        # Looked at again once we hold it: from here on it is this process or none.
+        # Checked after the descriptor was opened: from here on it refers to this process or to none.
         self.alive = process.lives()
 
     def send(self, number: signal.Signals, session: bool) -> None:
-        """Send a signal, if it is still the same process; session: to all of the session that it leads."""
+        """Send a signal if the process still runs; with ``session`` to the whole session that it leads."""
         if not self.is_alive():
             return
         try:
@@ -141,7 +187,7 @@ class _Handle:
             self.alive = False
 
     def is_alive(self) -> bool:
-        """Tell whether it still runs."""
+        """Return whether the process still runs."""
         if self.alive:
             # A child of ours that has ended stays a zombie until it is waited for.
             reap(self.process.pid)
@@ -149,27 +195,29 @@ class _Handle:
         return self.alive
 
     def close(self) -> None:
-        """Let go."""
+        """Close the descriptor."""
         if self.descriptor is not None:
             os.close(self.descriptor)
 
 
 def reap(pid: int) -> None:
-    """Take note of the end of ``pid`` if it is a child of ours that has ended."""
+    """Reap ``pid`` if it is our child and has ended."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         pass
 
 
-def end(wanted: Iterable[Process], grace: float, session: bool = False) -> list[Process]:
-    """End processes: TERM to all, up to ``grace`` seconds to go, KILL to who is left; return who survives even that.
+def end(
+    wanted: Iterable[Process], grace: float, session: bool = False, first: signal.Signals = signal.SIGTERM
+) -> list[Process]:
+    """End processes: signal ``first`` to all, after up to ``grace`` seconds SIGKILL to the rest; return the survivors.
 
-    session: KILL goes to the whole session of each, which it leads.
+    session: SIGKILL goes to the whole session that each of them leads.
     """
     handles = [_Handle(one) for one in wanted]
     try:
-        for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILLED)):
+        for number, patience in ((first, grace), (signal.SIGKILL, KILLED)):
             for one in handles:
                 one.send(number, session and number == signal.SIGKILL)
             _await_end(handles, patience)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -48,16 +47,7 @@ def start(folder: Path, address: str, port: int, lifetime: float, limit: float =
             return int(known["port"]), False
         told.unlink()
     command = [sys.executable, "-c", _SERVER, str(folder), address, str(port), str(lifetime)]
-    with open(folder / "server.log", "ab") as log:
-        child = subprocess.Popen(
-            command,
-            env=installer_process.environment_for(folder, {}),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    child = installer_process.start(command, folder, {}, "server.log")
     end = time.monotonic() + limit
     while not told.exists():
         if child.poll() is not None:

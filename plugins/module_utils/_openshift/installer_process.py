@@ -1,16 +1,15 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Running an installer: waited for with a deadline, or begun and found again by whoever comes later.
+"""Running an installer: in the foreground with a timeout, or in the background, found again by a later process.
 
-Every process that is started here carries SEATRIAL_INSTALL, the folder of its cluster, in its environment, as do its
-children. By that they are found and ended, from any later process of this machine.
+Every process started here carries SEATRIAL_INSTALL, the folder of its cluster, in its environment, as do its children.
+By it any later process of this machine finds and ends them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -20,13 +19,17 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
 
 MARK = "SEATRIAL_INSTALL"
+LOG = "output.log"
 PAUSE = 0.2
-#: Looks in a row that may find no process of a program before it counts as gone.
-UNSEEN = 2
+#: Seconds between SIGTERM and SIGKILL for a program that is ended with us.
+GRACE = 5.0
+#: How often stop() looks for processes that others have started meanwhile.
+ROUNDS = 3
 
-#: Keeps the exit code of a program that nobody waits for.
+#: Runs a program and records its exit code.
 _KEEPER = """
 import json, os, subprocess, sys
 code = subprocess.call(sys.argv[2:], stdin=subprocess.DEVNULL)
@@ -39,62 +42,47 @@ os.rename(part, sys.argv[1])
 
 def marked(folder: Path) -> list[int]:
     """Return the living processes that were started for this folder, except ourselves."""
-    return [pid for pid in _processes.pids() if pid != os.getpid() and _is_marked(pid, folder)]
-
-
-def _is_marked(pid: int, folder: Path) -> bool:
-    return _processes.ticks_of(pid) is not None and _processes.environment_of(pid).get(MARK) == str(folder)
+    return list(_processes.marked(MARK, str(folder)))
 
 
 def stop(folder: Path, grace: float = 10.0) -> list[int]:
-    """End what was started for this folder: SIGINT, on which an installer tidies up, then SIGKILL. Return the pids."""
-    pids = marked(folder)
-    for number, patience in ((signal.SIGINT, grace), (signal.SIGKILL, 5.0)):
-        left = marked(folder)
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        end = time.monotonic() + patience
-        while left and time.monotonic() < end:
-            time.sleep(PAUSE)
-            left = marked(folder)
-        if not left:
+    """End the processes started for this folder: SIGINT, on which an installer cleans up, then SIGKILL.
+
+    grace: seconds between the two. Returns the pids. Raises ProcessError.
+    """
+    pids: list[int] = []
+    for _round in range(ROUNDS):
+        if not (found := marked(folder)):
             return pids
+        pids += found
+        _processes.end([Process.of(pid) for pid in found], grace, first=signal.SIGINT)
     raise ProcessError(f"the processes {marked(folder)} of {folder} can't be ended")
 
 
+def start(command: list[str], folder: Path, environment: Mapping[str, str], log: str = LOG) -> subprocess.Popen[bytes]:
+    """Start a program for ``folder``, its output appended to the file ``log`` there. Raises ProcessError."""
+    try:
+        return _processes.started(command, folder, environment_for(folder, environment), folder / log)
+    except OSError as error:
+        raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
+
+
 def begin(command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
-    """Start a program that goes on without us; its output is appended to output.log, its end to exit.json."""
+    """Start a program that outlives us; its output is appended to output.log, its exit code written to exit.json."""
     (folder / "exit.json").unlink(missing_ok=True)
-    keeper = [sys.executable, "-c", _KEEPER, str(folder / "exit.json"), *command]
-    with open(folder / "output.log", "ab") as stream:
-        try:
-            subprocess.Popen(
-                keeper,
-                env=environment_for(folder, environment),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
+    start([sys.executable, "-c", _KEEPER, str(folder / "exit.json"), *command], folder, environment)
 
 
 def await_end(folder: Path, timeout: float, what: str, follow: Callable[[], None]) -> int:
-    """Wait for a program that begin() has started; return its exit code. follow: called while it runs.
+    """Wait up to ``timeout`` seconds for the program of begin(); return its exit code. follow: called meanwhile.
 
-    Raises WaitTimeout, and ProcessError when it was killed.
+    Raises WaitTimeout, and ProcessError if it was killed.
     """
     deadline = time.monotonic() + timeout
-    unseen = 0
     while not (folder / "exit.json").exists():
         follow()
-        # In the middle of its start (execve(2)) a process has no environment to be known by.
-        unseen = 0 if marked(folder) else unseen + 1
-        if unseen > UNSEEN and not (folder / "exit.json").exists():
-            raise ProcessError(f"{what} is not running any more and did not end by itself")
+        if not marked(folder) and not (folder / "exit.json").exists():
+            raise ProcessError(f"{what} is not running any more and left no exit code")
         if time.monotonic() > deadline:
             raise WaitTimeout(f"{what} has not ended after {timeout:g} s")
         time.sleep(PAUSE)
@@ -109,20 +97,12 @@ def run(
     timeout: float,
     follow: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run a program to its end, or end it when time is over or we are; return its exit code."""
-    with open(folder / "output.log", "ab") as stream:
-        try:
-            child = subprocess.Popen(
-                command,
-                env=environment_for(folder, environment),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
+    """Run a program to its end; return its exit code. follow: called meanwhile.
+
+    The program is ended after ``timeout`` seconds (WaitTimeout) and when we are ended. Raises ProcessError if it can't
+    be started.
+    """
+    child = start(command, folder, environment)
     deadline = time.monotonic() + timeout
     try:
         with _ended_with_us():
@@ -134,21 +114,16 @@ def run(
                 time.sleep(PAUSE)
     finally:
         if child.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(5)
-            if child.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+            # It leads the group of all that it has started.
+            group = [Process.of(pid) for pid in _processes.pids() if _processes.group_of(pid) == child.pid]
+            _processes.end(group, GRACE)
     follow()
     return child.returncode
 
 
 @contextlib.contextmanager
 def _ended_with_us() -> Iterator[None]:
-    """Let SIGTERM unwind the body, so that the program is ended too."""
+    """Turn SIGTERM into SystemExit in the body, so that its ``finally`` ends the program."""
 
     def end(_number: int, _frame: object) -> None:
         raise SystemExit(143)

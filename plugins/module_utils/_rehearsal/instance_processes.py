@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,14 @@ class RunningProcess:
 
 def identify(pid: int, instance: Path) -> RunningProcess | None:
     """Return the process ``pid`` if it is one that was started for ``instance``, else None."""
+    environment = _processes.environment_of(pid)
+    return _component(pid, environment) if environment.get(INSTANCE) == str(instance) else None
+
+
+def _component(pid: int, environment: Mapping[str, str]) -> RunningProcess | None:
     ticks = _processes.ticks_of(pid)
     program = _processes.program_of(pid)
-    if ticks is None or program is None:
-        return None
-    environment = _processes.environment_of(pid)
-    if environment.get(INSTANCE) != str(instance) or not environment.get(NAME):
+    if ticks is None or program is None or not environment.get(NAME):
         return None
     # A child that inherited our environment, such as a user's shell, runs another program.
     if os.path.realpath(environment.get(PROGRAM, "")) != os.path.realpath(program):
@@ -69,8 +71,8 @@ def identify(pid: int, instance: Path) -> RunningProcess | None:
 
 
 def running(instance: Path) -> list[RunningProcess]:
-    """Return all living processes of ``instance``, found by looking at every process of the machine (milliseconds)."""
-    found = (identify(pid, instance) for pid in _processes.pids())
+    """Return all living processes of ``instance``, found among all processes of the machine, oldest first."""
+    found = (_component(pid, environment) for pid, environment in _processes.marked(INSTANCE, str(instance)).items())
     return sorted((one for one in found if one is not None), key=lambda one: one.ticks)
 
 
@@ -107,21 +109,10 @@ def start(
     # HOME is the instance: KWOK and kubectl would read settings of the user's otherwise.
     marked = {**inherited, "HOME": str(instance), **environment}
     marked.update({INSTANCE: str(instance), NAME: name, PROGRAM: program})
-    with open(log, "ab") as stream:
-        stream.write(f"--- {stamp()} {' '.join(command)}\n".encode())
-        stream.flush()
-        try:
-            child = subprocess.Popen(
-                command,
-                env=marked,
-                cwd=instance,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProcessError(f"{name}: {program} can't be started: {error.strerror}") from error
+    try:
+        child = _processes.started(command, instance, marked, log, f"--- {stamp()} {' '.join(command)}\n")
+    except OSError as error:
+        raise ProcessError(f"{name}: {program} can't be started: {error.strerror}") from error
     known = ProcessRecord(name, program, recipe, child.pid, _processes.ticks_of(child.pid) or 0, boot_id(), stamp())
     _files.write_json(records / f"{name}.json", asdict(known))
     return child

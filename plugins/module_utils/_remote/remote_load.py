@@ -14,7 +14,6 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -106,16 +105,7 @@ def start(
         _files.write_json(place.request, {"request": asked, "lock": dict(lock) if lock else None})
         code = _code(place)
         command = [interpreter or sys.executable, "-m", __name__, str(place.path)]
-        with open(place.log, "ab") as stream:
-            child = subprocess.Popen(
-                command,
-                cwd=place.path,
-                env={**os.environ, "PYTHONPATH": code},
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
+        child = _processes.started(command, place.path, {**os.environ, "PYTHONPATH": code}, place.log)
         _files.write_json(place.process, {**Process.of(child.pid).record(), "boot": boot_id()})
         if child.poll() not in (None, 0):
             raise ProcessError(f"the load did not begin: {place.log.read_text(errors='replace')[-500:]}")

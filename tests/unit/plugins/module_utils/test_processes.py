@@ -43,6 +43,36 @@ def test_a_name_with_parentheses_does_not_confuse_the_start_time(tmp_path: Path)
         child.wait()
 
 
+def test_the_environment_of_a_program_that_is_just_being_started_is_complete(monkeypatch) -> None:
+    """Popen returns inside execve(2), before the kernel has copied the environment."""
+    monkeypatch.setenv("SEATRIAL_TEST", "1")
+    for _again in range(100):
+        child = subprocess.Popen([SLEEP, "60"])
+        try:
+            assert _processes.environment_of(child.pid).get("SEATRIAL_TEST") == "1"
+        finally:
+            child.kill()
+            child.wait()
+
+
+def test_marked_processes_are_found_by_their_environment_while_they_run(tmp_path: Path) -> None:
+    with subprocess.Popen([SLEEP, "60"], env={"SEATRIAL_TEST": str(tmp_path), "A": "b"}) as child:
+        assert _processes.marked("SEATRIAL_TEST", str(tmp_path)) == {
+            child.pid: {"SEATRIAL_TEST": str(tmp_path), "A": "b"}
+        }
+        child.kill()
+        wait_for(lambda: not _processes.marked("SEATRIAL_TEST", str(tmp_path)))
+
+
+def test_a_started_program_leads_a_session_and_appends_to_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    code = "import os; print(os.getcwd(), os.getsid(0) == os.getpid(), sorted(os.environ)[0])"
+    child = _processes.started([sys.executable, "-c", code], tmp_path, {"A": "b"}, log, "title\n")
+    assert child.wait(60) == 0
+    assert log.read_text() == f"before\ntitle\n{tmp_path} True A\n"
+
+
 def test_a_process_lives_until_it_ends_and_is_not_a_later_one_with_its_number() -> None:
     child = subprocess.Popen([SLEEP, "60"])
     try:
@@ -77,7 +107,7 @@ def test_the_kill_of_a_session_reaches_a_child_that_is_deaf_too(tmp_path: Path) 
         child.wait()
 
 
-def test_a_program_of_its_own_is_not_told_what_ansible_was_told(monkeypatch) -> None:
+def test_an_independent_program_gets_no_setting_of_ansible(monkeypatch) -> None:
     monkeypatch.setenv("ANSIBLE_CONFIG", "/x")
     monkeypatch.setenv("SEATRIAL_TEST", "1")
     found = _processes.environment()

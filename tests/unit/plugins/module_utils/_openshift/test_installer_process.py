@@ -39,7 +39,7 @@ def test_a_program_that_was_begun_can_be_ended_with_its_children(tmp_path: Path)
 
 
 def test_one_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match="it is not running any more and did not end by itself"):
+    with pytest.raises(ProcessError, match="it is not running any more and left no exit code"):
         installer_process.await_end(tmp_path, 60, "it", lambda: None)
 
 

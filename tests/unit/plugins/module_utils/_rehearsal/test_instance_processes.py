@@ -55,7 +55,7 @@ def test_a_started_process_is_found_with_its_record(instance: Path, start) -> No
     assert instance_processes.is_recorded(found, instance_processes.read_record(instance / "pids", "a"))
 
 
-def test_it_has_a_session_of_its_own_and_little_of_our_environment(instance: Path, start, monkeypatch) -> None:
+def test_it_leads_a_session_and_inherits_little_of_our_environment(instance: Path, start, monkeypatch) -> None:
     monkeypatch.setenv("SECRET_OF_MINE", "x")
     child = start()
     assert os.getsid(child.pid) == child.pid
