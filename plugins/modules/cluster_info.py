@@ -107,7 +107,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, cluster_targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, provider_existing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -137,7 +137,7 @@ def main() -> None:
             step.timed("cluster", "identity"),
         ):
             if given["expected_host"]:
-                cluster_targets.check_host(client.access, given["expected_host"])
+                provider_existing.check_host(client.access, given["expected_host"])
             found = cluster_identity.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
             step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
             return {

@@ -1,58 +1,126 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which clusters settings and inventory ask for: checked before a run begins, and again when they are taken."""
+"""Cluster settings and inventory values in their declared types, and the clusters that they select.
+
+Checked before a run begins, and again when the clusters are acquired.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_selection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import (
+    ACCESS_SETTINGS,
+    AccessSettings,
+    ClusterTarget,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import DEFAULT, provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.times import duration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
 
 TASKS = Path(__file__).parents[2] / "roles" / "cluster" / "tasks"
+#: The rehearsal cluster that playbooks/rehearsal.yml creates. A run uses it only if ``-e`` names it.
+TOOLS_INSTANCE = "default"
 
 
 def counts(known: Catalogue, name: str) -> bool:
-    """Return whether a variable is a setting of a cluster that may be written down."""
-    return cluster_targets.of_clusters(name) and name in known.settings and not known.settings[name].secret
+    """Return whether a variable is a setting of a cluster that may be recorded."""
+    return cluster_selection.of_clusters(name) and name in known.settings and not known.settings[name].secret
 
 
 def typed(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
-    """Return a setting in its declared type: what -e gives is text."""
+    """Return a setting in its declared type: ``-e name=value`` gives text."""
     plain = _files.plain(value)
     if name == "cluster_provider" or plain in (None, ""):
-        return plain  # an unknown one is refused together with those that there are
+        return plain  # an unknown one is refused later, with the list of the known ones
     return coerce(known.settings[name], plain, where)
+
+
+def current(
+    known: Catalogue, variables: Mapping[str, Any], template: Callable[[Any], Any], extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the cluster settings of a play. variables: those of a task; extra: those of ``-e``."""
+    settings = {name: template(value) for name, value in variables.items() if counts(known, name)}
+    if settings.get("rehearsal_name") == TOOLS_INSTANCE and "rehearsal_name" not in extra:
+        settings.pop("rehearsal_name")
+    return settings
+
+
+def access_settings(
+    variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]
+) -> Callable[[str], AccessSettings]:
+    """Return a function that returns the kubeconfig settings of the current session for a host.
+
+    variables: those of a task, with hostvars. extra: those of ``-e``.
+    """
+
+    def texts(values: Mapping[str, Any]) -> dict[str, str]:
+        return {name: str(template(values.get(name)) or "") for name in ACCESS_SETTINGS}
+
+    hosts = variables.get("hostvars") or {}
+    run, given = texts(variables), texts(extra)
+    return lambda host: AccessSettings(texts(hosts[host]) if host in hosts else texts({}), run, given)
+
+
+def inventory_values(run_dir: str) -> dict[str, Any]:
+    """Return the raw values that the inventory gives to localhost too, from the run's request."""
+    path = Path(run_dir) / "request.yml"
+    layers = _files.read_yaml(path)["layers"] if path.exists() else []
+    return {name: value for one in layers if one["kind"] == "inventory" for name, value in one["values"].items()}
 
 
 def wanted(
     known: Catalogue, values: Mapping[str, Any], hostvars: Any, everyone: Mapping[str, Any]
-) -> list[cluster_targets.ClusterTarget]:
-    """Return the clusters to acquire. Raises InputError for a provider that there is not.
+) -> list[ClusterTarget]:
+    """Return the clusters to acquire. Raises InputError for an unknown provider.
 
     values: effective settings. hostvars: Ansible's, in which the inventory may have the hosts sutest and driver.
     everyone: raw values that the inventory gives to every host.
     """
     settings = {name: typed(known, name, value) for name, value in values.items() if counts(known, name)}
-    settings.setdefault("cluster_provider", "rehearsal")
+    settings.setdefault("cluster_provider", DEFAULT)
     own: dict[str, dict[str, Any]] = {}
-    for host in (one for one in cluster_targets.HOSTS if one in hostvars):
-        chosen = cluster_targets.own_choice(hostvars.raw_get(host), everyone)
+    for host in (one for one in cluster_selection.HOSTS if one in hostvars):
+        chosen = cluster_selection.own_choice(hostvars.raw_get(host), everyone)
         own[host] = {name: typed(known, name, hostvars[host][name], host) for name in chosen if counts(known, name)}
-    found = cluster_targets.targets(settings, own)
-    for one in found:
-        cluster_targets.check_provider(
-            one.provider, cluster_targets.providers_in(TASKS), f"cluster for {' and '.join(one.hosts)}"
-        )
-    return found
+    return cluster_selection.targets(settings, own)
 
 
-def lifetime(target: cluster_targets.ClusterTarget) -> float:
-    """Return how long a cluster that is made now may stay, in seconds; 0 is without an end. Raises InputError."""
+def lifetime(target: ClusterTarget) -> float:
+    """Return the lifetime of a cluster that is created now, in seconds; 0 means unlimited. Raises InputError."""
     return duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
+
+
+def initial_records(found: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
+    """Return the record of each target before it is acquired. Raises InputError for one that can't be acquired."""
+    now = time.time()
+    records = []
+    for one, name in zip(found, cluster_selection.names(found, run_id), strict=True):
+        seconds = lifetime(one)
+        ownership = {
+            "owner": str(one.chosen.get("cluster_owner") or run_id),
+            "purpose": str(one.chosen.get("cluster_purpose", "")),
+            "taken": stamp(now),
+            "expires": stamp(now + seconds) if seconds else None,
+        }
+        records.append(provider_of(one.provider).initial_record(one, name, ownership))
+    return records
+
+
+def description(target: ClusterTarget, values: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a target as module cluster_targets returns it. values: its initial record; record: the one in the file."""
+    return {
+        "hosts": list(target.hosts),
+        "settings": target.chosen,
+        "steps": cluster_selection.steps_of(TASKS, target.provider),
+        "there": provider_of(target.provider).creates and record.get("state") == "acquired",
+        **values,
+    }

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, cluster_targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, provider_rehearsal
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice, estimates
@@ -131,9 +131,9 @@ class Preflight:
         try:
             for one in cluster_choice.wanted(self.catalogue, values, hostvars, everyone):
                 cluster_choice.lifetime(one)
-                if one.provider == "existing" and "cluster_kubeconfig" not in self.found.late:
-                    cluster_targets.check_existing(one, os.environ)
-                elif one.provider == "rehearsal":
+                if "cluster_kubeconfig" not in self.found.late:
+                    provider_of(one.provider).check(one)
+                if one.provider == provider_rehearsal.PROVIDER.name:
                     known = component_spec.load_all(ROOT / "roles" / "rehearsal" / "files" / "components")
                     component_spec.select(known, values.get("rehearsal_components") or [])
         except InputError as error:

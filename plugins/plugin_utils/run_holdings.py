@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
 
 
@@ -37,8 +38,11 @@ def held(
         cluster = one["record"]
         name = str(cluster.get("name") or cluster.get("api_host") or cluster["provider"])
         if cluster_record.may_be_ours(cluster):
-            ends = "Hive takes it back" if cluster["provider"] == "hive_pool" else ""
-            add(f"{cluster['provider']} cluster {name}", cluster.get("expires"), ends)
+            add(
+                f"{cluster['provider']} cluster {name}",
+                cluster.get("expires"),
+                provider_of(cluster["provider"]).expires_by,
+            )
         elif cluster.get("objects") and not cluster["owned"]:
             add(f"objects on cluster {name}")
     measured = records.get("sutest", {})

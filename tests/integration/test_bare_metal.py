@@ -108,7 +108,7 @@ def test_a_run_that_is_killed_while_machines_boot_leaves_nothing_after_the_give_
     assert made_up.leases() and made_up.left()
     (run_dir,) = run_dirs(tmp_path / "artifacts")
     again = play(*words, "-e", f"run_dir={run_dir}", artifacts=tmp_path / "artifacts", env=made_up.environment)
-    assert "was interrupted before its machines were booted, and can't be gone on with: give it back" in again.flat()
+    assert "was interrupted before its machines were booted, and can't be continued: release it" in again.flat()
     give_back(made_up, run_dir)
 
 

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import AccessSettings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 
 FILE = "cluster.yml"
@@ -90,8 +92,34 @@ def may_be_ours(record: Mapping[str, Any]) -> bool:
     """Return whether a cluster has to be given back: it is the run's, or nobody knows yet because it was not made."""
     if record["state"] == "released":
         return False
-    unknown = record["provider"] != "existing" and record["state"] in ("acquiring", "failed")
+    unknown = provider_of(record["provider"]).may_own and record["state"] in ("acquiring", "failed")
     return bool(record["owned"]) or unknown
+
+
+def replace_access(
+    run_dir: str | Path, given: Callable[[str], AccessSettings], warn: Callable[[str], None]
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Record how the clusters are reached now, if a recorded kubeconfig no longer exists or ``-e`` replaces it.
+
+    given: returns the settings for a host. Returns all records and whether they changed. Raises InputError.
+    """
+    changed = False
+    clusters = read(run_dir)
+    for host, one in list(clusters.items()):
+        values = provider_of(one["provider"]).replaced_access(one, given(host), warn)
+        if values:
+            clusters, wrote = update(run_dir, [host], values)
+            changed = changed or wrote
+    return clusters, changed
+
+
+def installs_operators(run_dir: str | Path) -> bool:
+    """Return whether the run started to install operators or to change what they manage, by its steps.
+
+    Each role that does so has one of these entry points, whose step directory exists before it starts.
+    """
+    steps = Path(run_dir)
+    return any([*steps.glob("*__*__install"), *steps.glob("*__rhoai__components")])
 
 
 def distinct(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:

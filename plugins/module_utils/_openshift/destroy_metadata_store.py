@@ -39,7 +39,9 @@ def put(store: str, name: str, entry: Mapping[str, Any]) -> None:
 
 
 def get(store: str, name: str) -> dict[str, Any]:
-    """Return the entry of a cluster. Raises DataError when there is none."""
+    """Return the entry of a cluster. Raises DataError when there is none, InputError without a store."""
+    if not store:
+        raise InputError(f"cluster_release_named={name} requires cluster_metadata_store, which has its metadata")
     if store.startswith("s3://"):
         with _bucket(store, name) as (connection, where):
             try:

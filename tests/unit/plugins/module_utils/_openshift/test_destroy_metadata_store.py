@@ -33,6 +33,8 @@ def test_an_entry_is_found_until_it_is_dropped(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no name of a cluster"):
         destroy_metadata_store.put(place, "../perf", {})
     destroy_metadata_store.put("", "perf", {})
+    with pytest.raises(InputError, match="cluster_release_named=perf requires cluster_metadata_store"):
+        destroy_metadata_store.get("", "perf")
 
 
 @pytest.fixture

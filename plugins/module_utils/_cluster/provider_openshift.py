@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Providers ``openshift_ipi`` and ``openshift_agent``: clusters that the OpenShift installer creates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import OPENSHIFT, CreatingProvider
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
+
+
+class IpiProvider(CreatingProvider):
+    """Provider ``openshift_ipi``: the installer creates the machines in a cloud."""
+
+    name = "openshift_ipi"
+    settings = (*OPENSHIFT, "cluster_ipi_*")
+
+
+class AgentProvider(CreatingProvider):
+    """Provider ``openshift_agent``: bare-metal machines boot an image of the agent-based installer."""
+
+    name = "openshift_agent"
+    settings = (*OPENSHIFT, "cluster_agent_*")
+
+    def refuse_unfinished(self, record: Mapping[str, Any], run_dir: str) -> None:
+        """Also refuse an installation whose machines were not booted: the image may be incomplete."""
+        super().refuse_unfinished(record, run_dir)
+        data = record.get("provider_data") or {}
+        if record.get("state") == "acquiring" and data.get("machines") and not data.get("booted"):
+            raise OwnershipError(
+                f"this run's installation of {record.get('name', '')} was interrupted before its machines were "
+                f"booted, and can't be continued: release it (--tags release -e run_dir={run_dir}), then start again"
+            )
+
+
+PROVIDERS = (IpiProvider(), AgentProvider())
