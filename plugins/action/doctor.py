@@ -21,7 +21,6 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     user_path,
     workload_files,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import reachable
 
@@ -34,7 +33,7 @@ COMMON = ("cluster", "workload", "cleanup", "metrics")
 BEFORE = ("settings", "lease", "cluster")
 
 
-class ActionModule(SeatrialAction, InPlaceAction):
+class ActionModule(InPlaceAction):
     """See the documentation of module doctor."""
 
     ARGUMENTS = {
@@ -47,8 +46,21 @@ class ActionModule(SeatrialAction, InPlaceAction):
         "order": {"type": "dict"},
     }
 
-    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return what the module returns."""
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the module; outside of a run also print its findings."""
+        result = super().run(tmp, task_vars)
+        given = self._task.args
+        if not result.get("failed") and not given.get("run_dir"):
+            for line in (
+                f"What {given['project']} needs of {user_path.absolute(given['kubeconfig'])}:",
+                *result["lines"],
+            ):
+                Display().display(line)
+        return result
+
+    def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Resolve the settings, and render with them what the roles need."""
+        _validation, arguments = self.validate_argument_spec(self.ARGUMENTS)
         arguments |= {name: user_path.absolute(arguments[name]) for name in ("kubeconfig", "rbac_file")}
         project, directory = arguments["project"], arguments["run_dir"]
         documents = _documents(project, needed=not directory)
@@ -76,15 +88,7 @@ class ActionModule(SeatrialAction, InPlaceAction):
             "others": not directory,
         }
         given = {key: value for key, value in arguments.items() if key != "run_dir"}
-        result = self._execute_module(
-            module_name="perfscale.seatrial.doctor",
-            module_args={**given, "phases": phases, "order": collect_layers.raw(order)},
-            task_vars=task_vars,
-        )
-        if not result.get("failed") and not directory:
-            for line in (f"What {project} needs of {arguments['kubeconfig']}:", *result["lines"]):
-                Display().display(line)
-        return result
+        return {**given, "phases": phases, "order": collect_layers.raw(order)}
 
     def _planned(self, plan: dict[str, Any]) -> dict[str, Any]:
         """Return a plan with what the file of a trace holds."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run module rehearsal_cluster, show what it says meanwhile, and tell it where the components lie."""
+"""Run a module about rehearsal clusters with the caller's paths and the folder of the components."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 
 
 class ActionModule(ProgressAction):
-    """Module rehearsal_cluster, followed."""
+    """Also the action of rehearsal_cluster_info and cluster_held, see meta/runtime.yml."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Fill in the folder of the components: a module knows neither that nor where its user stands."""
+        """Make the paths absolute and add the folder of the components; a module knows neither."""
         given = {name: user_path.absolute_all(arguments[name]) for name in PATHS if name in arguments}
         return {**arguments, **given, "components_dir": arguments.get("components_dir") or str(COMPONENTS)}

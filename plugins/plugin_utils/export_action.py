@@ -9,7 +9,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, secret_settings, settings_catalogue
@@ -24,16 +23,13 @@ class ExportAction(ProgressAction):
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Add the values of all secret settings and the kubeconfigs of the run, for the gate."""
-        try:
-            known = {
-                name: value
-                for name in settings_catalogue.load(ROOT).secrets
-                if (value := secret_settings.read(name, task_vars, os.environ, self._templar.template))
-            }
-            top = Path(str(arguments.get("run_dir") or ""))
-            clusters = read_optional(top / "cluster.yml").get("clusters") or {}
-        except SeatrialError as error:
-            raise AnsibleActionFail(str(error)) from error
+        known = {
+            name: value
+            for name in settings_catalogue.load(ROOT).secrets
+            if (value := secret_settings.read(name, task_vars, os.environ, self._templar.template))
+        }
+        top = Path(str(arguments.get("run_dir") or ""))
+        clusters = read_optional(top / "cluster.yml").get("clusters") or {}
         paths = [one["kubeconfig"] for one in clusters.values() if one.get("kubeconfig")]
         given = arguments.get("secrets") or {}
         return {

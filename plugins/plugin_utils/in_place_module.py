@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import ansible_errors
 
 _PROFILE = "legacy"
 _PROGRAM = """{shebang}
@@ -80,7 +81,31 @@ def _others() -> list[str]:
 
 
 class InPlaceAction(ActionBase):
-    """Base of actions whose modules may be run where they lie."""
+    """Base of actions that run the module of their task, in place where that is possible."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments that the module gets. May raise SeatrialError."""
+        return arguments
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the module and return its result."""
+        result = super().run(tmp, task_vars)
+        with ansible_errors():
+            arguments = self.prepare(dict(self._task.args), task_vars or {})
+        result.update(self.execute(arguments, task_vars))
+        return result
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Run the module with these arguments and return its result.
+
+        Where meta/runtime.yml routes a module to an action of another name, ``resolved_action`` is the module.
+        """
+        name = self._task.resolved_action or self._task.action
+        found: dict[str, Any] = self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
+        return found
 
     def _configure_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         folder = root()

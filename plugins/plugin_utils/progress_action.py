@@ -31,24 +31,15 @@ INTERVAL = 0.2
 class ProgressAction(InPlaceAction):
     """Base of ``ActionModule``; override ``prepare`` to change the module's arguments beforehand."""
 
-    TRANSFERS_FILES = False
     _supports_async = False
-    _supports_check_mode = True
 
-    def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments that the module gets."""
-        return arguments
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module and return its result."""
-        result = super().run(tmp, task_vars)
-        arguments = self.prepare(dict(self._task.args), task_vars or {})
-        name = self._task.resolved_action or self._task.action
-        with _progress_file(arguments, self._connection.transport) as path:
-            arguments["progress_file"] = path
-            with following(path, lambda line: Display().display(line, stderr=True)):
-                result.update(self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars))
-        return result
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Run the module, show its progress, and return its result."""
+        with (
+            _progress_file(arguments, self._connection.transport) as path,
+            following(path, lambda line: Display().display(line, stderr=True)),
+        ):
+            return super().execute({**arguments, "progress_file": path}, task_vars)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run module hive_claim and show what it says meanwhile."""
+"""Run a module and show its progress. meta/runtime.yml lists the modules that use this action."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action
 
 
 class ActionModule(ProgressAction):
-    """Module hive_claim, followed."""
+    """The module gets the arguments of the task."""

@@ -1,0 +1,113 @@
+"""The routes of meta/runtime.yml from modules to the action plugins that they share."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.action import _progress, results_source
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import BadInput
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
+
+ROOT = Path(__file__).resolve().parents[4]
+PREFIX = "perfscale.seatrial."
+ACTIONS = "ansible_collections.perfscale.seatrial.plugins.action"
+MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
+ROUTES = {
+    name: route["action_plugin"].removeprefix(PREFIX)
+    for name, route in yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["plugin_routing"]["modules"].items()
+    if "action_plugin" in route
+}
+
+
+def action_of(module: str) -> str:
+    """The action plugin of a module, routed or of the module's name."""
+    return ROUTES.get(module, module)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in MODULES if "_common_options.PROGRESS" in path.read_text()])
+def test_a_module_that_reports_progress_has_an_action_that_shows_it(name: str) -> None:
+    assert issubclass(importlib.import_module(f"{ACTIONS}.{action_of(name)}").ActionModule, ProgressAction)
+
+
+@pytest.mark.parametrize("name", ROUTES)
+def test_a_route_leads_from_a_module_to_an_action_plugin(name: str) -> None:
+    assert (ROOT / "plugins" / "modules" / f"{name}.py").is_file()
+    assert not (ROOT / "plugins" / "action" / f"{name}.py").exists(), "the route would hide it"
+    assert issubclass(importlib.import_module(f"{ACTIONS}.{ROUTES[name]}").ActionModule, InPlaceAction)
+
+
+def test_every_action_plugin_belongs_to_a_module() -> None:
+    names = {path.stem for path in (ROOT / "plugins" / "action").glob("*.py")}
+    assert names == {action_of(path.stem) for path in MODULES} & names
+
+
+FIND = """
+import sys
+from ansible.plugins.loader import action_loader, init_plugin_loader, module_loader
+init_plugin_loader()
+for name in sys.argv[1:]:
+    found = module_loader.find_plugin_with_context(name, collection_list=["perfscale.seatrial"])
+    print(found.resolved_fqcn, found.action_plugin, action_loader.has_plugin(found.action_plugin))
+"""
+
+
+def test_ansible_follows_a_route_for_the_full_and_the_short_name() -> None:
+    command = [sys.executable, "-c", FIND, f"{PREFIX}pod_logs", "pod_logs"]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == [f"{PREFIX}pod_logs {PREFIX}_progress True"] * 2
+
+
+def made(action: type[InPlaceAction], monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Any:
+    """An action of a task that names module pod_logs shortly; what it runs is in ``ran``."""
+    one = action.__new__(action)
+    one._task = SimpleNamespace(action="pod_logs", resolved_action=f"{PREFIX}pod_logs", args=arguments)
+    one._connection = SimpleNamespace(transport="ssh")
+    one.ran = []
+    monkeypatch.setattr("ansible.plugins.action.ActionBase.run", lambda *_args: {})
+    monkeypatch.setattr(
+        one, "_execute_module", lambda **call: one.ran.append(call) or {"changed": False}, raising=False
+    )
+    return one
+
+
+def test_a_shared_action_runs_the_module_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = made(_progress.ActionModule, monkeypatch, dest="/logs")
+    assert one.run(task_vars={"a": 1}) == {"changed": False}
+    call = {"dest": "/logs", "progress_file": None}
+    assert one.ran == [{"module_name": f"{PREFIX}pod_logs", "module_args": call, "task_vars": {"a": 1}}]
+
+
+def test_paths_of_results_source_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = made(results_source.ActionModule, monkeypatch, sources=["a", "s3://b"], region="c")
+    one.run()
+    assert one.ran[0]["module_args"] == {"sources": [f"{tmp_path}/a", "s3://b"], "region": "c"}
+
+
+def test_invalid_input_ends_the_task_before_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(InPlaceAction):
+        def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+            raise InputError("no")
+
+    one = made(Refusing, monkeypatch)
+    with pytest.raises(BadInput, match="^no$"):
+        one.run()
+    assert one.ran == []
+
+
+def test_the_ignored_sanity_findings_are_the_shared_actions() -> None:
+    text = (ROOT / "tests" / "sanity" / "ignore-2.19.txt").read_text()
+    shared = {path.name for path in (ROOT / "plugins" / "action").glob("_*.py")}
+    assert set(re.findall(r"^plugins/action/(\S+) action-plugin-docs # ", text, re.M)) == shared
