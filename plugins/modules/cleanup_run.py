@@ -62,6 +62,10 @@ options:
     type: str
     choices: [fail, skip]
     default: fail
+  owned:
+    description: Whether the run owns the cluster, so that its objects are deleted with it. Used in the summary only.
+    type: bool
+    default: false
   run_dir:
     description:
       - The run directory. Before anything is deleted, the module waits until no submitter or sampler writes to it.
@@ -137,6 +141,7 @@ def main() -> None:
             "timeout": {"type": "float", "default": 300},
             "run_dir": {"type": "path"},
             "unreachable": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
+            "owned": {"type": "bool", "default": False},
             **_common_options.STEP,
             **_common_options.PROGRESS,
         },

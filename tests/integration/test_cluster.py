@@ -115,7 +115,7 @@ def test_each_host_of_an_inventory_may_have_its_own_cluster(lab: Lab, rehearsal:
         ),
         (
             ["-e", "cluster_provider=existing"],
-            "give -e cluster_kubeconfig=<file>, or set the environment variable KUBECONFIG",
+            "set -e cluster_kubeconfig=<file>, or the environment variable KUBECONFIG",
         ),
         ([*existing("/no/such")], "cluster_kubeconfig names '/no/such', and there is no file /no/such"),
         (["-e", "cluster_expected_host=api.lab.example"], "cluster_expected_host is 'api.lab.example', and kubeconfig"),

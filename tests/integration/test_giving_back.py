@@ -91,7 +91,7 @@ def test_a_give_back_that_could_not_look_says_so_and_fails_until_a_kubeconfig_is
     first.rename(second)
     for _attempt in range(2):
         failed = give_back(run_dir)
-        assert failed.code == 2 and "is gone" in failed.flat() and "-e cluster_kubeconfig=" in failed.flat()
+        assert failed.code == 2 and "no longer exists" in failed.flat() and "-e cluster_kubeconfig=" in failed.flat()
         assert [one["what"].split()[0] for one in held(run_dir)] == ["objects"], failed.output
         assert _files.read_yaml(run_dir / "run.yml")["phases"]["cleanup"]["status"] == "failed"
     assert labelled(rehearsal.kubeconfig, run_id)

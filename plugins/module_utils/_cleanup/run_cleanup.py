@@ -44,6 +44,7 @@ class CleanupSpec:
     verify: bool = False
     timeout: float = 300.0
     unreachable: str = "fail"
+    owned: bool = False
     run_dir: str | None = None
     progress_file: str | None = None
     dry: bool = False
@@ -62,7 +63,7 @@ def run(order: CleanupSpec, step: Step) -> dict[str, Any]:
     if order.run_dir and not order.verify:
         wait_for_writers.wait(Path(order.run_dir), _WRITERS, say)
     if order.unreachable == "skip" and not Path(order.kubeconfig).expanduser().exists():
-        return _unreached(order, say, f"{order.kubeconfig} is gone")
+        return _unreached(order, say, f"{order.kubeconfig} does not exist")
     with Client.from_kubeconfig(order.kubeconfig, order.context, timeout=_REQUEST) as client:
         try:
             client.request("GET", "/version")
@@ -98,6 +99,7 @@ def _swept(order: CleanupSpec, sweep: Sweep, say: Callable[[str], None]) -> dict
 
 
 def _unreached(order: CleanupSpec, say: Callable[[str], None], why: str) -> dict[str, Any]:
-    text = f"nothing was deleted: {why}; what run {order.run_id} has there goes when the cluster is released"
+    fate = "are deleted with the cluster when it is released" if order.owned else "remain"
+    text = f"nothing was deleted: {why}; objects of run {order.run_id}, if any, {fate}"
     say(text)
     return {"changed": False, "reachable": False, "summary": text, **asdict(CleanupOutcome())}

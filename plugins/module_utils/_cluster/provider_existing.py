@@ -17,8 +17,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provid
     ClusterTarget,
     Provider,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
+    ApiError,
+    InputError,
+    nearest_file,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER, Access, load
+
+#: Timeout of the request that checks whether the API server responds, in seconds.
+REACH_TIMEOUT = 5.0
 
 
 class ExistingProvider(Provider):
@@ -29,8 +38,9 @@ class ExistingProvider(Provider):
     may_own = False
 
     def check(self, target: ClusterTarget) -> None:
-        """Check the kubeconfig and the expected host."""
-        check_existing(target, os.environ)
+        """Check the kubeconfig and the expected host, and that the API server responds."""
+        found = check_existing(target, os.environ)
+        check_reachable(found["kubeconfig"], found["context"], target.where)
 
     def initial_record(self, target: ClusterTarget, name: str, ownership: Mapping[str, Any]) -> dict[str, Any]:
         """Return how to reach the cluster."""
@@ -120,6 +130,17 @@ def check_host(access: Access, expected: str, where: str = "") -> None:
             f"{where}{': ' if where else ''}cluster_expected_host is '{expected}', and {access.source} leads to "
             f"{access.server}: nothing was touched"
         )
+
+
+def check_reachable(kubeconfig: str, context: str, where: str) -> None:
+    """Raise InputError unless the API server responds and accepts our credentials."""
+    try:
+        with Client.from_kubeconfig(kubeconfig, context, REACH_TIMEOUT) as client:
+            client.request("GET", "/version")
+    except ApiError:
+        return  # it responds; what it refuses is reported where it is needed
+    except AccessError as error:
+        raise InputError(f"{where}: {error}: nothing was touched") from error
 
 
 def check_existing(target: ClusterTarget, environment: Mapping[str, str]) -> dict[str, str]:

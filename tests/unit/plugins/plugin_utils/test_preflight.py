@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, provider_existing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_layers,
@@ -105,6 +106,39 @@ def test_a_file_that_only_another_provider_reads_is_not_asked_for() -> None:
     check(PHASES, cluster_hive_kubeconfig="/no/hub")
     with pytest.raises(InputError, match="cluster_hive_kubeconfig: there is no /no/hub"):
         check(PHASES, cluster_hive_kubeconfig="/no/hub", cluster_provider="hive_pool")
+
+
+def kubeconfig(folder: Path, port: int) -> Path:
+    path = folder / "config"
+    path.write_text(
+        f"""
+apiVersion: v1
+kind: Config
+current-context: lab
+contexts: [{{name: lab, context: {{cluster: lab, user: lab}}}}]
+clusters: [{{name: lab, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+users: [{{name: lab, user: {{token: t}}}}]
+""",
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.mark.parametrize(("listens", "cause"), [(False, "can't be reached: .*refused"), (True, "no answer")])
+def test_an_existing_cluster_that_does_not_respond_is_refused_before_the_run_begins(
+    listens: bool, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_existing, "REACH_TIMEOUT", 0.2)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if listens:
+            taken.listen(4)  # accepts, and never answers
+        path = kubeconfig(tmp_path, taken.getsockname()[1])
+        given = {"cluster_provider": "existing", "cluster_kubeconfig": str(path)}
+        message = rf"cluster for sutest and driver: http://127.0.0.1:.*{cause}.*nothing was touched"
+        with pytest.raises(InputError, match=message):
+            check(PHASES, **given)
+        check(["report", "cleanup", "release"], tmp_path, **given)
 
 
 def test_a_load_that_can_not_be_planned_is_refused() -> None:

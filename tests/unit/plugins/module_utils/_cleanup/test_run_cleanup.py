@@ -1,0 +1,20 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What cleanup reports of a cluster that it can't reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+
+
+@pytest.mark.parametrize(
+    ("owned", "fate"), [(True, "are deleted with the cluster when it is released"), (False, "remain")]
+)
+def test_only_the_release_of_an_owned_cluster_deletes_the_objects(owned: bool, fate: str, tmp_path: Path) -> None:
+    spec = run_cleanup.CleanupSpec(str(tmp_path / "none"), "t1121-abcdef", unreachable="skip", owned=owned)
+    result = run_cleanup.run(spec, Step(None))
+    assert result["summary"].endswith(f"; objects of run t1121-abcdef, if any, {fate}") and not result["reachable"]
