@@ -54,9 +54,9 @@ class EffectiveSettings:
 def effective(
     request: SettingsRequest, catalogue: Catalogue, defaults: Mapping[str, Any], render: Render
 ) -> EffectiveSettings:
-    """Resolve a request. defaults: setting -> raw default of its role, secrets left out.
+    """Resolve a request. This is the only entry point: runs, cluster profiles and the doctor all call it.
 
-    Raises SettingsError for whatever is wrong with any layer, before anything is touched.
+    defaults: setting -> raw default of its role, without secrets. Raises SettingsError for an error in any layer.
     """
     tree = {**defaults, **TREE_WORDS}
     changes = _coerced(catalogue, _changes(request, catalogue))

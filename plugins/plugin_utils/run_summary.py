@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,50 +36,6 @@ def split_line(parts: Mapping[str, float]) -> str:
     """Return the split as one line."""
     named = [f"{text} {parts[name]:.1f}" for name, text in CATEGORIES.items() if name in parts]
     return f"{parts['total']:.1f} s = " + " + ".join([*named, f"Ansible itself {parts['ansible']:.1f}"])
-
-
-def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
-    """Return whether a release that passed had nothing to give back: no lease, and each cluster is kept."""
-    kept = all(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())
-    return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
-
-
-def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
-    """Return why the verdict fails the run, None when it does not."""
-    if verdict.get("verdict") not in ("fail", "invalid"):
-        return None
-    bad = [check for check in verdict["checks"] if check["result"] in ("fail", "invalid")]
-    return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
-
-
-def judged_now(record: Mapping[str, Any]) -> bool:
-    """Return whether the last session made the report, and with it the verdict."""
-    session: dict[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
-    return record["phases"].get("report", {}).get("started", "") >= session.get("started", "")
-
-
-def status(record: Mapping[str, Any], failures: list[str]) -> str:
-    """Return how the run as a whole stands: also what an earlier session left failed or interrupted counts."""
-    states = {phase["status"] for phase in record["phases"].values()}
-    if failures or "failed" in states:
-        return "failed"
-    return "interrupted" if "interrupted" in states else "passed"
-
-
-def standing(record: Mapping[str, Any], failures: list[str]) -> list[str]:
-    """Return every failure that stands, in the order of the phases: those of earlier sessions first."""
-    earlier = [
-        phase["error"] for phase in record["phases"].values() if phase["status"] == "failed" and phase.get("error")
-    ]
-    return list(dict.fromkeys([*earlier, *failures]))
-
-
-def finished(record: Mapping[str, Any]) -> str:
-    """Return the line of FINISHED."""
-    seconds = (
-        datetime.fromisoformat(record["ended"]).timestamp() - datetime.fromisoformat(record["started"]).timestamp()
-    )
-    return f"{record['ended']} {record['project']} {record['id']} {record['status']} after {seconds:.0f} s"
 
 
 def lines(

@@ -9,7 +9,7 @@ Nothing here knows Ansible or our settings: it works on any tree of dictionaries
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
@@ -45,30 +45,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The effective settings, and for every dotted key that a layer set: (source, value) in order, the last one won."""
+    """The effective settings and all changes that led to them, in order; of one key the last change won."""
 
     settings: Tree
-    provenance: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
-
-
-def resolve(
-    base: Mapping[str, Any],
-    presets: Mapping[str, Mapping[str, Any]],
-    names: Sequence[str],
-    overrides: Mapping[str, Any],
-) -> Resolved:
-    """Apply presets in the order of ``names``, then ``overrides``, to ``base``; the last write wins.
-
-    base: nested dictionary, left untouched. presets: name -> ordered dictionary of dotted key -> value, where
-    ``extends`` (a name or a list of them) is applied at its position. overrides: dotted key -> value.
-
-    Raises SettingsError for an unknown preset, a cycle, and a key that does not exist in the tree.
-    """
-    resolved = Resolved(dict(base))
-    for name in names:
-        resolved = apply(resolved, expand(presets, name))
-    return apply(resolved, layer("overrides", overrides))
 
 
 def layer(source: str, values: Mapping[str, Any]) -> list[Change]:
@@ -110,7 +90,6 @@ def _change(source: str, key: Any, value: Any) -> Change:
 def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> Resolved:
     """Return ``resolved`` with the changes made, in their order. Raises SettingsError for a key that is not there."""
     tree: Any = resolved.settings
-    provenance = {key: list(told) for key, told in resolved.provenance.items()}
     made: list[Change] = []
     for change in changes:
         try:
@@ -120,9 +99,8 @@ def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> R
             dotted = dotted_paths.render(change.path)
             message = f"{change.source} sets the unknown {what} '{dotted}': {error}"
             raise SettingsError(message, change.key, change.source) from error
-        provenance.setdefault(dotted_paths.render(change.path), []).append((change.source, change.value))
         made.append(change)
-    return Resolved(tree, provenance, (*resolved.changes, *made))
+    return Resolved(tree, (*resolved.changes, *made))
 
 
 def names_of(value: Any) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import phase_record, run_summary
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_summary
 
 CLUSTER = {
     "provider": "rehearsal",
@@ -116,11 +116,6 @@ def test_the_answer_and_what_went_wrong_come_first(tmp_path: Path) -> None:
 def test_phases_that_did_nothing_have_not_passed(tmp_path: Path) -> None:
     ran = {**done("test", "release"), "cleanup": {"status": "skipped"}}
     assert "  phases    test, release passed; cleanup skipped" in run_summary.lines(record(phases=ran), tmp_path, {})
-    kept = {"sutest": {**CLUSTER, "kept": True}}
-    assert run_summary.released_nothing(record(phases=ran, clusters=kept), {})
-    assert not run_summary.released_nothing(record(phases=ran, clusters=kept), {"state": "released"})
-    assert not run_summary.released_nothing(record(phases=ran), {})
-    assert not run_summary.released_nothing(record(phases=ran | {"release": {"status": "failed"}}, clusters=kept), {})
 
 
 def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: Path) -> None:
@@ -138,39 +133,9 @@ def test_the_page_on_which_points_are_compared_is_named(tmp_path: Path) -> None:
     assert f"  compared  {page}" in run_summary.lines(record(), tmp_path, {})
 
 
-def test_only_a_failing_verdict_fails_the_run() -> None:
-    check = {"check": "every object ended", "result": "fail", "detail": "11 of 12"}
-    assert (
-        run_summary.verdict_failure({"verdict": "fail", "checks": [check]})
-        == "verdict fail: every object ended: 11 of 12"
-    )
-    assert run_summary.verdict_failure({"verdict": "pass", "checks": [{**check, "result": "pass"}]}) is None
-    assert run_summary.verdict_failure({}) is None
-
-
 def test_the_first_failure_comes_first_in_the_last_message(tmp_path: Path) -> None:
     text = run_summary.last_words(["first", "second", "third"], tmp_path)
     assert text.startswith("first\n2 more in ")
-
-
-def test_ending_a_phase_gives_its_seconds() -> None:
-    found = {"test": {"status": "running", "started": "2026-11-21T05:00:00.000Z"}, "old": {"status": "passed"}}
-    assert phase_record.close_running(found, "failed", "why") == ["test"]
-    assert found["test"]["status"] == "failed"
-    assert found["test"]["seconds"] > 0
-    assert found["old"] == {"status": "passed"}
-
-
-def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_later() -> None:
-    ran = {"test": {"status": "interrupted"}, "cleanup": {"status": "passed"}}
-    assert run_summary.status(record(phases=ran), []) == "interrupted"
-    assert run_summary.status(record(phases=done("test", "cleanup")), []) == "passed"
-    assert run_summary.status(record(phases=done("test")), ["verdict fail"]) == "failed"
-
-
-def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
-    ran = {"test": {"status": "failed", "error": "first"}, "cleanup": {"status": "failed", "error": "second"}}
-    assert run_summary.standing(record(phases=ran), ["second", "third"]) == ["first", "second", "third"]
 
 
 @pytest.mark.parametrize(
@@ -191,12 +156,3 @@ def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
 )
 def test_a_figure_is_written_as_people_read_it(figure: dict[str, Any], line: str) -> None:
     assert line in run_summary.figure_line(figure)
-
-
-def test_a_session_is_judged_by_the_verdict_that_it_has_made_only() -> None:
-    report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z"}
-    ran = record(phases={"report": report}, sessions=[{"started": "2026-11-21T05:00:00.000Z"}])
-    assert run_summary.judged_now(ran)
-    later = [*ran["sessions"], {"started": "2026-11-21T06:00:00.000Z"}]
-    assert not run_summary.judged_now({**ran, "sessions": later}), "it gives back, or exports"
-    assert not run_summary.judged_now({**ran, "phases": {}})

@@ -4,16 +4,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError, names_of, resolve
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import (
+    Resolved,
+    SettingsError,
+    apply,
+    expand,
+    layer,
+    names_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 BASE = {"a": {"x": 0, "y": 0}, "list": [{"key": "k"}], "limits": {"nvidia.com/gpu": 0}}
 
 
+def resolve(presets: dict, names: Sequence[str], overrides: dict) -> Resolved:
+    changes = [change for name in names for change in expand(presets, name)]
+    return apply(Resolved(dict(BASE)), [*changes, *layer("overrides", overrides)])
+
+
 def one(presets: dict, *names: str, overrides: dict | None = None) -> dict:
-    return resolve(BASE, presets, names, overrides or {}).settings
+    return resolve(presets, names, overrides or {}).settings
 
 
 @pytest.mark.parametrize(
@@ -87,20 +101,24 @@ def test_a_preset_may_be_extended_twice_without_being_a_cycle() -> None:
 )
 def test_what_is_unknown_is_named_with_its_chain_and_the_nearest_name(presets, names, overrides, words) -> None:
     with pytest.raises(SettingsError) as caught:
-        resolve(BASE, presets, names, overrides)
+        resolve(presets, names, overrides)
     for word in words:
         assert word in str(caught.value)
 
 
-def test_provenance_lists_every_write_in_order() -> None:
+def test_every_change_is_kept_in_order() -> None:
     presets = {"p": {"extends": "q", "a.x": 2}, "q": {"a.x": 1}}
-    found = resolve(BASE, presets, ["p"], {"a.x": 3})
-    assert found.provenance == {"a.x": [("preset p -> q", 1), ("preset p", 2), ("overrides", 3)]}
+    found = resolve(presets, ["p"], {"a.x": 3})
+    assert [(change.source, change.value) for change in found.changes] == [
+        ("preset p -> q", 1),
+        ("preset p", 2),
+        ("overrides", 3),
+    ]
 
 
-def test_a_key_has_one_spelling_in_provenance() -> None:
-    found = resolve(BASE, {"p": {"limits['nvidia.com/gpu']": 1}}, ["p"], {'limits["nvidia.com/gpu"]': 2})
-    assert list(found.provenance) == ['limits["nvidia.com/gpu"]']
+def test_two_spellings_of_a_key_are_one_path() -> None:
+    found = resolve({"p": {"limits['nvidia.com/gpu']": 1}}, ["p"], {'limits["nvidia.com/gpu"]': 2})
+    assert {change.path for change in found.changes} == {("limits", "nvidia.com/gpu")}
 
 
 @pytest.mark.parametrize("value", ["a,b", "a b", "a, b", ["a", "b"], ["a,b"], ("a", "b")])
@@ -111,8 +129,8 @@ def test_preset_names_mean_the_same_however_they_are_given(value) -> None:
 @given(st.lists(st.tuples(st.sampled_from(["a.x", "a.y", "list[0].key"]), st.integers()), max_size=8))
 def test_the_last_write_of_each_key_stands(writes) -> None:
     presets = {f"p{number}": {key: value} for number, (key, value) in enumerate(writes)}
-    found = resolve(BASE, presets, list(presets), {})
+    found = resolve(presets, list(presets), {})
     for key, value in dict(writes).items():
-        assert found.provenance[key][-1][1] == value
+        assert [change.value for change in found.changes if change.key == key][-1] == value
     last = dict(writes)
     assert found.settings["a"] == {"x": last.get("a.x", 0), "y": last.get("a.y", 0)}

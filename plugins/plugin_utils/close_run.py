@@ -1,0 +1,115 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The end of a session: what run.yml, FAILURES and FINISHED then contain, and whether the session failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    carried_extra_vars,
+    phase_record,
+    run_directory,
+    run_holdings,
+    run_record,
+    run_summary,
+)
+
+
+@dataclass(frozen=True)
+class ClosedSession:
+    """The record of the run, its verdict, the failures of this session and of all sessions, whether this one failed."""
+
+    record: dict[str, Any]
+    verdict: dict[str, Any]
+    failures: list[str]
+    all_failures: list[str]
+    failed: bool
+
+
+def close(directory: Path, failures: Sequence[str], fail_on_verdict: bool, began: float) -> ClosedSession:
+    """Close the session and write its end into the run directory.
+
+    failures: those that tasks reported. fail_on_verdict: whether a failing verdict fails the run. began: when the
+    session began, seconds since the epoch.
+    """
+    verdict = run_directory.read_optional(directory / "verdict.json")
+    judged = verdict_failure(verdict) if fail_on_verdict else None
+    found = list(failures) or ([judged] if judged else [])
+    split = run_summary.split(time.time() - began, run_directory.timings(directory, began))
+    clusters = run_directory.read_optional(directory / "cluster.yml").get("clusters") or {}
+    lease = run_directory.read_optional(directory / "lease.yml")
+
+    def edit(record: dict[str, Any]) -> None:
+        phase_record.close_running(record["phases"], "passed")
+        record["clusters"] = clusters
+        if released_nothing(record, lease):
+            record["phases"]["release"]["status"] = "skipped"
+        record["held"] = run_holdings.of(directory, record["started"])
+        record["split"] = split
+        record["ended"] = stamp()
+        record["status"] = status(record, found)
+        carried_extra_vars.close(record, found, directory)
+
+    record = run_record.change(directory, edit)
+    everything = all_failures(record, found)
+    if everything:
+        _files.replace_text(directory / "FAILURES", "\n".join(everything) + "\n")
+    else:
+        (directory / "FAILURES").unlink(missing_ok=True)
+    _files.replace_text(directory / "FINISHED", finished(record) + "\n")
+    # The verdict of an earlier session does not fail one that only gives back or exports.
+    failed = bool(failures) or bool(judged and judged_now(record))
+    return ClosedSession(record, verdict, found, everything, failed)
+
+
+def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
+    """Return whether a release that passed had nothing to release: no lease, and each cluster is kept."""
+    kept = all(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())
+    return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
+
+
+def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
+    """Return why the verdict fails the run, None when it does not."""
+    if verdict.get("verdict") not in ("fail", "invalid"):
+        return None
+    bad = [check for check in verdict["checks"] if check["result"] in ("fail", "invalid")]
+    return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
+
+
+def judged_now(record: Mapping[str, Any]) -> bool:
+    """Return whether the last session wrote the report, and with it the verdict."""
+    session: dict[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
+    return record["phases"].get("report", {}).get("started", "") >= session.get("started", "")
+
+
+def status(record: Mapping[str, Any], failures: Sequence[str]) -> str:
+    """Return the status of the whole run; phases that earlier sessions left failed or interrupted count too."""
+    states = {phase["status"] for phase in record["phases"].values()}
+    if failures or "failed" in states:
+        return "failed"
+    return "interrupted" if "interrupted" in states else "passed"
+
+
+def all_failures(record: Mapping[str, Any], failures: Sequence[str]) -> list[str]:
+    """Return the failures of all sessions, each once, in the order of the phases; ``failures`` are the last ones."""
+    earlier = [
+        phase["error"] for phase in record["phases"].values() if phase["status"] == "failed" and phase.get("error")
+    ]
+    return list(dict.fromkeys([*earlier, *failures]))
+
+
+def finished(record: Mapping[str, Any]) -> str:
+    """Return the line of FINISHED."""
+    seconds = (
+        datetime.fromisoformat(record["ended"]).timestamp() - datetime.fromisoformat(record["started"]).timestamp()
+    )
+    return f"{record['ended']} {record['project']} {record['id']} {record['status']} after {seconds:.0f} s"
