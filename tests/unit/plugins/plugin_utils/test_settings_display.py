@@ -116,6 +116,6 @@ def test_provenance_keeps_the_place_of_each_write() -> None:
         SettingsLayer("extra", "-e", {}),
     )
     changes = (Change("preset p", ("load_count",), 5, "load_count"), Change("-e", ("load_count",), 6, "load_count"))
-    found = EffectiveSettings({}, Resolved({}, {}, changes), (), (), {}, False)
+    found = EffectiveSettings({}, Resolved({}, changes), (), (), {}, False)
     told = settings_display.provenance(found, SettingsRequest("load", ("p",), layers), [])["settings"]["load_count"]
     assert [one.get("where") for one in told] == ["p.yml:1:1", None]
