@@ -11,7 +11,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, cluster_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import destroy_metadata_store
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
@@ -37,7 +37,7 @@ class ActionModule(SeatrialAction):
         run_dir = arguments["run_dir"]
         clusters, changed = cluster_record.read(run_dir), False
         if arguments["named"] and not self._task.check_mode:
-            kept = destroy_metadata_store.get(arguments["store"], arguments["named"])
+            kept = cluster_metadata_store.get(arguments["store"], arguments["named"])
             clusters, changed = cluster_record.take_over(run_dir, kept)
         if arguments["hosts"] and not self._task.check_mode:
             clusters, changed = cluster_record.update(run_dir, arguments["hosts"], _files.plain(arguments["values"]))

@@ -107,7 +107,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift impo
     install_config,
     openshift_options,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer import Installer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer_commands import Installer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 MACHINE = {

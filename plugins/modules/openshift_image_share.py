@@ -73,7 +73,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import image_server, installer_process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import boot_image_server, installer_process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -98,8 +98,8 @@ def main() -> None:
             there = folder.exists()
             shutil.rmtree(folder, ignore_errors=True)
             return {"changed": bool(stopped) or there}
-        address = given["address"] or image_server.own_address(given["towards"])
-        port, begun = image_server.start(folder, address, given["port"], given["lifetime"])
+        address = given["address"] or boot_image_server.own_address(given["towards"])
+        port, begun = boot_image_server.start(folder, address, given["port"], given["lifetime"])
         return {"changed": begun, "url": f"http://{address}:{port}"}
 
     _module_main.run(module, work)

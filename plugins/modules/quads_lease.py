@@ -253,7 +253,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_service, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_operations, server_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -301,7 +301,7 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return lease_service.run(module.params, module.check_mode, step)
+        return lease_operations.run(module.params, module.check_mode, step)
 
     _module_main.run(module, work)
 

@@ -92,7 +92,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_service, lease_wait, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
+    lease_operations,
+    lease_wait,
+    server_options,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -116,7 +120,7 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return lease_service.wait_for(module.params, step)
+        return lease_operations.wait_for(module.params, step)
 
     _module_main.run(module, work)
 

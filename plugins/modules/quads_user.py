@@ -52,7 +52,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import quads_user, server_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -68,7 +68,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         client = server_options.client(module.params, secret=True)
-        return {"changed": lease_info.register(client, module.check_mode), "owner": client.account.owner}
+        return {"changed": quads_user.register(client, module.check_mode), "owner": client.account.owner}
 
     _module_main.run(module, work)
 

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_run, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import destroy_metadata_store
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from playbook import play
@@ -193,14 +193,14 @@ def test_what_destroys_a_cluster_is_kept_on_a_server_until_it_is_dropped(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     entry = {"name": "perf", "metadata": {"infraID": "perf-abcde"}}
     for where in ("s3://results/clusters", "s3://results"):
-        destroy_metadata_store.put(where, "perf", entry)
-        destroy_metadata_store.put(where, "perf", {**entry, "owner": "jo"})
-        assert destroy_metadata_store.get(where, "perf") == {**entry, "owner": "jo"}
-        destroy_metadata_store.drop(where, "perf")
-        destroy_metadata_store.drop(where, "perf")
+        cluster_metadata_store.put(where, "perf", entry)
+        cluster_metadata_store.put(where, "perf", {**entry, "owner": "jo"})
+        assert cluster_metadata_store.get(where, "perf") == {**entry, "owner": "jo"}
+        cluster_metadata_store.drop(where, "perf")
+        cluster_metadata_store.drop(where, "perf")
         with pytest.raises(DataError, match=f"{where} knows no cluster perf"):
-            destroy_metadata_store.get(where, "perf")
+            cluster_metadata_store.get(where, "perf")
     with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*make the bucket first"):
-        destroy_metadata_store.put("s3://no-such-bucket/x", "perf", entry)
+        cluster_metadata_store.put("s3://no-such-bucket/x", "perf", entry)
     with pytest.raises(InputError, match="names no bucket"):
-        destroy_metadata_store.put("s3:///x", "perf", entry)
+        cluster_metadata_store.put("s3:///x", "perf", entry)

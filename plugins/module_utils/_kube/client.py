@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     JSON,
     METADATA,

@@ -16,8 +16,8 @@ import time
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import http1_codec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import tunnel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import tunnel
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
 
 JSON = "application/json"

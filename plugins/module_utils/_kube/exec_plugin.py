@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Credentials
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Credentials
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import unblock_signals
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")

@@ -27,8 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, http1_codec, oauth_login
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access, Credentials
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy import proxy_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access, Credentials
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import proxy_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_context import make_context
 
 #: In the place of a kubeconfig: the service account of the pod that this process runs in.

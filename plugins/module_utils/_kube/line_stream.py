@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import http1_codec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, Connection, Reply, why
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
 

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending_reasons import grouped

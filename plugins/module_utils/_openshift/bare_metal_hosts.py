@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import documented_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config_fields
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.install_config import inside, need, network
 
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
@@ -71,7 +71,7 @@ def read(name: str, role: str, variables: Mapping[str, Any], settings: Mapping[s
     interface = _interface(name, str(given or ""), macs)
     hints = variables.get("cluster_agent_root_device") or of_model.get("root_device")
     hints = dict(hints or settings.get("cluster_agent_root_device") or {})
-    documented_fields.check(hints, documented_fields.ROOT_DEVICE, f"{name}: root device")
+    install_config_fields.check(hints, install_config_fields.ROOT_DEVICE, f"{name}: root device")
     return Host(
         name=name,
         role=role,
@@ -171,7 +171,7 @@ def agent_config(machines: Sequence[Host], settings: Mapping[str, Any], name: st
     }
     if settings.get("cluster_agent_ntp"):
         config["additionalNTPSources"] = [str(one) for one in settings["cluster_agent_ntp"]]
-    documented_fields.check(config, documented_fields.AGENT_CONFIG, "agent-config.yaml")
+    install_config_fields.check(config, install_config_fields.AGENT_CONFIG, "agent-config.yaml")
     return config
 
 

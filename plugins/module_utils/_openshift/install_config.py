@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import documented_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config_fields
 
 #: What an installer takes as the name of a cluster: a DNS label.
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,52}[a-z0-9])?")
@@ -97,7 +97,7 @@ def with_secrets(config: Mapping[str, Any], pull_secret: str, ssh_key: str) -> d
     found = {**config, "pullSecret": pull_secret}
     if ssh_key:
         found["sshKey"] = ssh_key
-    documented_fields.check(found, documented_fields.INSTALL_CONFIG, "install-config.yaml")
+    install_config_fields.check(found, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
     return found
 
 

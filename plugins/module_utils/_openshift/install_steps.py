@@ -11,11 +11,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import (
-    destroy_metadata_store,
+    cli_tools,
+    cluster_metadata_store,
     installer_log,
-    vendor_programs,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer import LOG, Installer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer_commands import LOG, Installer
 
 Given = Mapping[str, Any]
 #: Steps that need no installer.
@@ -38,12 +38,12 @@ def do(state: str, given: Given, say: Callable[[str], None], step: Path | None) 
 
 def _program(given: Given, say: Callable[[str], None]) -> str:
     where = (given["mirror"], given["version"], given["checksum"], Path(given["cache_dir"]).expanduser())
-    return vendor_programs.find("openshift-install", given["program"], *where, say)
+    return cli_tools.find("openshift-install", given["program"], *where, say)
 
 
 def _prepared(installer: Installer, given: Given) -> dict[str, Any]:
     metadata = installer.prepare(given["spot"], given["timeout"])
-    destroy_metadata_store.put(given["store"], given["name"], {**given["entry"], "metadata": metadata})
+    cluster_metadata_store.put(given["store"], given["name"], {**given["entry"], "metadata": metadata})
     return {"changed": True, "metadata": metadata, "version": installer.version()}
 
 
@@ -57,7 +57,7 @@ def _created(installer: Installer, given: Given) -> dict[str, Any]:
 
 
 def _image(installer: Installer, given: Given) -> dict[str, Any]:
-    destroy_metadata_store.put(given["store"], given["name"], given["entry"])
+    cluster_metadata_store.put(given["store"], given["name"], given["entry"])
     image = installer.image(given["timeout"])
     told = {"kubeconfig": installer.kubeconfig(), "version": installer.version()}
     return {"changed": True, "image": str(image), **told}
@@ -81,13 +81,13 @@ def _gathered(installer: Installer, given: Given) -> dict[str, Any]:
 def _destroyed(installer: Installer, given: Given) -> dict[str, Any]:
     done = installer.destroy(given["metadata"], given["timeout"])
     forgotten = installer.forget()
-    destroy_metadata_store.drop(given["store"], given["name"])
+    cluster_metadata_store.drop(given["store"], given["name"])
     return {"changed": done or forgotten}
 
 
 def _absent(installer: Installer, given: Given) -> dict[str, Any]:
     forgotten = installer.forget()
-    destroy_metadata_store.drop(given["store"], given["name"])
+    cluster_metadata_store.drop(given["store"], given["name"])
     return {"changed": forgotten}
 
 

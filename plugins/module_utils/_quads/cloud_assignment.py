@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_lookup, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_tag import LeaseTag
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment
 
 #: How often a cloud is asked for again after a request that came to nothing.
 TRIES = 3
@@ -46,7 +46,7 @@ class CloudAssignments:
     def single(self) -> dict[int, Assignment]:
         """Return part -> assignment, after ending what is there twice."""
         kept: dict[int, Assignment] = {}
-        for one in lease_search.tagged(self.client, self.order.lease_id, active=True):
+        for one in lease_lookup.tagged(self.client, self.order.lease_id, active=True):
             part = one.tag.part if one.tag else 0
             if part in kept:
                 self.say(f"assignment {one.id} ({one.cloud}) is part {part} of this lease once more: terminate it")
@@ -134,7 +134,7 @@ class CloudAssignments:
         until = self.client.timing.monotonic() + patience
         looks = 0
         while True:
-            for one in lease_search.tagged(self.client, self.order.lease_id, active=True):
+            for one in lease_lookup.tagged(self.client, self.order.lease_id, active=True):
                 if one.tag and one.tag.part == part and one.tag.at == at:
                     return one
             looks += 1

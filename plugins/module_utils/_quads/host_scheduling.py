@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
     host_preferences,
-    lease_search,
+    lease_lookup,
     server_errors,
     times,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, Lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
 
 #: How often one host is asked for when nobody knows what came of it.
 TRIES = 3
@@ -135,7 +135,7 @@ class HostScheduling:
         raise server_errors.LeaseError(f"{host}: {TRIES} requests, and it is not in {one.cloud}. {trouble}")
 
     def _is_in(self, one: Assignment, host: str) -> bool:
-        return any(row.host == host for row in lease_search.rows(self.client, one))
+        return any(row.host == host for row in lease_lookup.rows(self.client, one))
 
     def _ends(self, end: float) -> None:
         """Learn when the lease ends; refuse one that is too short before more is taken."""

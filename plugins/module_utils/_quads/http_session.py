@@ -21,7 +21,7 @@ from urllib.parse import urlencode, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import server_errors, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import (
     NoAnswer,
     QuadsCall,
     QuadsReply,

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_lookup, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, Lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.cloud_assignment import CloudAssignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.host_scheduling import HostScheduling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import release
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
 
 #: How long (s) after the last host the owners are looked up once more: a rival's request that was checked before ours
 #: was in may be inserted later, and one with a lower number may become visible later.
@@ -57,7 +57,7 @@ class Acquisition:
     def run(self, dry: bool = False) -> Acquired:
         """Acquire, or complete what an earlier call began. ``dry``: only look."""
         found = (
-            lease_search.tagged(self.client, self.order.lease_id, active=True)
+            lease_lookup.tagged(self.client, self.order.lease_id, active=True)
             if dry
             else self.clouds.existing().values()
         )
@@ -156,7 +156,7 @@ class Acquisition:
         asked = None if remembered is None else remembered | self.hosts.asked
         now = [self.client.assignment(one.id) or one for one in self.parts.values()]
         self._still_ours(one for one in now if not one.active)
-        return lease_search.read(self.client, now, self.order.lease_id, asked)
+        return lease_lookup.read(self.client, now, self.order.lease_id, asked)
 
     # refusing
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_lookup, server_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, Lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
 
 
 def adopt(
@@ -26,7 +26,7 @@ def adopt(
     hosts: it must hold these. count: it must hold so many. Raises LeaseError saying what is not as it should be.
     """
     one = _find(client, which)
-    lease = lease_search.read(client, [one], lease_id, adopted=True)
+    lease = lease_lookup.read(client, [one], lease_id, adopted=True)
     have = set(lease.hosts) - set(exclude)
     missing = sorted(set(hosts) - have)
     if missing:

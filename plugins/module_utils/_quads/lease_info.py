@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The work of the modules that only look, and of quads_user."""
+"""Reading leases, free hosts and machines for the _info modules."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
     host_preferences,
+    lease_lookup,
     lease_record,
-    lease_search,
     lease_tag,
     published_inventory,
     server_errors,
     times,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, Lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
 
 LOOK_EVERY = 30.0
 
@@ -53,7 +53,7 @@ def looker(client: QuadsClient, given: Mapping[str, Any], known: Mapping[str, An
         return lambda: [one for number in numbers if (one := client.assignment(number))]
     if not client.account.owner:
         raise InputError(f"lease {lease_id}: whose is it? Give username")
-    return lambda: _newest(lease_search.tagged(client, lease_tag.check_id(str(lease_id))))
+    return lambda: _newest(lease_lookup.tagged(client, lease_tag.check_id(str(lease_id))))
 
 
 def _newest(found: list[Assignment]) -> list[Assignment]:
@@ -77,7 +77,7 @@ def lease(client: QuadsClient, given: Mapping[str, Any]) -> Lease:
         raise server_errors.LeaseLost(f"{what}: no assignment of it is active (any more)")
     first = active[0].tag
     name = given.get("lease_id") or (first.lease_id if first else "")
-    return lease_search.read(client, active, name, asked(known), bool(known.get("adopted")))
+    return lease_lookup.read(client, active, name, asked(known), bool(known.get("adopted")))
 
 
 def leases(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def leases(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]
         owner = given.get("owner") or client.account.owner
         if not owner:
             raise InputError(f"lease {given['lease_id']}: whose is it? Give username or owner")
-        found = _newest(lease_search.tagged(client, lease_tag.check_id(given["lease_id"]), owner=owner))
+        found = _newest(lease_lookup.tagged(client, lease_tag.check_id(given["lease_id"]), owner=owner))
     elif given.get("assignment_id"):
         found = [one for one in [client.assignment(given["assignment_id"])] if one]
     elif given.get("cloud"):
@@ -99,7 +99,7 @@ def leases(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]
         if one.active or not given["active"]:
             name = one.tag.lease_id if one.tag else f"assignment {one.id}"
             groups.setdefault(name, []).append(one)
-    return [lease_search.read(client, parts, _id(parts[0])).view() for parts in groups.values()]
+    return [lease_lookup.read(client, parts, _id(parts[0])).view() for parts in groups.values()]
 
 
 def _id(one: Assignment) -> str:
@@ -169,25 +169,3 @@ def _patient(
             if left <= 0:
                 raise
             client.pause(min(LOOK_EVERY, left))
-
-
-def register(client: QuadsClient, dry: bool) -> bool:
-    """See that the user can log in, registering it first if need be; return whether that was so."""
-    if client.account.api_token:
-        raise InputError("a token belongs to a user who is registered already: give password")
-    try:
-        client.log_in()
-        return False
-    except server_errors.BadCredentials as error:
-        if dry:
-            return True
-        if client.register():
-            client.log_in()
-            return True
-        user = client.account.username
-        raise server_errors.BadCredentials(
-            f"{user} is registered at {client.base} already, with another password than the one given. Give that one, "
-            "or have the lab reset it: registering again changes nothing",
-            error.status,
-            error.said,
-        ) from error

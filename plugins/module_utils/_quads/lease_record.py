@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, Lease
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import stamp
 
 HEAD = "A lease of bare metal. release is the command that gives it back from any machine; it needs the credentials."
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_lookup, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment
 
 #: How often (s) to look for an assignment that may still appear.
 LOOK_EVERY = 10.0
@@ -41,7 +41,7 @@ def release(
     done: list[int] = []
     told = False
     while True:
-        every = lease_search.tagged(client, lease_id)
+        every = lease_lookup.tagged(client, lease_id)
         active = [one for one in every if one.active]
         for one in active:
             say(f"terminate assignment {one.id} ({one.cloud}) of lease {lease_id}")
@@ -102,7 +102,7 @@ def _settled(client: QuadsClient, lease_id: str, ended: list[Assignment]) -> Non
 
 def _holds(client: QuadsClient, one: Assignment) -> bool:
     now = client.assignment(one.id)
-    return bool(now and (now.active or lease_search.rows(client, one)))
+    return bool(now and (now.active or lease_lookup.rows(client, one)))
 
 
 def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, say: Say) -> list[int]:
@@ -143,7 +143,7 @@ class ExpiredLease:
 
 def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> list[ExpiredLease]:
     """Return the marked assignments of our owner that were asked for more than ``seconds`` ago."""
-    marked = lease_search.all_tagged(client, client.account.owner)
+    marked = lease_lookup.all_tagged(client, client.account.owner)
     now = client.server_now()
     found = [ExpiredLease(one.tag.lease_id, one.id, one.cloud, now - one.tag.at) for one in marked if one.tag]
     return [one for one in found if one.age > seconds and one.lease_id not in keep]

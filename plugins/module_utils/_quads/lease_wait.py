@@ -11,13 +11,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
-    lease_search,
+    lease_lookup,
     published_inventory,
     server_errors,
     times,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, Lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, Lease
 
 GOALS = ("provisioned", "validated", "inventory")
 
@@ -88,7 +88,7 @@ class MachineWait:
                 f"lease {self.lease_id}: assignment {', '.join(ended)} is not active any more: it was terminated, or "
                 "has expired underneath us. What ran on its machines is gone"
             )
-        lease = lease_search.read(self.client, found, self.lease_id, self.asked, self.adopted)
+        lease = lease_lookup.read(self.client, found, self.lease_id, self.asked, self.adopted)
         if not lease.hosts:
             raise server_errors.LeaseLost(f"lease {self.lease_id} holds no host: there is nothing to wait for")
         return lease
@@ -152,7 +152,7 @@ class MachineWait:
 
     def pending_hosts(self) -> list[str]:
         """Return the hosts that are not validated, for a module's result after a failure."""
-        lease = lease_search.read(
+        lease = lease_lookup.read(
             self.client, [one for one in self.look() if one.active], self.lease_id, self.asked, verify=False
         )
         moving = {one["host"] for one in self.client.moves()}

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import QuadsCall, QuadsReply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, HostSchedule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import QuadsCall, QuadsReply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_session import QuadsSession
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import Assignment, HostSchedule
 
 
 class QuadsClient(QuadsSession):

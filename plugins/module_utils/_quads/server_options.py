@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._interrupt import noticed
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import sender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_session import (
     QuadsAccount,
     RetryTiming,

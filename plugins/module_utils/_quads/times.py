@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import http_date
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import http_date
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 QUARTER = 900.0

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     component_binaries,
-    component_objects,
+    component_manifests,
     free_ports,
     instance_processes,
     launch_plan,
@@ -174,8 +174,8 @@ class Start:
 
     def _prepare_api(self) -> None:
         values = {**self.values, "ca": launch_plan.authority(self.instance)}
-        wanted = component_objects.wanted(self.components, self.programs, values)
-        self.changes += [f"applied {one}" for one in component_objects.apply_all(self._api(), wanted, self.timeout)]
+        wanted = component_manifests.wanted(self.components, self.programs, values)
+        self.changes += [f"applied {one}" for one in component_manifests.apply_all(self._api(), wanted, self.timeout)]
 
 
 def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess]:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Connection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lateness import summary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import with_query
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,

@@ -23,7 +23,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import (
     NoAnswer,
     QuadsCall,
     QuadsReply,

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import ResumeState
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import Sender, SenderSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import image_server, installer_process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import boot_image_server, installer_process
 
 
 def python(code: str) -> list[str]:
@@ -56,9 +56,9 @@ def test_an_image_is_served_without_a_listing_until_it_is_stopped(tmp_path: Path
 
     (tmp_path / "www" / "token").mkdir(parents=True)
     (tmp_path / "www" / "token" / "agent.iso").write_bytes(b"image")
-    port, begun = image_server.start(tmp_path, "127.0.0.1", 0, 60)
+    port, begun = boot_image_server.start(tmp_path, "127.0.0.1", 0, 60)
     try:
-        assert begun and image_server.start(tmp_path, "127.0.0.1", 0, 60) == (port, False)
+        assert begun and boot_image_server.start(tmp_path, "127.0.0.1", 0, 60) == (port, False)
         with open_url(f"http://127.0.0.1:{port}/token/agent.iso", timeout=10) as answer:
             assert answer.read() == b"image"
         with pytest.raises(OSError, match="404"):
@@ -67,4 +67,4 @@ def test_an_image_is_served_without_a_listing_until_it_is_stopped(tmp_path: Path
         installer_process.stop(tmp_path, 1.0)
     with pytest.raises(OSError, match="refused"):
         open_url(f"http://127.0.0.1:{port}/token/agent.iso", timeout=10)
-    assert image_server.own_address("127.0.0.1:443") == "127.0.0.1"
+    assert boot_image_server.own_address("127.0.0.1:443") == "127.0.0.1"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_search
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_lookup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_acquisition import Acquired, Acquisition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import release
@@ -82,7 +82,7 @@ class Lab:
 
     def find(self) -> list[int]:
         """Numbers of the lease's active assignments, as a client finds them."""
-        return [one.id for one in lease_search.tagged(self.client(), LEASE, active=True)]
+        return [one.id for one in lease_lookup.tagged(self.client(), LEASE, active=True)]
 
 
 @pytest.fixture

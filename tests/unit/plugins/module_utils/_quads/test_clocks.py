@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord, read
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import published_inventory, server_errors, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import QuadsReply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import QuadsReply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import reap, release_assignment
 from quads_simulator import lab as labs

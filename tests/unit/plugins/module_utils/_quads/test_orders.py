@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import server_errors
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import holder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import holder
 from quads_simulator import cron
 from quads_simulator import lab as labs
 
@@ -60,7 +60,7 @@ def test_a_condition_that_the_server_would_crash_on_is_refused_before(lab, filte
 
 
 def test_the_earliest_schedule_holds_a_host():
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import HostSchedule
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import HostSchedule
 
     rows = [HostSchedule(16, "h", 1), HostSchedule(17, "h", 2), HostSchedule(9, "h", 3, active=False)]
     assert holder(rows) == rows[0]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
-    component_objects,
+    component_manifests,
     component_spec,
     go_toolchain,
     launch_plan,
@@ -56,7 +56,7 @@ def test_a_published_component_is_complete(
             placeholders.render((process.folder / file).read_text(encoding="utf-8"), values, file)
         assert launch_plan.questions_of(process, values)
     if known[name].objects:
-        found = component_objects.documents(known[name].folder / known[name].objects, {**values, "ca": "Q0E="})
+        found = component_manifests.documents(known[name].folder / known[name].objects, {**values, "ca": "Q0E="})
         hooks = [hook["clientConfig"] for one in found for hook in one.get("webhooks", [])]
         assert all(one["url"].startswith("https://127.0.0.1:20000/") and one["caBundle"] == "Q0E=" for one in hooks)
 

@@ -6,7 +6,7 @@ import threading
 from typing import cast
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_access import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import probe_schedule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.probe_schedule import (
     PeriodicRequester,

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import quads_user, server_errors
 from quads_simulator.virtual import Wire, client
 
 
 def test_a_user_is_registered_once(lab):
     one = client(lab.simulator, Wire(lab.simulator))
     del lab.simulator.access.users["joe@example.com"]
-    assert lease_info.register(one, dry=True)
+    assert quads_user.register(one, dry=True)
     assert "joe@example.com" not in lab.simulator.access.users
-    assert lease_info.register(one, dry=False)
-    assert not lease_info.register(one, dry=False)
+    assert quads_user.register(one, dry=False)
+    assert not quads_user.register(one, dry=False)
 
 
 def test_the_wrong_password_of_a_user_who_exists_says_what_to_do(lab):
     client(lab.simulator, Wire(lab.simulator))
     one = client(lab.simulator, Wire(lab.simulator), password="another")
     with pytest.raises(server_errors.BadCredentials, match="registered at .* with another password.*lab reset it"):
-        lease_info.register(one, dry=False)
+        quads_user.register(one, dry=False)
     with pytest.raises(server_errors.BadCredentials, match="password is wrong, or nobody is registered.*quads_user"):
         one.log_in()
 
@@ -29,4 +29,4 @@ def test_an_address_that_cannot_be_registered_is_told_as_the_server_does(lab):
     one = client(lab.simulator, Wire(lab.simulator), user="joe@localhost")
     del lab.simulator.access.users["joe@localhost"]
     with pytest.raises(server_errors.QuadsRefused, match="Invalid email address"):
-        lease_info.register(one, dry=False)
+        quads_user.register(one, dry=False)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: openshift_machines
+module: openshift_inventory_info
 short_description: Read the machines of a cluster from an inventory
 version_added: 0.1.0
 description:
@@ -39,7 +39,7 @@ options:
 
 EXAMPLES = r"""
 - name: Read the machines
-  perfscale.seatrial.openshift_machines:
+  perfscale.seatrial.openshift_inventory_info:
     inventory: "{{ run_dir }}/lease.quads.yml"
     control_plane_group: controlplane
     worker_group: worker

@@ -16,25 +16,22 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import (
-    destroy_metadata_store,
-    vendor_programs,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cli_tools, cluster_metadata_store
 
 
 def test_an_entry_is_found_until_it_is_dropped(tmp_path: Path) -> None:
     place = str(tmp_path / "store")
-    destroy_metadata_store.put(place, "perf", {"metadata": {"infraID": "perf-abcde"}})
-    assert destroy_metadata_store.get(place, "perf") == {"metadata": {"infraID": "perf-abcde"}}
-    destroy_metadata_store.drop(place, "perf")
-    destroy_metadata_store.drop(place, "perf")
+    cluster_metadata_store.put(place, "perf", {"metadata": {"infraID": "perf-abcde"}})
+    assert cluster_metadata_store.get(place, "perf") == {"metadata": {"infraID": "perf-abcde"}}
+    cluster_metadata_store.drop(place, "perf")
+    cluster_metadata_store.drop(place, "perf")
     with pytest.raises(DataError, match="knows no cluster perf"):
-        destroy_metadata_store.get(place, "perf")
+        cluster_metadata_store.get(place, "perf")
     with pytest.raises(InputError, match="is no name of a cluster"):
-        destroy_metadata_store.put(place, "../perf", {})
-    destroy_metadata_store.put("", "perf", {})
+        cluster_metadata_store.put(place, "../perf", {})
+    cluster_metadata_store.put("", "perf", {})
     with pytest.raises(InputError, match="cluster_release_named=perf requires cluster_metadata_store"):
-        destroy_metadata_store.get("", "perf")
+        cluster_metadata_store.get("", "perf")
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[str, str]]:
 def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tmp_path: Path, mirror: Any) -> None:
     url, digest = mirror
     said: list[str] = []
-    find = partial(vendor_programs.find, "openshift-install", "")
+    find = partial(cli_tools.find, "openshift-install", "")
     path = Path(find(url, "4.19.9", digest, tmp_path / "cache", said.append))
     assert path.read_bytes() == b"#!/bin/sh\n" and path.stat().st_mode & 0o100
     assert find(url, "4.19.9", f"sha256:{digest}", tmp_path / "cache", said.append) == str(path)
@@ -78,7 +75,7 @@ def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tm
 
 def test_a_path_that_was_given_must_be_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="there is no program"):
-        vendor_programs.find("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
+        cli_tools.find("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="openshift-install is not in the PATH"):
-        vendor_programs.find("openshift-install", "", "", "", "", tmp_path, print)
+        cli_tools.find("openshift-install", "", "", "", "", tmp_path, print)

@@ -149,7 +149,7 @@ class Lease:
 
     def view(self) -> dict[str, Any]:
         """Return the lease as modules return it. The first part's cloud stands for a lease of one part."""
-        from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_exchange import stamp
+        from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import stamp
 
         first = self.parts[0].assignment
         starts = [times.moment(row.start, self.ahead or 0.0) for row in self.rows]

@@ -11,8 +11,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
     lease_info,
+    lease_lookup,
     lease_release,
-    lease_search,
     lease_tag,
     server_options,
     times,
@@ -127,7 +127,7 @@ def _release(given: Mapping[str, Any], client: QuadsClient, dry: bool, say: Say)
             memo.released()
         return _released([])
     if dry:
-        return _released([one.id for one in lease_search.tagged(client, memo.known["lease_id"], active=True)])
+        return _released([one.id for one in lease_lookup.tagged(client, memo.known["lease_id"], active=True)])
     done = lease_release.release(client, memo.known["lease_id"], memo if memo.remembers else None, given["settle"], say)
     if not done:
         say(f"lease {memo.known['lease_id']} holds nothing")

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.server_records import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import (
     Assignment,
     HostSchedule,
     Lease,
     LeasePart,
     holder,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
 
 
 def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner: str = "") -> list[Assignment]:
