@@ -125,5 +125,6 @@ LONGEST_SETTING = 200
 
 
 def setting_text(value: Any, longest: int = LONGEST_SETTING) -> str:
+    """Return the value of a setting as text, cut after ``longest`` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

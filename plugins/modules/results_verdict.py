@@ -95,7 +95,7 @@ headline:
       description: How many rows it rests on, and what has to be said about it.
       type: str
     simulated:
-      description: Whether something played decided it.
+      description: Whether a simulated writer had a part in it.
       type: bool
     points:
       description: Value, interval, n of N in each point.

@@ -1,72 +1,38 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What module results_compare does: read runs, compare their points, write comparison.json, plots and page.
+"""Compare the points of two or more runs; write comparison.json, the plots and the page.
 
-Of one run alone its points are compared, each with the first, as if each were a run of its own.
+With one run, its points are compared with the first. Module results_compare calls it.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import (
     comparison_links,
+    comparison_page,
     comparison_plots,
     point_pairs,
+    run_side,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._format import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_side import RunSide
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import (
     attribution,
-    compute_kpis,
     kpi_definitions,
-    write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report import kpi_text, plot_canvas, write_report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.attribution_text import stage_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 
 Result = dict[str, Any]
-#: Limit of lateness, in seconds, of points whose settings don't say.
-DEFAULT_LATENESS = 0.1
-
-
-@dataclass
-class RunSide:
-    """One of the runs. ``data``, ``write_kpis``: of its points by number, as far as they could be read."""
-
-    run: Run
-    label: str
-    verdict: str
-    data: dict[str, PointData] = field(default_factory=dict)
-    kpis: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Who set what in the run."""
-        return self.run.provenance
-
-
-@dataclass
-class PointSide(RunSide):
-    """One point of a run, as if it were a run of its own."""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What the matrix set for it."""
-        return {name: [{"value": value}] for name, value in self.run.points[0].settings.items()}
 
 
 def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str], template: str) -> Result:
@@ -77,9 +43,9 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
         raise InputError(f"template {template} does not exist")
     loaded = kpi_definitions.load(definition_files)
     notes: list[str] = []
-    sides = _labelled([_side(Path(one), loaded, notes) for one in run_dirs])
+    sides = run_side.label_runs([run_side.read_side(Path(one), loaded, notes) for one in run_dirs])
     if len(sides) == 1:
-        sides = _points_of(sides[0])
+        sides = run_side.points_of(sides[0])
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
     for old in (folder / "plots").iterdir():
@@ -105,60 +71,18 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
     _files.write_json(folder / "comparison.json", document, "comparison/1")
     path = folder / "index.html"
     reports = [comparison_links.back(side.run.top, path) for side in sides]
-    _files.replace_text(path, write_report.render(Path(template), _page(document, drawn, reports)))
+    _files.replace_text(path, write_report.render(Path(template), comparison_page.content(document, drawn, reports)))
     notes += comparison_links.add(
-        [side.run.top for side in sides], path, _title(document["runs"]), document["made"], Path(template)
+        [side.run.top for side in sides],
+        path,
+        comparison_page.title(document["runs"]),
+        document["made"],
+        Path(template),
     )
-    lines = [line for pair in document["pairs"] for line in _lines(pair)]
+    lines = [line for pair in document["pairs"] for line in comparison_page.headline_lines(pair)]
     counts = point_pairs.summary(row for pair in document["pairs"] for row in pair["kpis"])
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
     return {"changed": True, "path": str(path), "lines": lines, "warnings": notes, "summary": f"{path}: figures {told}"}
-
-
-def _side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
-    run = run_files.read(top)
-    if any(not (point.folder / "timeline.jsonl").exists() for point in run.points):
-        notes += write_timeline(str(top))["warnings"]
-        write_verdict(str(top), DEFAULT_LATENESS)
-    try:
-        judged = _files.read_json(top / "verdict.json")
-    except DataError:
-        judged = {}
-    verdict = str(judged.get("verdict") or "unknown")
-    notes += [f"{run.id}: {one}" for one in judged.get("warnings") or ()]
-    presets = "+".join(run.record.get("presets") or [])
-    side = RunSide(run, f"{run.record.get('project') or 'run'} {presets}".strip(), verdict)
-    for point in run.points:
-        try:
-            data = write_kpis.read_point(run, point, notes)
-        except (DataError, OSError, KeyError, ValueError) as error:
-            notes.append(f"{run.id}, point {point.number}: {error}")
-            continue
-        if data.of:
-            side.data[point.number] = data
-            side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in compute_kpis.figures(data, loaded)}
-    return side
-
-
-def _labelled(sides: list[RunSide]) -> list[RunSide]:
-    """Give each run a label of its own: letters, then what it is."""
-    for place, side in enumerate(sides):
-        side.label = f"{chr(ord('A') + place)} ({side.run.id})"
-    return sides
-
-
-def _points_of(side: RunSide) -> list[RunSide]:
-    """Return the points of a run as sides. Raises InputError when there are fewer than two."""
-    if len(side.run.points) < 2:
-        raise InputError(
-            f"{side.run.top} has {_format.count(len(side.run.points), 'point')}: there is nothing to compare"
-        )
-    found: list[RunSide] = []
-    for place, point in enumerate(side.run.points):
-        said = point_label(point, str(side.run.record.get("project") or ""))
-        label = f"{chr(ord('A') + place)} ({said})"
-        found.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
-    return found
 
 
 def _shown(side: RunSide) -> dict[str, Any]:
@@ -212,87 +136,3 @@ def _draw(
             plot_canvas.write(each, folder / f"{number:02d}_{name}") for name, each in made.items() if each is not None
         ]
     return [write_report.embedded(each) for each in written]
-
-
-def _lines(pair: Mapping[str, Any]) -> list[str]:
-    """The headline figures in words, for a terminal."""
-    found = []
-    for row in pair["kpis"]:
-        if row["headline"]:
-            shown = row_words(row)
-            interval = f" ({shown['confidence']})" if shown["confidence"] else ""
-            told = f"{shown['before']} → {shown['after']} {shown['percent']}{interval}: {row['reading']}"
-            found.append(f"{pair['label']}: {row['title']} {told}{', SIMULATED' if row['simulated'] else ''}")
-    return found
-
-
-def row_words(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a difference of a KPI in words."""
-    difference = row["difference"]
-    signed = "–" if difference is None else f"{'+' if difference > 0 else ''}{_format.value(difference, row['unit'])}"
-    percent = "" if row["percent"] is None else f"{row['percent']:+.1f} %"
-    return {
-        **row,
-        "before": _format.value(row["before"], row["unit"]),
-        "after": _format.value(row["after"], row["unit"]),
-        "difference": signed,
-        "percent": percent,
-        "confidence": kpi_text.confidence({"confidence": row["confidence"], "unit": row["unit"]}),
-        "rows": " / ".join(f"{n:,} of {of:,}" for n, of in zip(row["n"], row["of"], strict=True)),
-        "note": row.get("note", ""),
-    }
-
-
-def _page(
-    document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any]]], reports: Sequence[str]
-) -> dict[str, Any]:
-    shown = []
-    for pair, pictures in zip(document["pairs"], drawn, strict=True):
-        rows = [row_words(row) for row in pair["kpis"]]
-        total = [_format.seconds(one) if one is not None else "–" for one in pair["total"]]
-        shown.append(
-            {
-                "label": pair["label"],
-                "headline": [row for row in rows if row["headline"]],
-                "changed": [row for row in rows if not row["headline"] and row["reading"] in ("better", "worse")],
-                "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],
-                "counts": point_pairs.summary(pair["kpis"]),
-                "total": total,
-                "writers": [_part(one, _format.writer(one["name"])) for one in pair["writers"]],
-                "stages": [_part(one, stage_name(one["name"])) for one in pair["stages"]],
-                "plots": list(pictures),
-            }
-        )
-    settings = [
-        {"name": one["name"], "values": [textwrap.shorten(setting_text(value), 80) for value in one["values"]]}
-        for one in document["settings"]
-    ]
-    return {
-        "title": _title(document["runs"]),
-        "runs": [{**one, "report": where} for one, where in zip(document["runs"], reports, strict=True)],
-        "settings": settings,
-        "pairs": shown,
-        "notes": list(document["notes"]),
-        "simulated": any(one["simulated"] for one in document["runs"]),
-    }
-
-
-def _title(compared: Sequence[Mapping[str, Any]]) -> str:
-    """Two runs by their ids, the points of one by the run's."""
-    first, second = compared[:2]
-    return (
-        f"the points of {first['run']}" if first["run"] == second["run"] else f"{second['run']} against {first['run']}"
-    )
-
-
-def _part(one: Mapping[str, Any], name: str) -> dict[str, Any]:
-    signed = f"{'+' if one['difference'] > 0 else ''}{_format.seconds(one['difference'])}"
-    return {
-        "name": name,
-        "writer": _format.writer(one["writer"]),
-        "before": _format.seconds(one["before"]),
-        "after": _format.seconds(one["after"]),
-        "difference": signed,
-        "confidence": kpi_text.confidence({"confidence": one["confidence"], "unit": "s"}),
-        "simulated": one["simulated"],
-    }

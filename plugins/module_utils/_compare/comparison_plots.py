@@ -34,9 +34,9 @@ def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> StageDra
     texts: list[str] = []
     rows: list[list[Any]] = []
     for axis, (stage, since) in zip(axes, panels, strict=True):
-        played = any(data.simulated(stage, since) for _name, data in runs)
+        simulated = any(data.simulated(stage, since) for _name, data in runs)
         said = [_curve(axis, place, name, data, (stage, since), rows) for place, (name, data) in enumerate(runs)]
-        title = shown(stage, played) if since == NEEDED else shown("from sending to the end", played)
+        title = shown(stage, simulated) if since == NEEDED else shown("from sending to the end", simulated)
         axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=4)
         axis.set_xscale("log")
         axis.set_ylim(0, 104)

@@ -43,9 +43,9 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
         _property(properties, "selection", verdict["selection"])
     for point in run.points:
         for kpi in point.kpis or []:
-            played = " (simulated)" if kpi["simulated"] else ""
+            suffix = " (simulated)" if kpi["simulated"] else ""
             text = "unknown" if kpi["value"] is None else f"{kpi['value']:.6g}"
-            _property(properties, f"{point.number}.{kpi['name']}", f"{text} {kpi['unit']}{played}".replace("  ", " "))
+            _property(properties, f"{point.number}.{kpi['name']}", f"{text} {kpi['unit']}{suffix}".replace("  ", " "))
     for one in checks:
         where = f" point {one['point']}" if one.get("point") else ""
         case = ElementTree.SubElement(

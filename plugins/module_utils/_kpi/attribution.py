@@ -28,7 +28,7 @@ class Attribution:
     """Seconds of each workload (an array over all rows; NaN for those that did not end) by stage.
 
     total: their whole time. on_path: stage -> on how many critical paths it lies. waiting: (stage, how many, seconds
-    waited in the mean) of those that had not ended. writers: stage -> who makes it happen. played: the simulated
+    waited in the mean) of those that had not ended. writers: stage -> who makes it happen. simulated: the simulated
     stages, and the writers of those that lie on a path.
     """
 
@@ -37,7 +37,7 @@ class Attribution:
     on_path: dict[str, int]
     waiting: list[tuple[str, int, float]]
     writers: dict[str, str]
-    played: frozenset[str]
+    simulated: frozenset[str]
     of: int
     order: list[str] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ def attribute(data: PointData) -> Attribution:
         {name: int(there.sum()) if name == SENT else int(on_path[name].sum()) for name in order},
         _waiting(data, moment, sent, np.isnan(end)),
         {SENT: CLIENT, **data.writers},
-        frozenset(data.played | {data.writers[name] for name in order if name in data.played}),
+        frozenset(data.simulated_stages | {data.writers[name] for name in order if name in data.simulated_stages}),
         data.of,
         order,
     )
@@ -144,7 +144,7 @@ def document(data: PointData, run: str, point: str) -> dict[str, Any]:
             row = {
                 "name": name,
                 "writer": writer,
-                "simulated": name in found.played,
+                "simulated": name in found.simulated,
                 "mean": mean,
                 "share": mean / total if total else 0.0,
                 "confidence": confidence.document() if confidence else None,
@@ -211,7 +211,7 @@ def of_difference(
                 "after": means[1],
                 "difference": means[1] - means[0],
                 "confidence": confidence.document() if confidence else None,
-                "simulated": name in before.played | after.played,
+                "simulated": name in before.simulated | after.simulated,
             }
         )
     return rows

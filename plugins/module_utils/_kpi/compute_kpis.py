@@ -112,14 +112,14 @@ def _searched(data: PointData, expression: str) -> KpiValue:
     import jmespath
 
     found = jmespath.search(expression, _document(data))
-    played = bool(data.played)
+    simulated = bool(data.simulated_stages)
     many = found if isinstance(found, list) else [found]
     values = [float(one) for one in many if isinstance(one, (int, float)) and not isinstance(one, bool)]
     of = data.of if isinstance(found, list) else 1
     if not values:
         note = "the expression found no number"
-        return KpiValue(None, 0, max(of, len(many)) if isinstance(found, list) else of, played, note=note)
-    return KpiValue(sum(values) / len(values), len(values), max(of, len(values)), played)
+        return KpiValue(None, 0, max(of, len(many)) if isinstance(found, list) else of, simulated, note=note)
+    return KpiValue(sum(values) / len(values), len(values), max(of, len(values)), simulated)
 
 
 def _document(data: PointData) -> dict[str, Any]:
@@ -132,6 +132,3 @@ def _document(data: PointData) -> dict[str, Any]:
         "errors": dict(data.extras.errors),
         "metrics": {name: one.document() for name, one in data.extras.metrics.items()},
     }
-
-
-__all__ = ["compute", "figures"]

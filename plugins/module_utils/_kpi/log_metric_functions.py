@@ -69,11 +69,11 @@ def _over(
     data: PointData, rows: Sequence[Mapping[str, Any]], values: Sequence[float], statistic: str, labels: Any, note: str
 ) -> KpiValue:
     np = data.np
-    played = any(one["simulated"] for one in rows)
+    simulated = any(one["simulated"] for one in rows)
     n = len({one["index"] if one["index"] is not None else one["pod"] for one in rows})
     of = max(data.of, n)
     if not values:
-        return KpiValue(None, 0, data.of, played, note=note or "no log had this figure", labels=labels)
+        return KpiValue(None, 0, data.of, simulated, note=note or "no log had this figure", labels=labels)
     array = np.array(values)
     value = float(getattr(np, statistic)(array))
     replicates = confidence = None
@@ -90,7 +90,7 @@ def _over(
         value,
         n,
         of,
-        played,
+        simulated,
         note=note,
         labels=labels,
         confidence=confidence,
@@ -113,10 +113,10 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
             rows.append(row)
             spent.append(gpus[row["index"]] * runtime / 3600)
             tokens.append(speed * runtime / 1e6)
-    played = any(one["simulated"] for one in rows)
+    simulated = any(one["simulated"] for one in rows)
     if not rows:
         note = "no log of a job with GPUs had both run time and tokens a second"
-        return KpiValue(None, 0, data.of, played, note=note, labels=labels)
+        return KpiValue(None, 0, data.of, simulated, note=note, labels=labels)
     value = sum(spent) / sum(tokens)
     confidence = replicates = None
     if len(rows) >= bootstrap.LEAST_ROWS and data.resampling is not None:
@@ -127,7 +127,7 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
         value,
         len(rows),
         max(data.of, len(rows)),
-        played,
+        simulated,
         labels=labels,
         confidence=confidence,
         writers=("training",),

@@ -33,7 +33,7 @@ WAITING = "unfinished"
 
 @dataclass(frozen=True)
 class KpiValue:
-    """What a function found; n of N rows; simulated when a played writer decides it; note says what must be said.
+    """The result of a function, from n of N rows; simulated: whether a simulated writer has a part in it.
 
     interval: what the errors of single times allow. confidence: how much another sample would differ. writers: who
     wrote the stages that it rests on. replicates: the value in each sample of the bootstrap, for comparing runs.
@@ -81,7 +81,7 @@ class PointData:
         self.start = float(table.header["start"])
         self.end = float(table.header["end"])
         self.needs = table.needs
-        self.played = {one["name"] for one in table.stages if one["simulated"]}
+        self.simulated_stages = {one["name"] for one in table.stages if one["simulated"]}
         self.writers = {one["name"]: one["writer"] for one in table.stages}
         self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
         self._narrowed: stage_narrowing.Spans | None = None
@@ -147,14 +147,14 @@ class PointData:
         return found
 
     def simulated(self, stage: str, since: str = SENT) -> bool:
-        """Return whether a played writer has a part in how long ``stage`` takes after ``since``."""
-        return bool(self.played & self.behind(stage, since))
+        """Return whether a simulated writer has a part in how long ``stage`` takes after ``since``."""
+        return bool(self.simulated_stages & self.behind(stage, since))
 
     def rests(self, stage: str, since: str = SENT) -> dict[str, Any]:
-        """Return who wrote the stages behind a figure, and whether any of them was played: arguments of Figure."""
+        """Return the writers of the stages behind a figure, and whether any is simulated, as arguments of KpiValue."""
         behind = self.behind(stage, since)
         writers = {self.writers.get(one, one) for one in behind} - {""}
-        return {"simulated": bool(self.played & behind), "writers": tuple(sorted(writers))}
+        return {"simulated": bool(self.simulated_stages & behind), "writers": tuple(sorted(writers))}
 
     def sample(self, stage: str, since: str) -> Sample:
         """Return the durations of ``stage`` since ``since``, over all planned rows."""

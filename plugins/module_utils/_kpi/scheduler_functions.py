@@ -61,7 +61,7 @@ def _unknown(data: PointData) -> KpiValue:
     return KpiValue(None, 0, data.of, note=UNKNOWN)
 
 
-def _played(data: PointData) -> dict[str, Any]:
+def _simulated(data: PointData) -> dict[str, Any]:
     """Arguments of a Figure that rests on whole lives of pods."""
     stages = [one for one in ("pods_running", "running", "succeeded") if data.knows(one)]
     rests = [data.rests(one) for one in stages]
@@ -105,7 +105,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
         labels={**labels, "quantile": str(quantile)},
         confidence=confidence,
         replicates=replicates,
-        **_played(data),
+        **_simulated(data),
     )
 
 
@@ -131,7 +131,7 @@ def starving(data: PointData, factor: float = STARVING, least: float = STARVING_
     limit = max(float(np.median(waits)) * float(factor), float(least)) if data.of else 0.0
     count = int((waits > limit).sum())
     note = f"longer than {_format.seconds(limit)}"
-    return KpiValue(float(count), data.of, data.of, note=note, **_played(data))
+    return KpiValue(float(count), data.of, data.of, note=note, **_simulated(data))
 
 
 def ideal_makespan(data: PointData) -> KpiValue:
@@ -145,7 +145,7 @@ def ideal_makespan(data: PointData) -> KpiValue:
         return _unknown(data)
     value, n = _ideal(data, gangs)
     note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not come to a good end and are left out"
-    return KpiValue(value, n, data.of, note=note, **_played(data))
+    return KpiValue(value, n, data.of, note=note, **_simulated(data))
 
 
 def _ideal(data: PointData, gangs: Gangs) -> tuple[float | None, int]:
@@ -171,11 +171,10 @@ def efficiency(data: PointData) -> KpiValue:
     ideal, n = _ideal(data, gangs)
     first, last = data.span(ENDED)
     if ideal is None or n < data.of or data.np.isnan(last).any():
-        return KpiValue(None, n, data.of, note="not all workloads came to a good end", **_played(data))
+        return KpiValue(None, n, data.of, note="not all workloads came to a good end", **_simulated(data))
     value = 200 * ideal / float((first + last).max())
-    return KpiValue(
-        value, n, data.of, interval=(100 * ideal / float(last.max()), 100 * ideal / float(first.max())), **_played(data)
-    )
+    interval = (100 * ideal / float(last.max()), 100 * ideal / float(first.max()))
+    return KpiValue(value, n, data.of, interval=interval, **_simulated(data))
 
 
 def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiValue:
@@ -201,7 +200,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     if length <= 0:
         return KpiValue(None, n, data.of, note="no time passed")
     value = 100 * float(amounts.sum()) / (capacity * length)
-    return KpiValue(value, n, data.of, labels={"resource": name, "part": part}, **_played(data))
+    return KpiValue(value, n, data.of, labels={"resource": name, "part": part}, **_simulated(data))
 
 
 def _part(gangs: Gangs, row: int, life: Any, part: str) -> float:
@@ -242,7 +241,7 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
         "wanted something"
     )
     labels = {"resource": name, "share": {queue: round(one, 3) for queue, one in sorted(shares.items())}}
-    return KpiValue(value, data.of, data.of, note=note, labels=labels, **_played(data))
+    return KpiValue(value, data.of, data.of, note=note, labels=labels, **_simulated(data))
 
 
 def _contended(data: PointData, gangs: Gangs) -> tuple[float, float] | None:
@@ -280,7 +279,7 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
     values = data.np.array(gaps)
     found = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))
     note = "" if found.n == found.of else f"{found.of - found.n:,} of {found.of:,} gangs were never whole"
-    return KpiValue(found.value, found.n, found.of, note=note, labels={"quantile": str(quantile)}, **_played(data))
+    return KpiValue(found.value, found.n, found.of, note=note, labels={"quantile": str(quantile)}, **_simulated(data))
 
 
 def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
@@ -297,7 +296,7 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
         return _unknown(data)
     if what == "lost":
         count = sum(1 for row in gangs.lives for life in row if life.end in ("failed", "deleted"))
-        return KpiValue(float(count), data.of, data.of, **_played(data))
+        return KpiValue(float(count), data.of, data.of, **_simulated(data))
     indices = set(data.table.index)
     count = sum(1 for index, _span in lives.told[what] if index in indices)
     return KpiValue(float(count), data.of, data.of, writers=("controller",))

@@ -69,7 +69,7 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
     lower, upper = first - begin_last, last - begin_first
     middle = (lower + upper) / 2
     known = ~np.isnan(middle)
-    played = data.simulated(stage, NEEDED)
+    simulated = data.simulated(stage, NEEDED)
     n = int(known.sum())
     factor, unit = plot_canvas.scale(float(np.nanmax(np.abs(upper))) if n else 1.0)
     order = np.arange(data.of)
@@ -79,7 +79,7 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
         axis.vlines(order[known], lower[known] * factor, upper[known] * factor, color=colour, alpha=0.45, linewidth=1.4)
         size = 20 if data.of <= 100 else 7
         axis.scatter(
-            order[known], middle[known] * factor, s=size, color=colour, marker="D" if played else "o", linewidths=0
+            order[known], middle[known] * factor, s=size, color=colour, marker="D" if simulated else "o", linewidths=0
         )
     elif n:
         rows += [[stage, *row] for row in _bands(data, axis, order, middle, factor, colour)]
@@ -90,8 +90,8 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
             places, [0.95] * len(places), transform=edge, marker="x", s=20, color="black", linewidths=1.1, clip_on=False
         )
     after = _format.joined([_format.stage(one) for one in data.needs.get(stage, ()) if data.knows(one)] or [SENT])
-    axis.set_title(shown(stage, played), loc="left", fontsize=10.5, fontweight="bold", pad=4)
-    room = ROOM - 1.25 * len(shown(stage, played))  # in letters of the small title
+    axis.set_title(shown(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
+    room = ROOM - 1.25 * len(shown(stage, simulated))  # in letters of the small title
     told = (
         f"after {after}; by {_format.writer(data.writers[stage])}",
         f"after {after}",
@@ -104,11 +104,11 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
     bottom, top = axis.get_ylim()
     axis.set_ylim(min(bottom, 0), top + 0.12 * (top - bottom))
     axis.locator_params(axis="y", nbins=4)
-    if played:
+    if simulated:
         axis.set_facecolor(plot_canvas.PLAYED_GROUND)
     found = data.sample(stage, NEEDED).quantile(0.5)
     said = f"median {_format.seconds(found.value)}" if found.value is not None else "median not known"
-    return f"{shown(stage, played)}: {said}, {n:,} of {data.of:,}."
+    return f"{shown(stage, simulated)}: {said}, {n:,} of {data.of:,}."
 
 
 def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, colour: str) -> list[list[Any]]:
@@ -142,15 +142,15 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
     texts: list[str] = []
     rows_of: list[list[Any]] = []
     for stage, sample in samples:
-        played = data.simulated(stage, NEEDED)
+        simulated = data.simulated(stage, NEEDED)
         values, ranks = plot_canvas.thinned(np, np.maximum(sample.middle, left), sample.shares * sample.of)
-        name = shown(stage, played) + (f", {sample.n:,} seen" if sample.n < sample.of else "")
+        name = shown(stage, simulated) + (f", {sample.n:,} seen" if sample.n < sample.of else "")
         axis.step(
             np.concatenate([values[:1], values]),
             np.concatenate([[0], ranks]) * 100 / sample.of,
             where="post",
             color=colour_of[stage],
-            linestyle="--" if played else "-",
+            linestyle="--" if simulated else "-",
             linewidth=1.8,
             label=name,
         )
@@ -171,7 +171,7 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
                 )
                 said.append(f"P{q * 100:.0f} {_format.seconds(found)}")
         known = ", ".join(said) or "no quantile known"
-        texts.append(f"{shown(stage, played)}, {sample.n:,} of {sample.of:,}: {known}.")
+        texts.append(f"{shown(stage, simulated)}, {sample.n:,} of {sample.of:,}: {known}.")
     for q, marker in QUANTILES:
         axis.plot([], [], marker, color=GREY, label=f"P{q * 100:.0f}", markersize=7, linestyle="none")
     axis.set_xscale("log")

@@ -102,18 +102,18 @@ def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
-    """Return what was played: writers, the stages that rest on them, and the real stages by writer."""
+    """Return what was simulated: writers, the stages that rest on them, and the real stages by writer."""
     stages = [one for table in tables.values() if table is not None for one in table.stages]
     stages = [one for one in stages if not one["name"].endswith("_first")]
-    played = {one["name"] for one in stages if one["simulated"]}
+    simulated = {one["name"] for one in stages if one["simulated"]}
     real: dict[str, dict[str, None]] = {}
     for one in stages:
-        if one["name"] not in played:
+        if one["name"] not in simulated:
             real.setdefault(_format.writer(one["writer"]), {})[_format.stage(one["name"])] = None
     return {
-        "any": bool(played) or run.simulated,
+        "any": bool(simulated) or run.simulated,
         "writers": [_format.writer(one) for one in run.simulated_writers],
-        "played": list(dict.fromkeys(_format.stage(one["name"]) for one in stages if one["name"] in played)),
+        "stages": list(dict.fromkeys(_format.stage(one["name"]) for one in stages if one["name"] in simulated)),
         "real": [{"writer": writer, "stages": list(names)} for writer, names in real.items()],
     }
 

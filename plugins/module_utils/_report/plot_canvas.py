@@ -37,7 +37,7 @@ USUAL = {
     "succeeded": "#000000",
 }
 GREY = "#595959"
-#: Ground of a panel whose stage was played.
+#: Background of a panel whose stage is simulated.
 PLAYED_GROUND = "#F6F1E4"
 #: All sizes in inches but DPI. A plot is 650 px wide on a page, 360 on a telephone, where its text must still read.
 WIDTH, LEFT, RIGHT, DPI = 6.6, 0.92, 0.18, 160
@@ -172,9 +172,9 @@ def titled(text: str, label: str) -> str:
     return f"{text} – {label}" if label else text
 
 
-def shown(stage: str, played: bool) -> str:
+def shown(stage: str, simulated: bool) -> str:
     """Return the name of a stage for people."""
-    return f"{_format.stage(stage)}{' – SIMULATED' if played else ''}"
+    return f"{_format.stage(stage)}{' – SIMULATED' if simulated else ''}"
 
 
 def scale(largest: float) -> tuple[float, str]:

@@ -29,7 +29,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
     from matplotlib.patches import Patch
 
     np = data.np
-    stop = max(data.end - data.start, max(float(values[-1]) for _name, values, _played in curves))
+    stop = max(data.end - data.start, max(float(values[-1]) for _name, values, _simulated in curves))
     factor, unit = axis_of_time(stop)
     blind = bool(data.table.header["gaps"])
     figure, (upper, lower) = plot_canvas.stacked(
@@ -39,7 +39,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
     rows: list[list[Any]] = []
     due = data.span(INTENDED)[0]
     due = np.sort(due[~np.isnan(due)])
-    for number, (name, values, played) in enumerate([("due", due, False), *curves] if len(due) else curves):
+    for number, (name, values, simulated) in enumerate([("due", due, False), *curves] if len(due) else curves):
         moments, ranks = plot_canvas.thinned(np, values)
         rows += [[name, moment, rank] for moment, rank in zip(moments, ranks, strict=True)]
         upper.step(
@@ -47,13 +47,13 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
             np.concatenate([[0], ranks, [len(values)]]),
             where="post",
             color="#999999" if name == "due" else colours(data).get(name, COLOURS[0]),
-            linestyle=":" if name == "due" else "--" if played else "-",
+            linestyle=":" if name == "due" else "--" if simulated else "-",
             linewidth=max(3.6 - 0.5 * number, 1.5),  # the earlier ones shine through where curves coincide
-            label=shown(name, played),
+            label=shown(name, simulated),
         )
         if name != "due":
             texts.append(
-                f"{shown(name, played)}: {len(values):,} of {data.of:,}, last after "
+                f"{shown(name, simulated)}: {len(values):,} of {data.of:,}, last after "
                 f"{_format.seconds(float(values[-1]))}."
             )
     upper.axhline(data.of, color=GREY, linewidth=0.8)
@@ -77,7 +77,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
 
 
 def _curves(data: PointData) -> list[tuple[str, Any, bool]]:
-    """Return (name, sorted moments, played) of what is counted, in the order of a workload's life."""
+    """Return (name, sorted moments, simulated) of what is counted, in the order of a workload's life."""
     np = data.np
     found = []
     for name in (SENT, "created", data.pick(SCHEDULED), data.pick(RUNNING), data.pick(ENDED)):
@@ -96,8 +96,8 @@ def _open(data: PointData, axis: Any, factor: float, stop: float, texts: list[st
     for name, begin in (("open now", data.pick("created")), ("running now", data.pick(RUNNING))):
         if begin is None:
             continue
-        played = data.knows(ENDED) and data.simulated(ENDED, begin)
-        found = _area(data, axis, (begin, ENDED), (factor, stop), colours(data).get(begin, COLOURS[0]), name, played)
+        simulated = data.knows(ENDED) and data.simulated(ENDED, begin)
+        found = _area(data, axis, (begin, ENDED), (factor, stop), colours(data).get(begin, COLOURS[0]), name, simulated)
         if found is None:
             continue
         area, most, steps = found
@@ -114,7 +114,7 @@ def _area(
     extent: tuple[float, float],
     colour: str,
     label: str,
-    played: bool,
+    simulated: bool,
     weight: Any = None,
 ) -> tuple[Any, float, list[list[float]]] | None:
     """Draw how many (how much ``weight``) were between two stages; return the area, the most, and the steps."""
@@ -134,8 +134,8 @@ def _area(
         facecolor=f"{colour}55",
         edgecolor=colour,
         linewidth=1.0,
-        hatch="///" if played else None,
-        label=shown(label, bool(played)),
+        hatch="///" if simulated else None,
+        label=shown(label, bool(simulated)),
     )
     return area, float(levels.max()), np.column_stack([x, y]).tolist()
 
@@ -161,13 +161,13 @@ def occupancy(data: PointData, label: str, gpus_there: float = 0) -> StageDrawin
     figure, axes = plot_canvas.stacked([2.0] * panels, top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(5, 2))
     texts, rows, areas = [], [], []
     for panel, name, stages, weight, colour in wanted:
-        played = data.simulated(stages[1], stages[0])
-        found = _area(data, axes[panel], stages, (factor, stop), colour, name, played, weight)
+        simulated = data.simulated(stages[1], stages[0])
+        found = _area(data, axes[panel], stages, (factor, stop), colour, name, simulated, weight)
         if found is not None:
             area, most, steps = found
             areas.append(area)
             rows += [[name, *step] for step in steps]
-            texts.append(f"{shown(name, played)}: at most {_format.number(most)}.")
+            texts.append(f"{shown(name, simulated)}: at most {_format.number(most)}.")
     axes[0].set_ylabel("workloads")
     if panels == 2:
         axes[1].set_ylabel("GPUs")

@@ -64,9 +64,9 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
     plot_canvas.whole(axis.yaxis)
     axis.set_ylabel("workload, in the order of submission")
     axis.set_xlabel(f"time since the start of the load ({unit})")
-    played = {name: name != SENT and data.simulated(name) for name, _moments in states}
+    simulated = {name: name != SENT and data.simulated(name) for name, _moments in states}
     handles = [
-        Patch(facecolor=palette[place], edgecolor="#999999", label=_said(name, played[name], name in data.ends()))
+        Patch(facecolor=palette[place], edgecolor="#999999", label=_said(name, simulated[name], name in data.ends()))
         for place, (name, _moments) in enumerate(states, 1)
     ]
     handles += [Patch(facecolor=BAD[name], label=f"at the right: {name}") for name in bad]
@@ -88,8 +88,8 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
     return StageDrawing(figure, title, f"{alt} Ends: {told}.", columns, _rows(data, states, line_of, lines))
 
 
-def _said(name: str, played: bool, ends: bool) -> str:
-    return shown("ended" if ends else name, played)
+def _said(name: str, simulated: bool, ends: bool) -> str:
+    return shown("ended" if ends else name, simulated)
 
 
 def _states(data: PointData) -> list[tuple[str, Any]]:

@@ -37,24 +37,24 @@ def saturation(data: PointData, label: str) -> StageDrawing | None:
     texts: list[str] = []
     rows: list[list[Any]] = []
     for stage, curve in curves:
-        played = data.simulated(stage, NEEDED)
+        simulated = data.simulated(stage, NEEDED)
         rates, took = [one[0] for one in curve], [max(one[1], 1e-6) for one in curve]
         axis.plot(
             rates,
             took,
             color=colour_of[stage],
-            linestyle="--" if played else "-",
+            linestyle="--" if simulated else "-",
             marker="o",
             markersize=4,
             linewidth=1.8,
-            label=shown(stage, played),
+            label=shown(stage, simulated),
         )
         place = kneedle(rates, took)
         if place is not None:
             axis.plot(rates[place], took[place], "o", markersize=11, fillstyle="none", color=colour_of[stage])
         bend = "does not bend" if place is None else f"bends after {_format.number(rates[place])}/s"
         ends = f"{_format.seconds(took[0])} at {_format.number(rates[0])}/s, {_format.seconds(took[-1])} at "
-        texts.append(f"{shown(stage, played)}: {ends}{_format.number(rates[-1])}/s, {bend}.")
+        texts.append(f"{shown(stage, simulated)}: {ends}{_format.number(rates[-1])}/s, {bend}.")
         rows += [[stage, rate, latency, count, place == at] for at, (rate, latency, count) in enumerate(curve)]
     axis.plot([], [], "o", markersize=11, fillstyle="none", color=GREY, label="knee", linestyle="none")
     _axes(axis, sorted({row[1] for row in rows}))

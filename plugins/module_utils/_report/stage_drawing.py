@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the plots of a point have in common: which stages are drawn, in which colours, and what a drawing is.
 
-What is played says SIMULATED in its title or legend and is drawn dashed or hatched, so that it shows without colour
-too. Up to SINGLE workloads each one is drawn with its error, above that bands over groups of neighbours.
+Simulated stages carry SIMULATED in their title or legend and are drawn dashed or hatched, so that they are
+recognizable without colour. Up to SINGLE workloads each is drawn with its error bar, more as bands over groups of
+neighbours.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import read_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
     matrix_bars,
@@ -102,7 +102,7 @@ def _draw_all(
         if table is None or not len(table):
             continue
         point = points[number]
-        extras = PointExtras(metrics=write_kpis.metrics(run, point, notes), steps=write_kpis.steps(point))
+        extras = PointExtras(metrics=read_point.metrics(run, point, notes), steps=read_point.steps(point))
         _DRAWN_FROM[number] = PointData(table, extras, resample=BANDS)
         label = labels.get(number, "")
         jobs += [(number, name, folder / f"{number}_{name}", label, gpus) for name in point_plots.LONGEST_FIRST]

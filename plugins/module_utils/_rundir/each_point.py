@@ -57,10 +57,12 @@ def without_gc() -> Iterator[None]:
 
 
 def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file, None for a missing one."""
     return _files.sha256_of(path) if path.exists() else None
 
 
 def tables_of(run: Run, warnings: list[str]) -> dict[str, Table | None]:
+    """Return the timeline of each point by number; None, and a warning, where it cannot be read."""
     found: dict[str, Table | None] = {}
     for point in run.points:
         try:

@@ -65,12 +65,12 @@ class Run:
 
     @property
     def simulated_writers(self) -> list[str]:
-        """Writers of stages that are played on the cluster under test."""
+        """Writers of stages that are simulated on the cluster under test."""
         return list(self.clusters.get("sutest", {}).get("simulated_writers") or [])
 
     @property
     def simulated(self) -> bool:
-        """Whether anything on the cluster under test is played."""
+        """Whether anything on the cluster under test is simulated."""
         return bool(self.clusters.get("sutest", {}).get("simulated"))
 
 

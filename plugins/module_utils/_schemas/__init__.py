@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.exchange_schemas import EXCHANGE
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.comparison_schemas import COMPARISON
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.lease_schema import LEASE
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point_schemas import POINT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.result_schemas import RESULTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.run_schemas import RUN
 
-SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **LEASE, **EXCHANGE}
+SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **LEASE, **COMPARISON}
 
 
 def schema(name: str) -> dict[str, Any]:

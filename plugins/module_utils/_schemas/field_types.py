@@ -19,6 +19,7 @@ MOMENT_OR_NULL = {"type": ["number", "null"]}
 STAMP = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z$"}
 STAMP_OR_NULL = {"anyOf": [STAMP, {"type": "null"}]}
 FREE = {"type": "object"}
+TEXTS = {"type": "array", "items": TEXT}
 TRUTH = {"type": "boolean"}
 
 

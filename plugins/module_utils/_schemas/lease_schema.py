@@ -12,11 +12,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     STAMP,
     STAMP_OR_NULL,
     TEXT,
+    TEXTS,
     TRUTH,
     record,
 )
-
-TEXTS = {"type": "array", "items": TEXT}
 
 LEASE: dict[str, dict[str, Any]] = {
     "lease/1": record(

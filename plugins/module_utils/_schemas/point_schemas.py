@@ -15,10 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     MOMENT_OR_NULL,
     POINT_ID,
     RUN_ID,
-    STAMP,
     STAMP_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
+    TEXTS,
     TRUTH,
     line_of,
     record,
@@ -111,7 +111,7 @@ POINT: dict[str, dict[str, Any]] = {
         {
             "session": SESSION,
             # stages: their definitions as data, so that the file can be read without the role
-            "stages": record({"kinds": FREE, "simulated_writers": {"type": "array", "items": TEXT}}),
+            "stages": record({"kinds": FREE, "simulated_writers": TEXTS}),
             "watching": record({"at": MOMENT, "kind": TEXT, "resource_version": TEXT}),
             "gap": record({"from": MOMENT, "to": MOMENT, "kind": TEXT, "reason": TEXT}),
             # our own steady writes, for the resourceVersion ruler
@@ -128,7 +128,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "namespace": TEXT,
                     "name": TEXT,
                     "uid": TEXT,
-                    "owners": {"type": "array", "items": TEXT},
+                    "owners": TEXTS,
                     "index": {"type": ["integer", "null"]},
                     "resource_version": TEXT,
                     "values": FREE,
@@ -162,5 +162,44 @@ POINT: dict[str, dict[str, Any]] = {
         },
         {"log": TEXT, "workload": TEXT, "error": TEXT_OR_NULL},
     ),
+    # The metric queries of a project.
+    "metric_queries/1": {
+        "type": "array",
+        "items": record({"name": TEXT, "query": TEXT, "unit": TEXT}, {"help": TEXT, "labels": TEXTS}),
+    },
+    "metrics/1": line_of(
+        {
+            "header": record(
+                {
+                    "schema": {"const": "metrics/1"},
+                    "run": RUN_ID,
+                    "point": POINT_ID,
+                    "server": TEXT,
+                    "from": MOMENT,
+                    "to": MOMENT,
+                    "step": {"type": "number", "exclusiveMinimum": 0},
+                }
+            ),
+            "metric": record(
+                {
+                    "name": TEXT,
+                    "query": TEXT,
+                    "unit": TEXT,
+                    "help": TEXT,
+                    "per": TEXTS,
+                    "error": TEXT_OR_NULL,
+                    "series": {
+                        "type": "array",
+                        "items": record(
+                            {
+                                "labels": FREE,
+                                "moments": {"type": "array", "items": MOMENT},
+                                "values": {"type": "array", "items": MOMENT_OR_NULL},
+                            }
+                        ),
+                    },
+                }
+            ),
+        }
+    ),
 }
-__all__ = ["POINT", "STAMP"]

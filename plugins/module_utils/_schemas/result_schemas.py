@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     RUN_ID,
     TEXT,
     TEXT_OR_NULL,
+    TEXTS,
     TRUTH,
     line_of,
     record,
@@ -47,7 +48,7 @@ KPI = record(
     {
         "interval": INTERVAL_OR_NULL,  # what the errors of the single times allow
         "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},  # how much other load of the same kind would differ
-        "writers": {"type": "array", "items": TEXT},  # who made the transitions that it rests on
+        "writers": TEXTS,  # who made the transitions that it rests on
         "labels": FREE,
         "headline": TRUTH,
         "title": TEXT,  # for people
@@ -108,14 +109,14 @@ RESULTS: dict[str, dict[str, Any]] = {
                                 "ends": {"enum": ["succeeded", "failed", None]},
                             },
                             # needs: stages that it waits for; its own duration counts from the last of them
-                            {"needs": {"type": "array", "items": TEXT}},
+                            {"needs": TEXTS},
                         ),
                     },
                     "gaps": {"type": "array", "items": FREE},
                 },
                 # notes: what is missing or damaged in the files that it was made from
                 # selection: of a replot that left workloads out
-                {"notes": {"type": "array", "items": TEXT}, "selection": SELECTION},
+                {"notes": TEXTS, "selection": SELECTION},
             ),
             "workload": record(
                 {
@@ -133,7 +134,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                     "censored": TRUTH,
                     "pods": COUNT,
                     "gpus": {"type": "number"},
-                    "contradictions": {"type": "array", "items": TEXT},
+                    "contradictions": TEXTS,
                 },
                 {"attempts": COUNT},
             ),
@@ -218,8 +219,21 @@ RESULTS: dict[str, dict[str, Any]] = {
             "selection": TEXT,
             # Sentences for people: what the project's definitions of answers say, and what makes the figures doubtful.
             # Absent in files of older versions.
-            "answer": {"type": "array", "items": TEXT},
-            "warnings": {"type": "array", "items": TEXT},
+            "answer": TEXTS,
+            "warnings": TEXTS,
         },
+    ),
+    # Uploaded beside exported files: names, sizes and checksums, to verify a download.
+    "manifest/1": record(
+        {
+            "schema": {"const": "manifest/1"},
+            "run": TEXT,
+            "status": {"enum": ["valid", "invalid"]},
+            "verdict": TEXT,
+            "files": {
+                "type": "array",
+                "items": record({"name": TEXT, "bytes": COUNT, "sha256": TEXT}),
+            },
+        }
     ),
 }

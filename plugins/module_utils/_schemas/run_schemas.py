@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     STAMP_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
+    TEXTS,
     TRUTH,
     record,
 )
@@ -32,8 +33,8 @@ CLUSTER = record(
         "state": {"enum": ["acquiring", "acquired", "failed", "released"]},
         "owned": TRUTH,
         "simulated": TRUTH,
-        # Which writers of stages are played on this cluster, such as ["node"]; empty on a real one.
-        "simulated_writers": {"type": "array", "items": TEXT},
+        # Which writers of stages are simulated on this cluster, such as ["node"]; empty on a real one.
+        "simulated_writers": TEXTS,
     },
     {
         "name": TEXT,
@@ -43,7 +44,7 @@ CLUSTER = record(
         "version": TEXT,
         "openshift": TEXT_OR_NULL,
         "nodes": COUNT,
-        "node_names": {"type": "array", "items": TEXT},
+        "node_names": TEXTS,
         "gpus": COUNT,
         "gpu_products": {"type": "object", "additionalProperties": COUNT},
         "kind": TEXT_OR_NULL,
@@ -82,7 +83,7 @@ RUN: dict[str, dict[str, Any]] = {
             "schema": {"const": "run/1"},
             "id": RUN_ID,
             "project": TEXT,
-            "presets": {"type": "array", "items": TEXT},
+            "presets": TEXTS,
             "status": {"enum": ["running", "passed", "failed", "interrupted"]},
             "started": STAMP,
             "command": TEXT,
@@ -102,11 +103,11 @@ RUN: dict[str, dict[str, Any]] = {
                 "items": record(
                     # pid and began (seconds since the epoch) name the ansible-playbook process. held: what was held
                     # when a session began that may take something; kept: whether its -e stay, unknown of a killed one.
-                    {"started": STAMP, "command": TEXT, "tags": {"type": "array", "items": TEXT}},
+                    {"started": STAMP, "command": TEXT, "tags": TEXTS},
                     {
                         "pid": COUNT,
                         "began": {"type": "number"},
-                        "held": {"type": "array", "items": TEXT},
+                        "held": TEXTS,
                         "kept": TRUTH,
                     },
                 ),
@@ -118,7 +119,7 @@ RUN: dict[str, dict[str, Any]] = {
                     {"target": TEXT, "address": TEXT, "status": {"enum": ["valid", "invalid"]}, "at": STAMP}
                 ),
             },
-            "replot": record({"source": TEXT, "at": STAMP, "migrated": {"type": "array", "items": TEXT}}),
+            "replot": record({"source": TEXT, "at": STAMP, "migrated": TEXTS}),
             "split": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
         },
     ),
@@ -126,7 +127,7 @@ RUN: dict[str, dict[str, Any]] = {
         {
             "schema": {"const": "request/1"},
             "project": TEXT,
-            "presets": {"type": "array", "items": TEXT},
+            "presets": TEXTS,
             # Layers in the order in which they apply; each value as it was written, not rendered.
             "layers": {
                 "type": "array",

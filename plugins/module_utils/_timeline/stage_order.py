@@ -22,7 +22,7 @@ class Stage:
     """One stage in a timeline.
 
     name: in the timeline. kind, defined: the object's kind and the name that its definition uses. which: own, first or
-    all. writer: who makes the transition happen. simulated: whether its writer, or one that it waits for, is played;
+    all. writer: who makes the transition happen. simulated: whether its writer, or one that it waits for, is simulated;
     nothing else decides what a page or a plot calls simulated. ends: outcome, or None. needs: stages and writers that
     it waits for.
     """
@@ -67,7 +67,7 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
     nothing but sending. A stage of the own object that ends it decides the outcome; that of a pod does not, unless pods
     are the workload.
     """
-    owned, played = set(own), set(simulated_writers)
+    owned, simulating = set(own), set(simulated_writers)
     found: dict[str, Stage] = {}
     free: set[str] = set()
     for kind, body in kinds.items():
@@ -77,7 +77,7 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
                 name = timeline_name(kind, one["name"], which, owned)
                 writer = str(one.get("writer") or "")
                 needs = _needs(kind, one, kinds, owned, which)
-                simulated = not played.isdisjoint((writer, *needs))
+                simulated = not simulating.isdisjoint((writer, *needs))
                 found.setdefault(name, Stage(name, kind, one["name"], which, writer, simulated, ends, needs))
                 if one.get("depends_on") == []:
                     free.add(name)

@@ -84,7 +84,7 @@ def test_each_outcome_is_counted(of_mixed, outcome):
     assert of_mixed[f"workloads_{outcome}"]["value"] == 1
 
 
-def test_simulated_is_what_a_played_writer_has_a_part_in(of_good):
+def test_simulated_is_what_a_simulated_writer_has_a_part_in(of_good):
     real = [
         "throughput_created",
         "lateness_p99",
@@ -92,7 +92,7 @@ def test_simulated_is_what_a_played_writer_has_a_part_in(of_good):
         "duration_pods_scheduled_p50",
         "duration_accepted_p50",
     ]
-    played = [
+    simulated = [
         "makespan",
         "time_to_running_p95",
         "duration_pods_running_p95",
@@ -100,7 +100,7 @@ def test_simulated_is_what_a_played_writer_has_a_part_in(of_good):
         "gpu_hours_used",
     ]
     assert [name for name in real if of_good[name]["simulated"]] == []
-    assert [name for name in played if not of_good[name]["simulated"]] == []
+    assert [name for name in simulated if not of_good[name]["simulated"]] == []
 
 
 def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):

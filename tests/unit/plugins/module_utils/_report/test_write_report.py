@@ -183,7 +183,7 @@ def test_the_words_on_the_page_and_the_plots_call_the_same_stages_simulated(made
     first_pods = {one["name"] for one in table.stages} - set(names)
     by_plots = {_format.stage(name) for name in names if data.simulated(name, NEEDED)}
     said = page_content.simulation(run_files.read(made[0]), {"000": table})
-    assert set(said["played"]) == by_plots
+    assert set(said["stages"]) == by_plots
     assert {name for one in said["real"] for name in one["stages"]} == {
         _format.stage(name) for name in names
     } - by_plots

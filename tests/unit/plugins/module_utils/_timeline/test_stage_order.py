@@ -15,8 +15,8 @@ from run_directory import STAGE_FILES, STAGES
 OWN = {"PyTorchJob"}
 
 
-def stages(kinds=STAGES, own=OWN, played=("node",)):
-    return {stage.name: stage for stage in from_definitions(kinds, own, played)}
+def stages(kinds=STAGES, own=OWN, simulated=("node",)):
+    return {stage.name: stage for stage in from_definitions(kinds, own, simulated)}
 
 
 def test_each_stage_stands_after_those_that_it_waits_for():
@@ -53,11 +53,11 @@ def test_a_writer_that_a_stage_waits_for_stays_named():
     assert "node" in stages()["succeeded"].needs
 
 
-def test_simulated_is_what_a_played_writer_makes_and_what_waits_for_it_by_name():
+def test_simulated_is_what_a_simulated_writer_makes_and_what_waits_for_it_by_name():
     found = stages()
     assert found["pods_running"].simulated
     assert found["running"].simulated, "the controller writes it, and waits for whatever the node does"
-    assert not found["accepted"].simulated, "the controller is no played writer for that"
+    assert not found["accepted"].simulated, "the controller is no simulated writer for that"
 
 
 def test_a_claim_is_sent_before_its_workload_and_does_not_wait_for_it():
@@ -67,7 +67,7 @@ def test_a_claim_is_sent_before_its_workload_and_does_not_wait_for_it():
     assert found["pods_created"].needs == ("created",), "who says nothing waits for the workload"
 
 
-def test_a_played_writer_that_is_not_watched_shows_in_what_waits_for_it():
+def test_a_simulated_writer_that_is_not_watched_shows_in_what_waits_for_it():
     found = stages({"PyTorchJob": STAGES["PyTorchJob"]})
     assert found["succeeded"].simulated
     assert not found["created"].simulated

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files by which a run meets others: metrics of a server, comparisons of runs, what was exported."""
+"""Files of a comparison of runs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_types import (
     COUNT,
-    FREE,
     MOMENT,
-    POINT_ID,
-    RUN_ID,
     STAMP,
     TEXT,
     TEXT_OR_NULL,
+    TEXTS,
     TRUTH,
-    line_of,
     record,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.result_schemas import CONFIDENCE, VALUE
 
-TEXTS = {"type": "array", "items": TEXT}
 RUN_SHOWN = record({"run": TEXT, "label": TEXT, "verdict": TEXT, "simulated": TRUTH}, {"selection": TEXT_OR_NULL})
 DELTA = record(
     {
@@ -54,47 +50,7 @@ PART = record(
     }
 )
 
-EXCHANGE: dict[str, dict[str, Any]] = {
-    # Queries, as they lie beside a project.
-    "metric_queries/1": {
-        "type": "array",
-        "items": record({"name": TEXT, "query": TEXT, "unit": TEXT}, {"help": TEXT, "labels": TEXTS}),
-    },
-    "metrics/1": line_of(
-        {
-            "header": record(
-                {
-                    "schema": {"const": "metrics/1"},
-                    "run": RUN_ID,
-                    "point": POINT_ID,
-                    "server": TEXT,
-                    "from": MOMENT,
-                    "to": MOMENT,
-                    "step": {"type": "number", "exclusiveMinimum": 0},
-                }
-            ),
-            "metric": record(
-                {
-                    "name": TEXT,
-                    "query": TEXT,
-                    "unit": TEXT,
-                    "help": TEXT,
-                    "per": TEXTS,
-                    "error": TEXT_OR_NULL,
-                    "series": {
-                        "type": "array",
-                        "items": record(
-                            {
-                                "labels": FREE,
-                                "moments": {"type": "array", "items": MOMENT},
-                                "values": {"type": "array", "items": VALUE},
-                            }
-                        ),
-                    },
-                }
-            ),
-        }
-    ),
+COMPARISON: dict[str, dict[str, Any]] = {
     # report/comparisons.json: the comparisons that a report links to. path: from the report's folder
     "comparisons/1": record(
         {
@@ -124,19 +80,6 @@ EXCHANGE: dict[str, dict[str, Any]] = {
                 ),
             },
             "notes": TEXTS,
-        }
-    ),
-    # Beside exported files: what they are, so that whoever fetches them can tell whether they are whole.
-    "manifest/1": record(
-        {
-            "schema": {"const": "manifest/1"},
-            "run": TEXT,
-            "status": {"enum": ["valid", "invalid"]},
-            "verdict": TEXT,
-            "files": {
-                "type": "array",
-                "items": record({"name": TEXT, "bytes": COUNT, "sha256": TEXT}),
-            },
         }
     ),
 }

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Content of the comparison page, and the headline figures as lines for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import point_pairs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._format import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import kpi_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.attribution_text import stage_name
+
+
+def headline_lines(pair: Mapping[str, Any]) -> list[str]:
+    """Return the headline figures of a pair, one line each."""
+    found = []
+    for row in pair["kpis"]:
+        if row["headline"]:
+            shown = _texts(row)
+            interval = f" ({shown['confidence']})" if shown["confidence"] else ""
+            change = f"{shown['before']} → {shown['after']} {shown['percent']}{interval}: {row['reading']}"
+            found.append(f"{pair['label']}: {row['title']} {change}{', SIMULATED' if row['simulated'] else ''}")
+    return found
+
+
+def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a difference of a KPI with all figures formatted."""
+    difference = row["difference"]
+    signed = "–" if difference is None else f"{'+' if difference > 0 else ''}{_format.value(difference, row['unit'])}"
+    percent = "" if row["percent"] is None else f"{row['percent']:+.1f} %"
+    return {
+        **row,
+        "before": _format.value(row["before"], row["unit"]),
+        "after": _format.value(row["after"], row["unit"]),
+        "difference": signed,
+        "percent": percent,
+        "confidence": kpi_text.confidence({"confidence": row["confidence"], "unit": row["unit"]}),
+        "rows": " / ".join(f"{n:,} of {of:,}" for n, of in zip(row["n"], row["of"], strict=True)),
+        "note": row.get("note", ""),
+    }
+
+
+def content(
+    document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any]]], reports: Sequence[str]
+) -> dict[str, Any]:
+    """Return the variables of the page's template.
+
+    drawn: the plots of each pair. reports: relative paths of the runs' reports, empty where there is none.
+    """
+    shown = []
+    for pair, pictures in zip(document["pairs"], drawn, strict=True):
+        rows = [_texts(row) for row in pair["kpis"]]
+        total = [_format.seconds(one) if one is not None else "–" for one in pair["total"]]
+        shown.append(
+            {
+                "label": pair["label"],
+                "headline": [row for row in rows if row["headline"]],
+                "changed": [row for row in rows if not row["headline"] and row["reading"] in ("better", "worse")],
+                "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],
+                "counts": point_pairs.summary(pair["kpis"]),
+                "total": total,
+                "writers": [_part(one, _format.writer(one["name"])) for one in pair["writers"]],
+                "stages": [_part(one, stage_name(one["name"])) for one in pair["stages"]],
+                "plots": list(pictures),
+            }
+        )
+    settings = [
+        {"name": one["name"], "values": [textwrap.shorten(setting_text(value), 80) for value in one["values"]]}
+        for one in document["settings"]
+    ]
+    return {
+        "title": title(document["runs"]),
+        "runs": [{**one, "report": where} for one, where in zip(document["runs"], reports, strict=True)],
+        "settings": settings,
+        "pairs": shown,
+        "notes": list(document["notes"]),
+        "simulated": any(one["simulated"] for one in document["runs"]),
+    }
+
+
+def title(compared: Sequence[Mapping[str, Any]]) -> str:
+    """Return the title of a comparison: of two runs, or of the points of one run."""
+    first, second = compared[:2]
+    return (
+        f"the points of {first['run']}" if first["run"] == second["run"] else f"{second['run']} against {first['run']}"
+    )
+
+
+def _part(one: Mapping[str, Any], name: str) -> dict[str, Any]:
+    signed = f"{'+' if one['difference'] > 0 else ''}{_format.seconds(one['difference'])}"
+    return {
+        "name": name,
+        "writer": _format.writer(one["writer"]),
+        "before": _format.seconds(one["before"]),
+        "after": _format.seconds(one["after"]),
+        "difference": signed,
+        "confidence": kpi_text.confidence({"confidence": one["confidence"], "unit": "s"}),
+        "simulated": one["simulated"],
+    }

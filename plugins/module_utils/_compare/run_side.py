@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One side of a comparison: a run, or one point of a run, with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+
+#: Limit of lateness in seconds, for points without that setting.
+DEFAULT_LATENESS = 0.1
+
+
+@dataclass
+class RunSide:
+    """A compared run. ``data``, ``kpis``: of its points by number, for the points that could be read."""
+
+    run: Run
+    label: str
+    verdict: str
+    data: dict[str, PointData] = field(default_factory=dict)
+    kpis: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Provenance of the settings of the run."""
+        return self.run.provenance
+
+
+@dataclass
+class PointSide(RunSide):
+    """One point of a run, compared like a run."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values that the matrix set for the point."""
+        return {name: [{"value": value}] for name, value in self.run.points[0].settings.items()}
+
+
+def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
+    """Read a run, write its timelines and verdict if missing; add to ``notes`` what could not be read."""
+    run = run_files.read(top)
+    if any(not (point.folder / "timeline.jsonl").exists() for point in run.points):
+        notes += write_timeline(str(top))["warnings"]
+        write_verdict(str(top), DEFAULT_LATENESS)
+    try:
+        judged = _files.read_json(top / "verdict.json")
+    except DataError:
+        judged = {}
+    verdict = str(judged.get("verdict") or "unknown")
+    notes += [f"{run.id}: {one}" for one in judged.get("warnings") or ()]
+    presets = "+".join(run.record.get("presets") or [])
+    side = RunSide(run, f"{run.record.get('project') or 'run'} {presets}".strip(), verdict)
+    for point in run.points:
+        try:
+            data = read_point(run, point, notes)
+        except (DataError, OSError, KeyError, ValueError) as error:
+            notes.append(f"{run.id}, point {point.number}: {error}")
+            continue
+        if data.of:
+            side.data[point.number] = data
+            side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in compute_kpis.figures(data, loaded)}
+    return side
+
+
+def label_runs(sides: list[RunSide]) -> list[RunSide]:
+    """Label each run with a letter and its id."""
+    for place, side in enumerate(sides):
+        side.label = f"{chr(ord('A') + place)} ({side.run.id})"
+    return sides
+
+
+def points_of(side: RunSide) -> list[RunSide]:
+    """Return the points of a run as sides. Raises InputError for fewer than two points."""
+    if len(side.run.points) < 2:
+        raise InputError(
+            f"{side.run.top} has {_format.count(len(side.run.points), 'point')}: there is nothing to compare"
+        )
+    found: list[RunSide] = []
+    for place, point in enumerate(side.run.points):
+        named = point_label(point, str(side.run.record.get("project") or ""))
+        label = f"{chr(ord('A') + place)} ({named})"
+        found.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
+    return found

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read everything that was measured at one point: timeline, attempts, training figures, metrics, pod lifetimes."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import metrics_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import pod_lifetimes
+
+
+def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
+    """Return what was measured at a point. Raises DataError when there is no timeline."""
+    table = timeline_table.read(point.folder / "timeline.jsonl")
+    chosen = set(table.index) if "selection" in table.header else None
+    errors, attempts = _errors(point, warnings, chosen)
+    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, chosen))
+    training = _training(point, warnings, chosen)
+    extras = PointExtras(training, errors, attempts, metrics(run, point, warnings), seen, steps(point))
+    return PointData(table, extras)
+
+
+def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:
+    """Rows of training.jsonl; a project that trains nothing has none."""
+    path = point.folder / "training.jsonl"
+    notes: list[str] = []
+    rows = list(point_files.lines(path, notes)) if path.exists() else []
+    warnings += [f"point {point.number}: {note}" for note in notes]
+    rows = [row for row in rows if isinstance(row.get("figures"), dict)]
+    return [row for row in rows if chosen is None or row.get("index") in chosen]
+
+
+def steps(point: Point) -> list[tuple[float, float]]:
+    """Return (workloads a second, seconds) of each step that the plan says; nothing of other loads."""
+    header = next(point_files.lines(point.folder / "plan.jsonl", []), {})
+    arrival = header.get("arrival") or {}
+    return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
+
+
+def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:
+    """Return how many attempts failed, by reason, and how many attempts there were."""
+    found: Counter[str] = Counter()
+    attempts = 0
+    for record in point_files.lines(point.folder / "ledger.jsonl", []):
+        if record.get("type") != "attempt" or (chosen is not None and record["index"] not in chosen):
+            continue
+        attempts += 1
+        if record["outcome"] not in ("created", "already_mine"):
+            found[str(record.get("reason") or (record["status"] or "no answer"))] += 1
+    return dict(found.most_common()), attempts
+
+
+def metrics(run: Run, point: Point, warnings: list[str]) -> dict[str, metrics_file.Captured]:
+    """Return what was captured of a server at a point; nothing where no server was named."""
+    path = point.folder / metrics_file.FILE
+    if not path.exists():
+        return {}
+    try:
+        return metrics_file.read(path, run.simulated)
+    except (DataError, KeyError, TypeError) as error:
+        warnings.append(f"point {point.number}: metrics can't be read: {error}")
+        return {}
