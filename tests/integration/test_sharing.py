@@ -69,7 +69,7 @@ def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_fo
     try:
         told = play("--tags", "info", *place, **lab)
         assert f"rehearsal cluster {name}: ann for performance test since" in told.flat()
-        assert "EXPIRED" in told.flat()
+        assert "EXPIRED" in told.flat() and run_dirs(tmp_path / "runs") == [first]
         dry = play("--tags", "reap", *place, **lab)
         assert f"{name} would be given back; do it with -e cluster_reap_dry_run=false" in dry.flat()
         assert (tmp_path / "data" / name).is_dir()

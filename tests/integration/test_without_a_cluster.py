@@ -17,6 +17,13 @@ APART = {"workload/stop", "scheduler/report", "workload_scale/report"}
 HINT = "needs a cluster, and there is none: call entry point acquire of role perfscale.seatrial.cluster first"
 
 
+def test_the_list_of_what_is_held_needs_no_run(tmp_path: Path) -> None:
+    words = ["--tags", "info", "-e", f"rehearsal_data_dir={tmp_path / 'none'}"]
+    done = play(*words, artifacts=tmp_path / "runs", project="cluster")
+    assert done.code == 0 and done.output.strip() == "nothing is held", done.output
+    assert not (tmp_path / "runs").exists()
+
+
 def roles() -> list[Path]:
     """The roles that work on the cluster of a run; role run only looks which settings fit it."""
     found = [path for path in sorted((ROOT / "roles").iterdir()) if "cluster_acquired." in texts(path)]

@@ -51,12 +51,14 @@ class HeldCluster:
     def line(self) -> str:
         """Return it as one line for people."""
         until = f"until {self.expires}" if self.expires else "without an end"
-        why = f" for {self.purpose}" if self.purpose else ""
         kept = ", kept" if self.kept else ""
         over = " - EXPIRED" if self.expired else ""
         state = "" if self.state == "acquired" else f", {self.state}"
-        since = f" since {self.taken}" if self.taken else ""
-        return f"{self.provider} cluster {self.name}: {self.owner or 'nobody'}{why}{since}, {until}{kept}{state}{over}"
+        by_default = f"run {self.run}" if self.run not in ("", self.name) else ""  # the name may be the run's id
+        whose = (by_default if self.owner == self.run else self.owner) if self.owner else "no owner"
+        why, since = self.purpose and f"for {self.purpose}", self.taken and f"since {self.taken}"
+        details = [one for one in (whose, why, since) if one]
+        return f"{self.provider} cluster {self.name}: {' '.join(details)}, {until}{kept}{state}{over}"
 
 
 def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:

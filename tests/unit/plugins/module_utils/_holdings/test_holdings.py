@@ -18,9 +18,9 @@ NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
 PAST, FUTURE = "2026-11-21T11:00:00.000Z", "2126-11-21T13:00:00.000Z"
 
 
-def run_with(folder: Path, name: str, command: list[str] | None = None, **cluster: Any) -> Path:
+def run_with(folder: Path, run: str, command: list[str] | None = None, **cluster: Any) -> Path:
     """A run directory with a cluster of its own."""
-    directory = folder / name
+    directory = folder / run
     directory.mkdir(parents=True)
     kept = {
         "provider": "hive_pool",
@@ -28,7 +28,7 @@ def run_with(folder: Path, name: str, command: list[str] | None = None, **cluste
         "owned": True,
         "simulated": False,
         "simulated_writers": [],
-        "name": name,
+        "name": run,
         "owner": "ann",
         "purpose": "a test",
         "taken": PAST,
@@ -37,7 +37,7 @@ def run_with(folder: Path, name: str, command: list[str] | None = None, **cluste
     }
     clusters = {"sutest": kept, "driver": kept}
     _files.write_yaml(directory / "cluster.yml", {"schema": "cluster/1", "clusters": clusters}, "cluster/1")
-    _files.write_yaml(directory / "run.yml", {"id": name})
+    _files.write_yaml(directory / "run.yml", {"id": run})
     if command:
         (directory / "GIVE_BACK").write_text(shlex.join(command) + "\n", encoding="utf-8")
     return directory
@@ -66,6 +66,16 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
     [one] = holdings.found(tmp_path, tmp_path / "none", NOW)
     assert one.line() == f"hive_pool cluster t1121-abcdef: ann for a test since {PAST}, until {FUTURE}"
     assert not one.expired
+
+
+def test_a_run_that_owns_its_cluster_is_named_once(tmp_path: Path) -> None:
+    run_with(tmp_path, "t1121-aaaaaa", owner="t1121-aaaaaa")
+    run_with(tmp_path, "t1121-bbbbbb", owner="t1121-bbbbbb", name="perf")
+    lines = [one.line().partition(" since")[0] for one in holdings.found(tmp_path, tmp_path / "none", NOW)]
+    assert lines == [
+        "hive_pool cluster perf: run t1121-bbbbbb for a test",
+        "hive_pool cluster t1121-aaaaaa: for a test",
+    ]
 
 
 def test_what_expired_comes_first_and_what_was_begun_counts(tmp_path: Path) -> None:
