@@ -298,5 +298,5 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
         count = sum(1 for row in gangs.lives for life in row if life.end in ("failed", "deleted"))
         return KpiValue(float(count), data.of, data.of, **_simulated(data))
     indices = set(data.table.index)
-    count = sum(1 for index, _span in lives.told[what] if index in indices)
+    count = sum(1 for index, _span in lives.conditions[what] if index in indices)
     return KpiValue(float(count), data.of, data.of, writers=("controller",))

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API server's audit log, which tells when each write was received and answered, to the microsecond.
+"""Read an API server's audit log, which states to the microsecond when each write was received and answered.
 
-Its clock is the server's. How far that one is from ours follows from our own creates: the server received each of them
-after we had sent it and before we had its answer. Of several API servers with clocks that differ by more than that
-nothing can be said; then the log is left out.
+Its times are of the server's clock. Our own creates bound the offset of that clock: the server received each of them
+after we had sent it and before we had its answer. Where no offset fits all creates, for example because several API
+servers have different clocks, the log is not used.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import 
 
 #: (resource, namespace, name)
 Key = tuple[str, str, str]
-#: Both clocks' times are written down in whole microseconds.
+#: The times of both clocks are written in whole microseconds.
 _SLACK = 2e-6
 _VERBS = frozenset(("create", "update", "patch", "delete"))
 
 
 @dataclass
 class AuditLog:
-    """Writes of a run by object. Times are seconds on the server's clock until shifted()."""
+    """Writes of a run by object, as (received, answered) in seconds on the server's clock; shifted() converts them."""
 
     writes: dict[Key, list[tuple[float, float]]] = field(default_factory=dict)
     creates: dict[Key, float] = field(default_factory=dict)  # when each object's create was received
 
     def narrow(self, key: Key, earliest: float, latest: float) -> tuple[float, float] | None:
-        """Return the part of an interval in which a write to the object can have been made; None if there is none."""
-        meet = [one for one in self.writes.get(key, ()) if one[0] <= latest and one[1] >= earliest]
-        if not meet:
+        """Return the part of an interval that writes to the object overlap; None if none does."""
+        overlapping = [one for one in self.writes.get(key, ()) if one[0] <= latest and one[1] >= earliest]
+        if not overlapping:
             return None
-        return max(earliest, min(one[0] for one in meet)), min(latest, max(one[1] for one in meet))
+        return max(earliest, min(one[0] for one in overlapping)), min(latest, max(one[1] for one in overlapping))
 
 
 def resource_of(kind: str) -> str:
-    """Return the plural that a kind is kept under, as all kinds that we measure form it."""
+    """Return the plural resource name of a kind, by the rule that all measured kinds follow."""
     low = kind.lower()
     return f"{low[:-1]}ies" if low.endswith("y") else f"{low}s"
 
 
 def read(paths: Iterable[Path], run: str) -> AuditLog:
-    """Read what an audit log says of objects whose names hold the id of a run. Torn and foreign lines are left out."""
+    """Read the writes to objects whose names contain the id of a run. Truncated and other lines are skipped."""
     log = AuditLog()
     for record in _records(paths, run.encode()):
         ref = record.get("objectRef") or {}
@@ -82,7 +82,10 @@ def _seconds(text: str) -> float:
 
 
 def offset(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> tuple[float, float] | None:
-    """Return bounds of (server's clock - ours) from our creates: (key, sent, answered). None: there is no such."""
+    """Return [low, high] of (server's clock - ours), in seconds, from our creates: (key, sent, answered).
+
+    None when no offset fits all of them.
+    """
     low, high = -inf, inf
     for key, before, after in sent:
         received = log.creates.get(key)
@@ -92,23 +95,23 @@ def offset(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> tuple[flo
 
 
 def shifted(log: AuditLog, bounds: tuple[float, float]) -> AuditLog:
-    """Return the log on our clock, every window as wide as the bounds of the offset ask for."""
+    """Return the log on our clock; each write's interval is widened by the uncertainty of the offset."""
     low, high = bounds
     writes = {key: [(begin - high, end - low) for begin, end in found] for key, found in log.writes.items()}
     return AuditLog(writes, log.creates)
 
 
 class IntervalNarrower:
-    """Cuts intervals to the writes that a log has."""
+    """Narrows intervals to the writes in an audit log."""
 
     def __init__(self, log: AuditLog) -> None:
         self._log = log
 
     def narrowed(self, event: dict[str, Any], earliest: float, latest: float, start: float) -> tuple[float, float, str]:
-        """Return the part of an event's interval in which its object was written, and what contradicts that.
+        """Return the part of an event's interval in which its object was written, and a contradiction or "".
 
-        Events of a watch only, each of which is a write. Of an object whose name the server made up, the log of its
-        create does not hold the name, so what its first event shows stays as it is.
+        Only watch events are narrowed, because each of them is one write. With generateName the audit entry of the
+        create lacks the name, so the first event of such an object keeps its interval.
         """
         key = (resource_of(event["kind"]), event["namespace"], event["name"])
         known = key in self._log.writes and (event["event"] == "MODIFIED" or key in self._log.creates)
@@ -124,11 +127,11 @@ class IntervalNarrower:
 def narrower(
     path: Path, run: str, inputs: point_files.PointInputs, rows: list[dict[str, Any]], notes: list[str]
 ) -> IntervalNarrower | None:
-    """Read a log for the workloads in ``rows``; None, and a note, when it can't be used."""
+    """Read a log for the workloads in ``rows``; None, and a note, when it cannot be used."""
     try:
         log = read([path], run)
     except OSError as error:
-        notes.append(f"the audit log {path.name} can't be read: {error.strerror}")
+        notes.append(f"the audit log {path.name} cannot be read: {error.strerror}")
         return None
     kept = {one["name"]: (one["kind"], one.get("namespace") or "") for one in inputs.plan.get("templates", [])}
     sent = []
@@ -139,6 +142,6 @@ def narrower(
             sent.append(((resource_of(kind), namespace, row["name"]), found.created[1], found.created[2]))
     bounds = offset(log, sent)
     if bounds is None:
-        notes.append(f"the audit log {path.name} was left out: no offset of its clock fits all of our creates")
+        notes.append(f"the audit log {path.name} was not used: no clock offset fits all of our creates")
         return None
     return IntervalNarrower(shifted(log, bounds))

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every pod that lived for a workload, also those that were preempted, and what its queue did to a workload.
+"""Read the lifetime of every pod of a workload, preempted ones included, and preemptions and evictions by its queue.
 
-The timeline has one row a workload and each stage once. What a scheduler wasted is only seen in what came to nothing:
-pods that were deleted or failed and were made again, quota that was given and taken back.
+A timeline has one row per workload and each stage once. The waste of a scheduler shows only in the rest: pods that
+failed or were deleted and recreated, and quota that was granted and revoked.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline impor
 
 #: Stages of a pod, as role workload defines them.
 SCHEDULED, RUNNING, SUCCEEDED, FAILED = "scheduled", "running", "succeeded", "failed"
-#: What a Kueue Workload tells more than once.
-TOLD = ("preempted", "evicted")
+#: Conditions that a Kueue Workload can report repeatedly.
+REPEATED = ("preempted", "evicted")
 
 Span = tuple[float, float]
 NEVER: Span = (nan, nan)
@@ -29,9 +29,9 @@ NEVER: Span = (nan, nan)
 
 @dataclass
 class PodLifetime:
-    """One pod. Spans are [earliest, latest] in seconds after the start of the load, NaN where it never came.
+    """One pod. Spans are [earliest, latest] in seconds after the start of the load, NaN where it was never reached.
 
-    end: "succeeded", "failed", "deleted", or empty for one that still lived when the observation ended.
+    end: "succeeded", "failed", "deleted", or empty for a pod that still existed when the observation ended.
     """
 
     index: int
@@ -43,26 +43,26 @@ class PodLifetime:
 
 @dataclass
 class PodLifetimes:
-    """Of one point. ``told``: what happened to workloads -> their index and when, in order. ``plan``: its header."""
+    """All lifetimes of one point. conditions: name -> (workload index, when), in order. plan: header of the plan."""
 
     pods: list[PodLifetime] = field(default_factory=list)
-    told: dict[str, list[tuple[int, Span]]] = field(default_factory=lambda: {name: [] for name in TOLD})
+    conditions: dict[str, list[tuple[int, Span]]] = field(default_factory=lambda: {name: [] for name in REPEATED})
     plan: dict[str, Any] = field(default_factory=dict)
 
 
 class _Witness:
-    """Takes each event of a point with the bounds of its moment."""
+    """Collects the events of a point with the bounds of their moments."""
 
     def __init__(self) -> None:
         self.lives: dict[str, PodLifetime] = {}
-        self.told: list[tuple[str, int, Span]] = []
+        self.conditions: list[tuple[str, int, Span]] = []
 
     def see(self, index: int, event: dict[str, Any], span: Span) -> None:
         """Take one event of workload ``index``."""
         if event["kind"] == "Pod":
             self._pod(index, event, span)
         elif event["kind"] == "Workload":
-            self.told += [(name, index, span) for name in TOLD if event["values"].get(name)]
+            self.conditions += [(name, index, span) for name in REPEATED if event["values"].get(name)]
 
     def _pod(self, index: int, event: dict[str, Any], span: Span) -> None:
         life = self.lives.setdefault(event["uid"], PodLifetime(index))
@@ -79,7 +79,7 @@ class _Witness:
 
 
 def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None) -> PodLifetimes:
-    """Read the lives of the point in ``folder``, of the workloads ``chosen`` where given."""
+    """Read the pod lifetimes of the point in ``folder``, limited to the workload indices ``chosen`` if given."""
     inputs = point_files.read(folder)
     witness = _Witness()
     start = float(timeline_builder.build_from(inputs, run, point, witness=witness.see).header["start"])
@@ -96,14 +96,14 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
         ],
         plan=inputs.plan,
     )
-    for name, index, span in witness.told:
+    for name, index, span in witness.conditions:
         if wanted is None or index in wanted:
-            found.told[name].append((index, shown(span)))
+            found.conditions[name].append((index, shown(span)))
     return found
 
 
 def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]]]:
-    """Yield each pod and when it was scheduled, ran and ended, the intervals narrowed by that order."""
+    """Yield each pod with the intervals of scheduled, running and ended, narrowed by that order."""
     import numpy
 
     names = ("scheduled", "running", "ended")
@@ -117,13 +117,13 @@ def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]
 
 
 def middle(span: Span, missing: float = nan) -> float:
-    """Return the middle of a span; ``missing`` of one that never came."""
+    """Return the midpoint of a span, ``missing`` for one that was never reached."""
     value = (span[0] + span[1]) / 2
     return missing if isnan(value) else value
 
 
 def whole_since(lives: list[PodLifetime], size: int) -> float:
-    """Return the first moment at which ``size`` of these pods ran at once, by the middles; infinite when never."""
+    """Return the first moment at which ``size`` of these pods ran at once, by midpoints; infinite if never."""
     steps = [(middle(one.running), 1) for one in lives if not isnan(one.running[1])]
     steps += [(middle(one.ended), -1) for one in lives if not isnan(one.running[1]) and one.end]
     count = 0

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stages of a workload's life: those of its own object and those of its pods, in one order.
+"""Order the stages of a workload, those of its own object and those of its pods.
 
 Definitions come as data from the ``stages`` line of observations.jsonl. A stage of a pod becomes two stages of the
-workload: ``pods_running_first`` (the first pod got there) and ``pods_running`` (all of its pods did).
+workload: ``pods_running_first`` (the first pod reached it) and ``pods_running`` (all pods did).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-#: How a workload's stage is made from those of its objects.
+#: How a workload's stage is derived from those of its objects.
 OWN, FIRST, LAST, ALL = "own", "first", "last", "all"
 
 
@@ -21,10 +21,10 @@ OWN, FIRST, LAST, ALL = "own", "first", "last", "all"
 class Stage:
     """One stage in a timeline.
 
-    name: in the timeline. kind, defined: the object's kind and the name that its definition uses. which: own, first or
-    all. writer: who makes the transition happen. simulated: whether its writer, or one that it waits for, is simulated;
-    nothing else decides what a page or a plot calls simulated. ends: outcome, or None. needs: stages and writers that
-    it waits for.
+    name: in the timeline. kind, defined: the object's kind and the name that its definition uses. which: own, first,
+    last or all. writer: the component that makes the transition. simulated: whether its writer, or one that it waits
+    for, is simulated; pages and plots call a stage simulated by this field only. ends: outcome, or None. needs: stages
+    and writers that it waits for.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Stage:
     needs: tuple[str, ...] = ()
 
     def header(self) -> dict[str, Any]:
-        """Return the stage as it stands in the header of a timeline."""
+        """Return the stage as in the header of a timeline."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -49,7 +49,7 @@ class Stage:
 
 
 def timeline_name(kind: str, defined: str, which: str, own: Iterable[str]) -> str:
-    """Return what the stage ``defined`` of ``kind`` is called in a timeline of workloads of the kinds ``own``."""
+    """Return the timeline name of the stage ``defined`` of ``kind``, for workloads of the kinds ``own``."""
     if kind in own:
         return defined
     prefix = kind.lower()
@@ -59,13 +59,12 @@ def timeline_name(kind: str, defined: str, which: str, own: Iterable[str]) -> st
 
 
 def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_writers: Iterable[str]) -> list[Stage]:
-    """Return the stages of workloads of the kinds ``own`` in the order of a workload's life.
+    """Return the stages of workloads of the kinds ``own`` in the order in which a workload reaches them.
 
     kinds: kind -> {"stages": [{name, writer, depends_on, ends}]}. ``depends_on`` names stages of the same kind,
-    ``Kind.name`` (all objects of that kind), ``Kind.name_first`` (the first of them), or a writer (whatever it does).
-    Without ``depends_on`` a stage of another object waits for the workload's own; an empty list says that it waits for
-    nothing but sending. A stage of the own object that ends it decides the outcome; that of a pod does not, unless pods
-    are the workload.
+    ``Kind.name`` (all objects of that kind), ``Kind.name_first`` (the first of them), or a writer (any of its work).
+    Without ``depends_on`` a stage of another object waits for the workload's own; with an empty list it waits only for
+    sending. A final stage of the own object decides the outcome; that of a pod does not, unless pods are the workload.
     """
     owned, simulating = set(own), set(simulated_writers)
     found: dict[str, Stage] = {}
@@ -73,7 +72,7 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
     for kind, body in kinds.items():
         for one in body.get("stages") or []:
             ends = one.get("ends") if kind in owned else None
-            for which in _ways(kind, one, owned):
+            for which in _reductions(kind, one, owned):
                 name = timeline_name(kind, one["name"], which, owned)
                 writer = str(one.get("writer") or "")
                 needs = _needs(kind, one, kinds, owned, which)
@@ -85,20 +84,20 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
     return in_order(_direct(stage, rooted) for stage in rooted.values())
 
 
-def _ways(kind: str, one: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
-    """A gang's stage has a first and an all, a failure only a first; ``gang`` in a definition may say otherwise.
+def _reductions(kind: str, one: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
+    """Return the reductions of a stage: first and all for pods, first for failures, unless ``gang`` overrides them.
 
-    ``last`` is when the last of those got there that did; ``all`` is nothing before the whole gang did.
+    ``last`` is the last object that reached the stage; ``all`` has no value until the whole gang reached it.
     """
     if kind in own:
         return (OWN,)
     usual = [FIRST] if one.get("ends") == "failed" else [FIRST, ALL] if kind == "Pod" else [ALL]
     asked = one.get("gang") or usual
-    return tuple(way for way in (FIRST, LAST, ALL) if way in asked)
+    return tuple(which for which in (FIRST, LAST, ALL) if which in asked)
 
 
 def _needs(kind: str, one: Mapping[str, Any], kinds: Mapping[str, Any], own: set[str], which: str) -> tuple[str, ...]:
-    """Names in the timeline. The first pod to get somewhere waits for the first one of the stage before."""
+    """Return the needed stages by timeline name. The first pod waits for the first pod of the stage before."""
     asked = one.get("depends_on") or []
     names = []
     for text in [asked] if isinstance(asked, str) else asked:
@@ -117,7 +116,7 @@ def _needs(kind: str, one: Mapping[str, Any], kinds: Mapping[str, Any], own: set
 
 
 def _rooted(stage: Stage, found: Mapping[str, Stage], own: set[str]) -> Stage:
-    """Drop what nobody defines; what belongs to a workload's children waits at least for the workload."""
+    """Drop undefined needs; let the stages of a workload's children wait at least for the workload."""
     writers = {one.writer for one in found.values()}
     needs = tuple(name for name in stage.needs if (name in found and name != stage.name) or name in writers)
     if not any(name in found for name in needs) and stage.kind not in own:
@@ -127,7 +126,7 @@ def _rooted(stage: Stage, found: Mapping[str, Stage], own: set[str]) -> Stage:
 
 
 def _direct(stage: Stage, of: Mapping[str, Stage]) -> Stage:
-    """Drop stages that another one waits for anyway. A writer stays: it may have a part even after the last of them."""
+    """Drop needs that another need implies. Writers stay: they may act even after the last of these stages."""
     needs = {name: one.needs for name, one in of.items()}
     behind = {name: ancestors(name, needs) for name in stage.needs if name in of}
 
@@ -140,7 +139,7 @@ def _direct(stage: Stage, of: Mapping[str, Stage]) -> Stage:
 
 
 def in_order(stages: Iterable[Stage]) -> list[Stage]:
-    """Return the stages so that each stands after what it needs, those that end a workload as late as that allows."""
+    """Return the stages in topological order of their needs, with final stages as late as possible."""
     left = sorted(stages, key=lambda stage: stage.ends is not None)  # stable: else as defined
     placed: list[Stage] = []
     names: set[str] = set()
@@ -156,7 +155,7 @@ def in_order(stages: Iterable[Stage]) -> list[Stage]:
 
 
 def ancestors(name: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return ``name`` and every stage that it waits for, directly or not; writers are left out."""
+    """Return ``name`` and all stages that it waits for, directly or indirectly, without writers."""
     seen: set[str] = set()
     open_ = [name]
     while open_:
@@ -168,7 +167,7 @@ def ancestors(name: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def between(start: str, end: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return the stages, and the writers named as such, that decide how long it takes from ``start`` to ``end``.
+    """Return the stages and writers that determine the time from ``start`` to ``end``.
 
     ``start`` may be something before all stages. needs: stage -> stages and writers that it waits for.
     """

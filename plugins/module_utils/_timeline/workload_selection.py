@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which workloads a replot looks at: the first ones, the last ones, only those that ended well.
+"""Select the workloads of a replot: the first, the last, only those that succeeded.
 
-Applied to the timeline, so that every table, plot, KPI and verdict made from it speaks of the same rows, and says so.
-First ``head`` of all planned workloads in the order of submission, then ``tail`` of these, then those without an error.
+The selection applies to the timeline, so that every table, plot, KPI and verdict derived from it covers the same rows
+and names the selection. Order: ``head`` of all planned workloads by submission, then ``tail`` of these, then
+``skip_errors``.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 
 @dataclass(frozen=True)
 class WorkloadSelection:
-    """head, tail: so many workloads; 0 means all."""
+    """head, tail: numbers of workloads, 0 for all. Raises InputError for negative ones."""
 
     head: int = 0
     tail: int = 0
@@ -29,16 +31,16 @@ class WorkloadSelection:
     def __post_init__(self) -> None:
         for name in ("head", "tail"):
             if getattr(self, name) < 0:
-                raise InputError(f"{name} is {getattr(self, name)}, a number of workloads is needed (0: all)")
+                raise InputError(f"{name} is {getattr(self, name)}; it must be 0 (all) or a number of workloads")
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether all workloads are selected."""
         return not (self.head or self.tail or self.skip_errors)
 
 
 def select(table: Table, selection: WorkloadSelection) -> Table:
-    """Return the table with the selected rows, and in its header what was left out."""
+    """Return the table with the selected rows; its header describes the selection."""
     if selection.everything:
         return table
     size = len(table)
@@ -62,14 +64,14 @@ def select(table: Table, selection: WorkloadSelection) -> Table:
 
 
 def describe(selection: WorkloadSelection, size: int, kept: int, errors: int) -> str:
-    """Return in words what is looked at: "first 100 of 1,000 workloads, 3 with errors left out"."""
+    """Return the selection as text: "first 100 of 1,000 workloads, 3 with errors left out"."""
     parts = []
     if selection.head:
         parts.append(f"first {min(selection.head, size):,}")
     if selection.tail:
         parts.append(f"last {min(selection.tail, selection.head or size, size):,}{' of these' if parts else ''}")
-    what = ", ".join(parts) or "all"
-    text = f"{what} of {size:,} workloads"
+    part = ", ".join(parts) or "all"
+    text = f"{part} of {_format.count(size, 'workload')}"
     return f"{text}, {errors:,} with errors left out: {kept:,} shown" if selection.skip_errors else text
 
 
@@ -90,7 +92,7 @@ def _taken(table: Table, rows: list[int], header: dict[str, Any]) -> Table:
         attempts=pick(table.attempts),
         pods=pick(table.pods),
         gpus=pick(table.gpus),
-        contradictions={places[row]: told for row, told in table.contradictions.items() if row in places},
+        contradictions={places[row]: texts for row, texts in table.contradictions.items() if row in places},
         moments={name: pick(values) for name, values in table.moments.items()},
         earliest={name: pick(values) for name, values in table.earliest.items()},
         latest={name: pick(values) for name, values in table.latest.items()},

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write timeline.jsonl and timeline.csv of a run's points. What module results_timeline does."""
+"""Write timeline.jsonl and timeline.csv of the points of a run. Module results_timeline calls it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.workl
 def write_timeline(
     run_dir: str, points: Iterable[str] = (), selection: WorkloadSelection | None = None, audit_log: str = ""
 ) -> Result:
-    """Write timeline.jsonl and timeline.csv of the points (all when none is named), of the selected workloads.
+    """Write timeline.jsonl and timeline.csv of the points (all if none is named) for the selected workloads.
 
     An audit log of the API server narrows the intervals.
     """
@@ -53,8 +53,8 @@ def write_timeline(
     outcomes: Counter[str] = Counter()
     for row in result["points"]:
         outcomes.update(row["outcomes"])
-    told = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common()) or "none"
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common()) or "none"
     result["summary"] = (
-        f"{_format.count(planned, 'workload')} in {_format.count(len(result['points']), 'point')}: {told}"
+        f"{_format.count(planned, 'workload')} in {_format.count(len(result['points']), 'point')}: {counts}"
     )
     return result
