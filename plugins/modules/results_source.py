@@ -92,7 +92,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module_main, _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, run_source
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import fetch_run, run_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, stamp
 
 
@@ -116,10 +116,8 @@ def main() -> None:
         given = module.params
         rows = []
         for one in given["sources"]:
-            kept = run_source.with_timelines(one) if given["keep_directories"] else None
-            found = kept or run_source.fetch(
-                one, Path(given["dest"]), download, given["ca_file"] or "", given["suffix"]
-            )
+            kept = fetch_run.with_timelines(one) if given["keep_directories"] else None
+            found = kept or fetch_run.fetch(one, Path(given["dest"]), download, given["ca_file"] or "", given["suffix"])
             run = run_files.read(found.path)
             if run.record and kept is None:
                 note = {"source": one, "at": stamp(), "migrated": found.migrated}

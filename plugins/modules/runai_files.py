@@ -50,7 +50,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_runai_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_scale_test_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -64,7 +64,9 @@ def main() -> None:
         for point in run_files.read(Path(module.params["run_dir"])).points:
             timeline = point.folder / "timeline.jsonl"
             if timeline.exists():  # a point that did not begin has none
-                points[point.number] = write_runai_files.write(timeline_table.read(timeline), point.folder / "runai")
+                points[point.number] = write_scale_test_files.write(
+                    timeline_table.read(timeline), point.folder / "runai"
+                )
         return {"changed": True, "points": points}
 
     _module_main.run(module, work)

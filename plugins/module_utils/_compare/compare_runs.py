@@ -14,18 +14,15 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import (
-    comparison_links,
     comparison_page,
     comparison_plots,
     point_pairs,
+    report_links,
     run_side,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_side import RunSide
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import (
-    attribution,
-    kpi_definitions,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions, latency_attribution
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
@@ -70,9 +67,9 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
                 drawn.append(_draw(sides[0], other, first, second, made, folder / "plots", len(drawn)))
     _files.write_json(folder / "comparison.json", document, "comparison/1")
     path = folder / "index.html"
-    reports = [comparison_links.back(side.run.top, path) for side in sides]
+    reports = [report_links.back(side.run.top, path) for side in sides]
     _files.replace_text(path, write_report.render(Path(template), comparison_page.content(document, drawn, reports)))
-    notes += comparison_links.add(
+    notes += report_links.add(
         [side.run.top for side in sides],
         path,
         comparison_page.title(document["runs"]),
@@ -103,7 +100,7 @@ def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[st
         notes.append(f"point {one.number} of {first.label} and {two.number} of {other.label}: not both could be read")
         return None
     old, new = first.data[one.number], other.data[two.number]
-    before, after = attribution.attribute(old), attribution.attribute(new)
+    before, after = latency_attribution.attribute(old), latency_attribution.attribute(new)
     both = bool(before.n and after.n)
     several = len(first.run.points) > 1 or len(other.run.points) > 1
     label = f", {point_label(one, str(first.run.record.get('project') or ''))}" if several else ""
@@ -112,13 +109,15 @@ def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[st
         "run": other.run.id,
         "points": [one.number, two.number],
         "kpis": point_pairs.differences(first.kpis[one.number], other.kpis[two.number]),
-        "stages": attribution.of_difference(before, after, old.resampling, new.resampling) if both else [],
-        "writers": attribution.of_difference(before, after, old.resampling, new.resampling, "writers") if both else [],
+        "stages": latency_attribution.of_difference(before, after, old.resampling, new.resampling) if both else [],
+        "writers": latency_attribution.of_difference(before, after, old.resampling, new.resampling, "writers")
+        if both
+        else [],
         "total": [_mean(old, before), _mean(new, after)],
     }
 
 
-def _mean(data: PointData, found: attribution.Attribution) -> float | None:
+def _mean(data: PointData, found: latency_attribution.Attribution) -> float | None:
     return float(data.np.nanmean(found.total)) if found.n else None
 
 

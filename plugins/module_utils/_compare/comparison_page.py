@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import point_pairs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import setting_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import kpi_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.attribution_text import stage_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.latency_attribution_text import stage_name
 
 
 def headline_lines(pair: Mapping[str, Any]) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import NEEDED, SENT, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.attribution_text import stage_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.latency_attribution_text import stage_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import COLOURS, GREY, shown
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import StageDrawing, plot_stages
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing, plot_stages
 
 DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
 BAND_SAMPLES, BAND_POINTS = 200, 200

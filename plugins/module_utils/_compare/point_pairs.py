@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
 
@@ -61,7 +61,7 @@ def _difference(
     values: list[Any] = [old["value"], new["value"]]
     known = None not in values
     difference = new["value"] - old["value"] if known else None
-    confidence = bootstrap.difference(old_figure.replicates, new_figure.replicates, difference)
+    confidence = bootstrap_interval.difference(old_figure.replicates, new_figure.replicates, difference)
     row = {
         "name": new["name"],
         "title": new["title"],
@@ -82,7 +82,7 @@ def _difference(
     return {**row, **({"note": "; ".join(dict.fromkeys(notes))} if notes else {})}
 
 
-def _reading(direction: str, difference: float | None, confidence: bootstrap.Confidence | None) -> str:
+def _reading(direction: str, difference: float | None, confidence: bootstrap_interval.Confidence | None) -> str:
     """Return better or worse when the interval leaves zero out, same when there is no difference, else unclear.
 
     It reads the two runs and no more: what two runs of the same thing would differ by, only more runs can tell.

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.bootstrap import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.bootstrap_interval import (
     LEAST_ROWS,
     Confidence,
     Resampling,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_interval_narrowing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import between
 
@@ -84,7 +84,7 @@ class PointData:
         self.simulated_stages = {one["name"] for one in table.stages if one["simulated"]}
         self.writers = {one["name"]: one["writer"] for one in table.stages}
         self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
-        self._narrowed: stage_narrowing.Spans | None = None
+        self._narrowed: stage_interval_narrowing.Spans | None = None
         self._spans: dict[str, tuple[Any, Any]] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
         self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
@@ -119,7 +119,7 @@ class PointData:
             least = self.np.fmin.reduce
             return least([one[0] for one in spans]), least([one[1] for one in spans])
         if self._narrowed is None:
-            self._narrowed = stage_narrowing.spans(self.table)
+            self._narrowed = stage_interval_narrowing.spans(self.table)
         first, last = self._narrowed[stage]
         return first - self.start, last - self.start
 

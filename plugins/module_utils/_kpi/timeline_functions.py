@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Quantile, Sample
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.log_metric_functions import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.log_and_metric_functions import (
     errors,
     gpu_hours_per_million_tokens,
     metric,
@@ -85,12 +85,14 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
         return KpiValue(None, n, data.of, note="no time passed", labels={"stage": name}, **rests)
     interval = (n / late, n / early) if early > 0 else None
     confidence = replicates = None
-    if n >= bootstrap.LEAST_ROWS and data.resampling is not None:
+    if n >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
         moments = data.np.sort(((first + last) / 2)[~data.np.isnan(last)])
-        drawing = data.resampling if n == data.of else bootstrap.Resampling(n)
+        drawing = data.resampling if n == data.of else bootstrap_interval.Resampling(n)
         between = drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0))
         replicates = 1 / data.np.maximum(between, 1e-9)
-        confidence = bootstrap.interval(replicates, n / middle, drawing.method.replace("submission order", "time"))
+        confidence = bootstrap_interval.interval(
+            replicates, n / middle, drawing.method.replace("submission order", "time")
+        )
     return KpiValue(
         n / middle,
         n,
@@ -138,7 +140,7 @@ def duration(
     replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # of an extreme there is no bootstrap
     confidence = None
     if replicates is not None and data.resampling is not None:
-        confidence = bootstrap.interval(replicates, found.value, data.resampling.method)
+        confidence = bootstrap_interval.interval(replicates, found.value, data.resampling.method)
     return KpiValue(
         found.value,
         found.n,
@@ -177,10 +179,10 @@ def lateness(data: PointData, quantile: Any) -> KpiValue:
     q = probability(quantile)
     found = sample.quantile(q)
     replicates = confidence = None
-    if 0 < q < 1 and of >= bootstrap.LEAST_ROWS and data.resampling is not None:
-        drawing = data.resampling if of == data.of else bootstrap.Resampling(of)
+    if 0 < q < 1 and of >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
+        drawing = data.resampling if of == data.of else bootstrap_interval.Resampling(of)
         replicates = drawing.quantiles(sample, [q])[:, 0]
-        confidence = bootstrap.interval(replicates, found.value, drawing.method)
+        confidence = bootstrap_interval.interval(replicates, found.value, drawing.method)
     note = _note(found, q).replace("were not seen to get there", "were never sent")
     labels = {"quantile": str(quantile)}
     return KpiValue(
@@ -266,7 +268,7 @@ def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence
     confidence = replicates = None
     if data.resampling is not None:
         replicates = data.resampling.means(each) * data.of
-        confidence = bootstrap.interval(replicates, value, data.resampling.method)
+        confidence = bootstrap_interval.interval(replicates, value, data.resampling.method)
     return KpiValue(
         value,
         int(began.sum()),

@@ -11,10 +11,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import (
-    attribution,
-    bootstrap,
+    bootstrap_interval,
     compute_kpis,
     kpi_definitions,
+    latency_attribution,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
@@ -47,7 +47,7 @@ def write_point(
     told = {**labels, **({"selection": selection["text"]} if selection else {})}
     kpis = {"schema": "kpis/1", "run": run.id, "point": point.number, "labels": told, "kpis": found}
     _files.write_json(point.folder / WRITTEN[0], kpis, "kpis/1")
-    parts = attribution.document(data, run.id, point.number)
+    parts = latency_attribution.document(data, run.id, point.number)
     _files.write_json(point.folder / WRITTEN[1], parts, "attribution/1")
     return found
 
@@ -57,7 +57,7 @@ def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> 
     if number == point.number or before.value is None or figure.value is None:
         return {}
     value = figure.value - before.value
-    confidence = bootstrap.difference(before.replicates, figure.replicates, value)
+    confidence = bootstrap_interval.difference(before.replicates, figure.replicates, value)
     document = {"point": number, "value": value, "confidence": confidence.document() if confidence else None}
     return {"difference": document}
 

@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import NEEDED, SENT, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import GREY, shown
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import (
     SINGLE,
     StageDrawing,
     colours,

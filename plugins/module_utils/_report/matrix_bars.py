@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_ca
     PlotCanvas,
     shown,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import StageDrawing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
 
 COLUMNS = ["point", "settings", "value", "unit", "at_least", "at_most", "low_95", "high_95", "n", "of", "simulated"]
 

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import setting_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import matrix_bars, plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import GREY, PlotCanvas, shown
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import StageDrawing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
 
 
 @dataclass(frozen=True)

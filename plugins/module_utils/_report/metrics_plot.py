@@ -12,7 +12,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.metrics_file import Captured
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import COLOURS, GREY
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import StageDrawing, axis_of_time
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import (
+    StageDrawing,
+    axis_of_time,
+)
 
 #: So many series have a colour and a name of their own, those with the largest values; the others are grey.
 NAMED = 6

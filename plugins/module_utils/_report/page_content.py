@@ -12,7 +12,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report import attribution_text, kpi_text, run_facts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    kpi_text,
+    latency_attribution_text,
+    run_facts,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
@@ -136,7 +140,7 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         "seconds": run_facts.between(record.get("started"), record.get("ended")),
         "notes": notes,
         "plots": [],
-        "attribution": attribution_text.shown(point.attribution),
+        "attribution": latency_attribution_text.shown(point.attribution),
         **_measured(table if table is not None and len(table) else None, point.kpis or []),
     }
 

@@ -13,11 +13,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.duration_plots import distributions, durations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.metrics_plot import metrics
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import PlotCanvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.progress_plots import counts, occupancy
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.raster_plot import raster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.saturation_plot import saturation
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import StageDrawing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.waterfall_plot import waterfall
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.workload_raster_plot import raster
 
 #: In the order of the page.
 FUNCTIONS: dict[str, Callable[[PointData, str, float], StageDrawing | None]] = {

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import level
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import COLOURS, GREY, shown
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import (
     RUNNING,
     SCHEDULED,
     StageDrawing,

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.saturation_knee import by_step, kneedle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import GREY, shown
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import (
     StageDrawing,
     colours,
     plot_stages,

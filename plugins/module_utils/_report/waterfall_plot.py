@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import latency_attribution
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.attribution_text import stage_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.latency_attribution_text import stage_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import COLOURS, shown
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import StageDrawing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
 
 
 def waterfall(data: PointData, label: str) -> StageDrawing | None:
     """Draw the attribution of a point's time."""
-    found = attribution.document(data, "", "")
+    found = latency_attribution.document(data, "", "")
     if not found["stages"]:
         return None
     return draw(found["stages"], float(found["total"]), found["n"], found["of"], label)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import read_runai_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_runai_files import is_foreign
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import read_scale_test_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
@@ -34,7 +34,7 @@ def write_timeline(
 
     def one(point: Point, warnings: list[str]) -> Result:
         if is_foreign(point):
-            table = read_runai_files.build(point.folder, run.id, point.number)
+            table = read_scale_test_files.build(point.folder, run.id, point.number)
         else:
             table = timeline_builder.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
         table = select(table, selection or WorkloadSelection())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_runai_files import is_foreign
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label

@@ -15,10 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     matrix_bars,
     matrix_heatmap,
     plot_canvas,
+    plotted_stages,
     point_plots,
-    raster_plot,
-    stage_drawing,
     waterfall_plot,
+    workload_raster_plot,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.progress_plots import occupancy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
@@ -54,8 +54,8 @@ def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path)
     assert plot.title == "Saturation – point 3"
     head, *rows = csv.reader(plot.data.open())
     assert head == ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"]
-    assert {row[0] for row in rows} == set(stage_drawing.plot_stages(data))
-    for stage in stage_drawing.plot_stages(data):
+    assert {row[0] for row in rows} == set(plotted_stages.plot_stages(data))
+    for stage in plotted_stages.plot_stages(data):
         curve = by_step(data, stage, "needed", 0.95)
         mine = [row for row in rows if row[0] == stage]
         assert [(float(row[1]), float(row[2]), int(row[3])) for row in mine] == [
@@ -120,16 +120,18 @@ def test_the_parts_of_a_difference_and_of_a_time_are_never_clipped(reach):
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):
     world = World(count=60, rate=20, outcomes={31: "failed", 47: "unfinished"}, training=False, canary=5.0)
     data = PointData(timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000"))
-    states = raster_plot._states(data)
+    states = workload_raster_plot._states(data)
     lines = 6
     line_of = numpy.arange(60) * lines // 60
-    most = raster_plot._modal(data, [moments for _name, moments in states], line_of, lines, data.end - data.start)
+    most = workload_raster_plot._modal(
+        data, [moments for _name, moments in states], line_of, lines, data.end - data.start
+    )
     names = ["", *(name for name, _moments in states)]
     assert names[most[0, 0]] == "" and names[most[5, 0]] == ""
     assert {names[most[line, -1]] for line in range(lines)} == {"succeeded"}
     # Beside the last line's middle, most of its workloads run.
     assert "running" in {names[state] for state in most[2]}
-    rows = raster_plot._rows(data, states, line_of, lines)
+    rows = workload_raster_plot._rows(data, states, line_of, lines)
     assert [row[-1] for row in rows] == ["succeeded", "succeeded", "succeeded", "failed", "unfinished", "succeeded"]
     assert [(row[0], row[1], row[2]) for row in rows[:2]] == [(0, 9, 10), (10, 19, 10)]
 
@@ -139,13 +141,13 @@ def test_no_two_stages_have_the_same_colour(count):
     names = [*list(plot_canvas.USUAL)[: count // 2], *(f"stage_{number}" for number in range(count - count // 2))]
     stages = [{"name": name, "ends": None} for name in names]
     table = SimpleNamespace(stages=stages, seen=lambda _name: 1)
-    found = stage_drawing.colours(SimpleNamespace(table=table, ends=list))
+    found = plotted_stages.colours(SimpleNamespace(table=table, ends=list))
     assert len({found[name] for name in names}) == len(names)
     assert plot_canvas.GREY not in [found[name] for name in names]
 
 
 def test_who_ended_is_no_longer_shown_as_being_in_a_state(mixed_data):
-    states = raster_plot._states(mixed_data)
+    states = workload_raster_plot._states(mixed_data)
     assert states[0][0] == "sent" and states[-1][0] == "succeeded"
     ended = mixed_data.middle("ended")
     known = ~numpy.isnan(ended)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import attribution
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import latency_attribution
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import NEEDED, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page_content, write_report
@@ -187,7 +187,7 @@ def test_the_words_on_the_page_and_the_plots_call_the_same_stages_simulated(made
     assert {name for one in said["real"] for name in one["stages"]} == {
         _format.stage(name) for name in names
     } - by_plots
-    parts = {one["name"]: one["simulated"] for one in attribution.document(data, "", "")["stages"]}
+    parts = {one["name"]: one["simulated"] for one in latency_attribution.document(data, "", "")["stages"]}
     for name in parts.keys() - first_pods - {"sent"}:
         assert parts[name] == (_format.stage(name) in by_plots), name
 

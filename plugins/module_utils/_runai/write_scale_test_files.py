@@ -17,29 +17,34 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import runai_formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import scale_test_formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_interval_narrowing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 #: Workloads that never were there have no row: the tool keeps successes only.
 _NEVER_THERE = ("refused", "unsent", "lost")
-_NEEDED = (runai_formats.CREATED, "firstPodCreatedTimestamp", "lastPodCreatedTimestamp", runai_formats.DECISION)
+_NEEDED = (
+    scale_test_formats.CREATED,
+    "firstPodCreatedTimestamp",
+    "lastPodCreatedTimestamp",
+    scale_test_formats.DECISION,
+)
 
 
-def stamps(spans: stage_narrowing.Spans, row: int) -> dict[str, float] | None:
+def stamps(spans: stage_interval_narrowing.Spans, row: int) -> dict[str, float] | None:
     """Return key of sampled.json -> moment of a workload; None unless it has every object that the tool asks for.
 
     What there is not takes the tool's sentinel, which is the moment of another stamp; a pod group that the platform has
     not is taken as made with the last pod.
     """
     found: dict[str, float] = {}
-    for key, (stages, _of_server) in runai_formats.STAMPS.items():
+    for key, (stages, _of_server) in scale_test_formats.STAMPS.items():
         span = next((spans[one] for one in stages if one in spans and not isnan(spans[one][1][row])), None)
         if span is not None:
             found[key] = float(span[0][row] + span[1][row]) / 2
     if any(key not in found for key in _NEEDED):
         return None
-    return found | {key: found[other] for key, other in runai_formats.SENTINELS.items() if key not in found}
+    return found | {key: found[other] for key, other in scale_test_formats.SENTINELS.items() if key not in found}
 
 
 def _deltas(moments: Mapping[str, float]) -> list[float]:
@@ -48,12 +53,12 @@ def _deltas(moments: Mapping[str, float]) -> list[float]:
     None is negative: a claim that was sent before its workload has not waited for it, and what has a sentinel on either
     side has taken no time.
     """
-    return [round(max(moments[key] - moments[since], 0.0), 6) for key, since in runai_formats.DELTAS.values()]
+    return [round(max(moments[key] - moments[since], 0.0), 6) for key, since in scale_test_formats.DELTAS.values()]
 
 
 def _names(table: Table, row: int) -> dict[str, str]:
     project = table.template[row] or "default"  # a template is called like the project that it is of
-    name = runai_formats.job_name(table.index[row])
+    name = scale_test_formats.job_name(table.index[row])
     return {"jobName": name, "projectName": project, "jobNamespace": f"runai-{project}"}
 
 
@@ -62,36 +67,41 @@ def submitted(table: Table) -> list[dict[str, str]]:
     rows = [row for row in range(len(table)) if table.outcome[row] not in _NEVER_THERE]
     rows = [row for row in rows if not isnan(table.moments["sent"][row])]
     rows.sort(key=lambda row: table.moments["sent"][row])
-    return [{**_names(table, row), runai_formats.SUBMIT: runai_formats.iso(table.moments["sent"][row])} for row in rows]
+    return [
+        {**_names(table, row), scale_test_formats.SUBMIT: scale_test_formats.iso(table.moments["sent"][row])}
+        for row in rows
+    ]
 
 
 def sampled(table: Table) -> list[dict[str, str]]:
     """Return the rows of sampled.json: workloads that have every object, keys and syntaxes of time as the tool's."""
-    found, spans = [], stage_narrowing.spans(table)
+    found, spans = [], stage_interval_narrowing.spans(table)
     for row in range(len(table)):
         moments = stamps(spans, row)
         if moments is None:
             continue
         names = _names(table, row)
-        entry = {key: names[key] for key in runai_formats.SAMPLED_KEYS[:3]}
-        for key, (_stages, of_server) in runai_formats.STAMPS.items():
-            entry[key] = runai_formats.whole(moments[key], of_server)  # a sentinel has the other's syntax as well
+        entry = {key: names[key] for key in scale_test_formats.SAMPLED_KEYS[:3]}
+        for key, (_stages, of_server) in scale_test_formats.STAMPS.items():
+            entry[key] = scale_test_formats.whole(moments[key], of_server)  # a sentinel has the other's syntax as well
         found.append(entry)
     return found
 
 
 def times(table: Table) -> Iterator[list[Any]]:
     """Yield the rows of times.csv: a header of 26, then 26 values a workload, differences in seconds."""
-    yield [*runai_formats.MOMENT_COLUMNS, *runai_formats.DELTAS]
-    spans = stage_narrowing.spans(table)
+    yield [*scale_test_formats.MOMENT_COLUMNS, *scale_test_formats.DELTAS]
+    spans = stage_interval_narrowing.spans(table)
     for row in range(len(table)):
         found = stamps(spans, row)
         if found is None or isnan(table.moments["sent"][row]):
             continue
-        moments = {**found, runai_formats.SUBMIT: table.moments["sent"][row]}
+        moments = {**found, scale_test_formats.SUBMIT: table.moments["sent"][row]}
         names = _names(table, row)
-        shown = [names[key] for key in runai_formats.SAMPLED_KEYS[:3]]
-        shown += [runai_formats.plain(moments[key]) for key in (*runai_formats.STAMPS, runai_formats.SUBMIT)]
+        shown = [names[key] for key in scale_test_formats.SAMPLED_KEYS[:3]]
+        shown += [
+            scale_test_formats.plain(moments[key]) for key in (*scale_test_formats.STAMPS, scale_test_formats.SUBMIT)
+        ]
         yield [*shown, *_deltas(moments)]
 
 
@@ -106,9 +116,9 @@ def write(table: Table, folder: Path) -> dict[str, int]:
     folder.mkdir(parents=True, exist_ok=True)
     sent, seen = submitted(table), sampled(table)
     # As the tool writes it: one array on one line, a space after each colon and comma, no line break at the end.
-    _files.replace_text(folder / runai_formats.SUBMITTED, json.dumps(sent))
-    _files.replace_text(folder / runai_formats.SAMPLED, json.dumps(seen))
-    _files.replace_text(folder / runai_formats.TIMES, _csv(times(table)))
-    names = ([runai_formats.job_name(index), name] for index, name in zip(table.index, table.name, strict=True))
-    _files.replace_text(folder / runai_formats.NAMES, _csv(iter([["jobName", "name"], *names])))
-    return {runai_formats.SUBMITTED: len(sent), runai_formats.SAMPLED: len(seen)}
+    _files.replace_text(folder / scale_test_formats.SUBMITTED, json.dumps(sent))
+    _files.replace_text(folder / scale_test_formats.SAMPLED, json.dumps(seen))
+    _files.replace_text(folder / scale_test_formats.TIMES, _csv(times(table)))
+    names = ([scale_test_formats.job_name(index), name] for index, name in zip(table.index, table.name, strict=True))
+    _files.replace_text(folder / scale_test_formats.NAMES, _csv(iter([["jobName", "name"], *names])))
+    return {scale_test_formats.SUBMITTED: len(sent), scale_test_formats.SAMPLED: len(seen)}

@@ -12,11 +12,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import (
-    read_runai_files,
-    runai_formats,
-    write_runai_files,
+    read_scale_test_files,
+    scale_test_formats,
+    write_scale_test_files,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_source
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import fetch_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
@@ -59,7 +59,7 @@ WHOLE = {
 
 
 def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
-    assert write_runai_files.write(table_of(WHOLE), tmp_path) == {"submitted.json": 1, "sampled.json": 1}
+    assert write_scale_test_files.write(table_of(WHOLE), tmp_path) == {"submitted.json": 1, "sampled.json": 1}
     assert (tmp_path / "submitted.json").read_bytes() == (
         b'[{"jobName": "j-000000", "projectName": "team", "jobNamespace": "runai-team", '
         b'"submitTimestamp": "2026-11-21T00:06:23.423963+00:00"}]'
@@ -79,12 +79,12 @@ def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
 
 
 def test_microseconds_of_exactly_zero_are_left_out() -> None:
-    assert runai_formats.iso(T) == "2026-11-21T00:06:23+00:00"
+    assert scale_test_formats.iso(T) == "2026-11-21T00:06:23+00:00"
 
 
 def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_request(tmp_path: Path) -> None:
     claim = {"persistentvolumeclaim_created": T + 0.5, "persistentvolumeclaim_bound": T + 2.5}
-    write_runai_files.write(table_of({**WHOLE, **claim}), tmp_path)
+    write_scale_test_files.write(table_of({**WHOLE, **claim}), tmp_path)
     header, row = csv.reader((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines())
     assert (len(header), len(set(header)), len(row)) == (26, 26, 26)
     values = dict(zip(header, row, strict=True))
@@ -97,7 +97,7 @@ def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_r
 def test_what_was_refused_was_not_submitted_and_what_was_not_scheduled_was_not_sampled(tmp_path: Path) -> None:
     waiting = {key: value for key, value in WHOLE.items() if key != "pods_scheduled"}
     table = table_of(WHOLE, waiting, {"sent": T}, outcomes=("succeeded", "unfinished", "refused"))
-    assert write_runai_files.write(table, tmp_path) == {"submitted.json": 2, "sampled.json": 1}
+    assert write_scale_test_files.write(table, tmp_path) == {"submitted.json": 2, "sampled.json": 1}
     names = (tmp_path / "names.csv").read_text(encoding="utf-8").splitlines()
     assert names == ["jobName,name", "j-000000,run-0", "j-000001,run-1", "j-000002,run-2"]
 
@@ -113,9 +113,9 @@ def test_what_is_written_is_read_back_within_its_second(sent: float, wait: float
         "pods_created": T + sent + pods,
         "pods_scheduled": T + sent + pods + wait,
     }
-    entry = write_runai_files.sampled(table_of(moments))[0]
-    for key, stage in (("workloadCreatedTimestamp", "created"), (runai_formats.DECISION, "pods_scheduled")):
-        earliest, latest = runai_formats.parse(entry[key]) or (nan, nan)
+    entry = write_scale_test_files.sampled(table_of(moments))[0]
+    for key, stage in (("workloadCreatedTimestamp", "created"), (scale_test_formats.DECISION, "pods_scheduled")):
+        earliest, latest = scale_test_formats.parse(entry[key]) or (nan, nan)
         assert earliest <= moments[stage] + 1e-6 and moments[stage] < latest + 1e-6
 
 
@@ -132,7 +132,7 @@ def test_no_stage_of_times_csv_runs_backwards(needed: dict[str, list[float]], ot
     for name, (first, last) in {**needed, **others}.items():
         table.earliest[name], table.latest[name] = column(1), column(1)
         table.earliest[name][0], table.latest[name][0] = T + first, T + last
-    header, row = write_runai_files.times(table)
+    header, row = write_scale_test_files.times(table)
     assert all(float(value) >= 0 for value in row[header.index("Workload Creation (s)") :])
 
 
@@ -144,9 +144,9 @@ def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
     ]
     table.earliest["created"][0], table.latest["created"][0] = T + 1, T + 9
     table.earliest["pods_scheduled"][0], table.latest["pods_scheduled"][0] = T + 2, T + 4
-    entry = write_runai_files.sampled(table)[0]
-    assert entry[runai_formats.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
-    assert entry[runai_formats.DECISION] == "2026-11-21T00:06:26+00:00"
+    entry = write_scale_test_files.sampled(table)[0]
+    assert entry[scale_test_formats.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
+    assert entry[scale_test_formats.DECISION] == "2026-11-21T00:06:26+00:00"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
     ],
 )
 def test_both_syntaxes_of_time_are_read_with_any_offset(text: str, span: tuple[float, float] | None) -> None:
-    assert runai_formats.parse(text) == span
+    assert scale_test_formats.parse(text) == span
 
 
 def files(folder: Path, submitted: object, sampled: object) -> Path:
@@ -174,11 +174,11 @@ def files(folder: Path, submitted: object, sampled: object) -> Path:
 
 
 def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_path: Path) -> None:
-    write_runai_files.write(table_of(WHOLE, WHOLE), tmp_path)
+    write_scale_test_files.write(table_of(WHOLE, WHOLE), tmp_path)
     sampled = json.loads((tmp_path / "sampled.json").read_text(encoding="utf-8"))
     stranger = {**sampled[0], "jobName": "j-ffffff"}
     submitted = json.loads((tmp_path / "submitted.json").read_text(encoding="utf-8"))
-    table = read_runai_files.build(files(tmp_path / "old", submitted, [sampled[0], stranger]), "unknown", "001")
+    table = read_scale_test_files.build(files(tmp_path / "old", submitted, [sampled[0], stranger]), "unknown", "001")
     assert (table.outcome, table.censored) == (["succeeded", "unfinished"], [False, True])
     assert "evicted_first" not in table.latest and "persistentvolumeclaim_bound" not in table.latest
     assert table.latest["pods_scheduled"][0] == T + 4 and isnan(table.latest["pods_scheduled"][1])
@@ -186,8 +186,8 @@ def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_
 
 
 def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
-    write_runai_files.write(table_of(*[WHOLE] * 6), tmp_path / "old")
-    fetched = run_source.fetch(str(tmp_path / "old"), tmp_path / "made")
+    write_scale_test_files.write(table_of(*[WHOLE] * 6), tmp_path / "old")
+    fetched = fetch_run.fetch(str(tmp_path / "old"), tmp_path / "made")
     result = write_timeline(str(fetched.path))
     assert result["points"][0]["outcomes"] == {"succeeded": 6}
     kpis = Path(__file__).resolve().parents[5] / "roles" / "results" / "files" / "kpis" / "workload.yml"
@@ -204,9 +204,9 @@ def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
 
 
 def test_an_old_run_of_which_a_workload_was_not_sampled_fails(tmp_path: Path) -> None:
-    write_runai_files.write(table_of(WHOLE, WHOLE), tmp_path)
+    write_scale_test_files.write(table_of(WHOLE, WHOLE), tmp_path)
     both = [json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in ("submitted", "sampled")]
-    fetched = run_source.fetch(str(files(tmp_path / "old", both[0], both[1][:1])), tmp_path / "made")
+    fetched = fetch_run.fetch(str(files(tmp_path / "old", both[0], both[1][:1])), tmp_path / "made")
     write_timeline(str(fetched.path))
     judged = write_verdict(str(fetched.path), 0.1)
     assert judged["verdict"] == "fail" and "1 of 2 workloads succeeded" in judged["summary"]
@@ -214,7 +214,7 @@ def test_an_old_run_of_which_a_workload_was_not_sampled_fails(tmp_path: Path) ->
 
 def test_a_timeline_of_ours_gives_a_row_for_each_workload(tmp_path: Path) -> None:
     table = timeline_builder.build(write_point(tmp_path / "points" / "000", World(count=5)), "t1121-k3f9xa", "000")
-    assert write_runai_files.write(table, tmp_path / "runai") == {"submitted.json": 5, "sampled.json": 5}
+    assert write_scale_test_files.write(table, tmp_path / "runai") == {"submitted.json": 5, "sampled.json": 5}
 
 
 @pytest.mark.parametrize("wrong", ["{", '{"a": 1}', "[1]"])
@@ -222,11 +222,11 @@ def test_a_damaged_file_is_named(wrong: str, tmp_path: Path) -> None:
     files(tmp_path, [], [])
     (tmp_path / "sampled.json").write_text(wrong, encoding="utf-8")
     with pytest.raises(DataError, match=r"sampled\.json"):
-        read_runai_files.build(tmp_path, "unknown", "001")
+        read_scale_test_files.build(tmp_path, "unknown", "001")
 
 
 def test_half_of_the_files_is_no_run(tmp_path: Path) -> None:
     files(tmp_path / "old", [], [])
     (tmp_path / "old" / "sampled.json").unlink()
     with pytest.raises(InputError, match=r"nor submitted\.json and sampled\.json"):
-        run_source.fetch(str(tmp_path / "old"), tmp_path / "made")
+        fetch_run.fetch(str(tmp_path / "old"), tmp_path / "made")

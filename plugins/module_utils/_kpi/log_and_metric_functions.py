@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
 
 STATISTICS = ("median", "mean", "sum", "min", "max")
@@ -77,15 +77,15 @@ def _over(
     array = np.array(values)
     value = float(getattr(np, statistic)(array))
     replicates = confidence = None
-    if statistic not in ("min", "max") and len(values) >= bootstrap.LEAST_ROWS and data.resampling is not None:
-        drawing = data.resampling if len(values) == data.of else bootstrap.Resampling(len(values))
+    if statistic not in ("min", "max") and len(values) >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
+        drawing = data.resampling if len(values) == data.of else bootstrap_interval.Resampling(len(values))
         if statistic == "median":
             whole = np.zeros(len(values))
-            sample = bootstrap.Sample(array, array, array, whole)
+            sample = bootstrap_interval.Sample(array, array, array, whole)
             replicates = drawing.quantiles(sample, [0.5])[:, 0]
         else:
             replicates = drawing.means(array) * (len(values) if statistic == "sum" else 1)
-        confidence = bootstrap.interval(replicates, value, drawing.method)
+        confidence = bootstrap_interval.interval(replicates, value, drawing.method)
     return KpiValue(
         value,
         n,
@@ -119,10 +119,10 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
         return KpiValue(None, 0, data.of, simulated, note=note, labels=labels)
     value = sum(spent) / sum(tokens)
     confidence = replicates = None
-    if len(rows) >= bootstrap.LEAST_ROWS and data.resampling is not None:
-        drawing = data.resampling if len(rows) == data.of else bootstrap.Resampling(len(rows))
+    if len(rows) >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
+        drawing = data.resampling if len(rows) == data.of else bootstrap_interval.Resampling(len(rows))
         replicates = drawing.means(data.np.array(spent)) / drawing.means(data.np.array(tokens))
-        confidence = bootstrap.interval(replicates, value, drawing.method)
+        confidence = bootstrap_interval.interval(replicates, value, drawing.method)
     return KpiValue(
         value,
         len(rows),

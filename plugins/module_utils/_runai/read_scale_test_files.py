@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import runai_formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import scale_test_formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
 
 #: Stages of such a timeline in the order of a workload's life: name, stamp, who makes it, what it waits for.
 STAGES = (
-    ("created", runai_formats.CREATED, "api-server", ()),
+    ("created", scale_test_formats.CREATED, "api-server", ()),
     ("job_created", "jobCreatedTimestamp", "controller", ("created",)),
-    ("backend_created", runai_formats.BACKEND, "controller", ("created",)),
+    ("backend_created", scale_test_formats.BACKEND, "controller", ("created",)),
     ("persistentvolumeclaim_created", "firstPVCBindRequestTimestamp", "controller", ("created",)),
     ("persistentvolumeclaim_bound", "firstPVCBindTimestamp", "controller", ("persistentvolumeclaim_created",)),
     ("pods_created_first", "firstPodCreatedTimestamp", "controller", ("job_created",)),
     ("pods_created", "lastPodCreatedTimestamp", "controller", ("pods_created_first",)),
     ("podgroup_created", "podGroupCreatedTimestamp", "controller", ("created",)),
-    ("pods_scheduled", runai_formats.DECISION, "scheduler", ("pods_created", "podgroup_created")),
+    ("pods_scheduled", scale_test_formats.DECISION, "scheduler", ("pods_created", "podgroup_created")),
     ("evicted_first", "firstEvictionTimestamp", "scheduler", ("pods_scheduled",)),
 )
 END = "pods_scheduled"
@@ -38,19 +38,19 @@ KIND = "Run:ai workload"
 
 def is_here(folder: Path) -> bool:
     """Tell whether ``folder`` holds files of the tool."""
-    return (folder / runai_formats.SUBMITTED).is_file() and (folder / runai_formats.SAMPLED).is_file()
+    return (folder / scale_test_formats.SUBMITTED).is_file() and (folder / scale_test_formats.SAMPLED).is_file()
 
 
 def build(folder: Path, run: str, point: str) -> Table:
     """Return the timeline of these files. Raises DataError naming the file and what is wrong with it."""
-    sent, seen = _rows(folder / runai_formats.SUBMITTED), _rows(folder / runai_formats.SAMPLED)
+    sent, seen = _rows(folder / scale_test_formats.SUBMITTED), _rows(folder / scale_test_formats.SAMPLED)
     notes = [
         "made from files of the Run:ai scale-test tool: times are whole seconds of the platform's clock, and a "
         "workload ends when its first pod is scheduled"
     ]
     by_name, twice = _by_name(seen)
     if twice:
-        notes.append(f"{twice} rows of {runai_formats.SAMPLED} have the name of another one and were left out")
+        notes.append(f"{twice} rows of {scale_test_formats.SAMPLED} have the name of another one and were left out")
     table = Table({})
     size = len(sent)
     table.moments = {name: column(size) for name in MOMENTS}
@@ -59,16 +59,20 @@ def build(folder: Path, run: str, point: str) -> Table:
     wrong = 0
     for row, entry in enumerate(sent):
         key = (entry.get("jobName", ""), entry.get("projectName", ""))
-        at = runai_formats.parse(entry.get(runai_formats.SUBMIT, ""))
+        at = scale_test_formats.parse(entry.get(scale_test_formats.SUBMIT, ""))
         if at is None:
             wrong += 1
         else:
             table.moments["sent"][row] = at[0]
         _take(table, row, key, by_name.pop(key, None))
     if wrong:
-        notes.append(f"{wrong} rows of {runai_formats.SUBMITTED} have no {runai_formats.SUBMIT} that is a time")
+        notes.append(
+            f"{wrong} rows of {scale_test_formats.SUBMITTED} have no {scale_test_formats.SUBMIT} that is a time"
+        )
     if by_name:
-        notes.append(f"{len(by_name)} rows of {runai_formats.SAMPLED} were not submitted by this run and were left out")
+        notes.append(
+            f"{len(by_name)} rows of {scale_test_formats.SAMPLED} were not submitted by this run and were left out"
+        )
     seen_stages = [one for one in STAGES if any(not isnan(value) for value in table.latest[one[0]])]
     names = {one[0] for one in seen_stages}
     moments = [value for value in table.moments["sent"] if not isnan(value)]
@@ -111,7 +115,7 @@ def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | 
     table.gpus.append(0.0)
     for name, stamp, _writer, _needs in STAGES if found else ():
         value = str((found or {}).get(stamp, ""))
-        span = runai_formats.parse(value)
+        span = scale_test_formats.parse(value)
         if span is None or _is_sentinel(stamp, span, found or {}):
             continue
         table.earliest[name][row], table.latest[name][row] = span
@@ -125,8 +129,8 @@ def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | 
 
 def _is_sentinel(stamp: str, span: tuple[float, float], found: dict[str, Any]) -> bool:
     """Tell whether a stamp is another one's moment, by which the tool says that there is nothing."""
-    other = runai_formats.SENTINELS.get(stamp)
-    return other is not None and runai_formats.parse(str(found.get(other, ""))) == span
+    other = scale_test_formats.SENTINELS.get(stamp)
+    return other is not None and scale_test_formats.parse(str(found.get(other, ""))) == span
 
 
 def _by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import ENDED, SENT, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import shown
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.stage_drawing import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import (
     StageDrawing,
     axis_of_time,
     colours,

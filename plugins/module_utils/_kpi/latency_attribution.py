@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import ENDED, INTENDED, SENT, PointData
 
 #: Who sends the load; its part is by how much the sending came after the workload was due.
@@ -138,8 +138,8 @@ def document(data: PointData, run: str, point: str) -> dict[str, Any]:
         for name, values in of.items():
             mean = float(np.nanmean(values))
             confidence = None
-            if data.resampling is not None and found.n >= bootstrap.LEAST_ROWS:
-                confidence = bootstrap.interval(data.resampling.means(values), mean, data.resampling.method)
+            if data.resampling is not None and found.n >= bootstrap_interval.LEAST_ROWS:
+                confidence = bootstrap_interval.interval(data.resampling.means(values), mean, data.resampling.method)
             writer = writer_of.get(name, name)
             row = {
                 "name": name,
@@ -201,7 +201,7 @@ def of_difference(
         if len(draws) == 2:
             size = min(len(draws[0]), len(draws[1]))
             spread = draws[1][:size] - draws[0][:size]
-            confidence = bootstrap.interval(spread, means[1] - means[0], "difference of block bootstraps")
+            confidence = bootstrap_interval.interval(spread, means[1] - means[0], "difference of block bootstraps")
         writer = after.writers.get(name) or before.writers.get(name) or name
         rows.append(
             {
