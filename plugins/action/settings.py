@@ -22,9 +22,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     effective_settings,
     estimates,
     interrupted_run,
-    kept_clusters,
     preflight,
     run_directory,
+    run_holdings,
     run_record,
     secret_settings,
     settings_catalogue,
@@ -138,7 +138,7 @@ class ActionModule(SeatrialAction):
             self._show(found, request)
             self._show_points(found)
             return self._result(directory, found, request, only_settings=True)
-        kept_clusters.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
+        run_holdings.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
         self._write(directory, found, request)
 

@@ -1,57 +1,65 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run holds, from its files: whatever no server has said to be gone."""
+"""The resources that a run holds, from its files: each counts until a server has confirmed that it is released."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
 
 
 def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
-    """Return what the run in ``run_dir`` holds, as run.yml lists it. since: when the run began."""
-    return held(
-        cluster_record.read(run_dir),
-        read_optional(run_dir / "lease.yml"),
-        read_optional(run_dir / "scaling.json"),
-        since,
-    )
+    """Return the resources as run.yml lists them: clusters, objects on clusters of others, scaled nodes, machines.
 
-
-def held(
-    records: Mapping[str, dict[str, Any]], lease: Mapping[str, Any], scaling: Mapping[str, Any], since: str
-) -> list[dict[str, Any]]:
-    """Return clusters that are the run's or may be, its objects on those of others, scaled nodes, leased machines."""
-    found: list[dict[str, Any]] = []
+    since: when the run began.
+    """
+    records = cluster_record.read(run_dir)
+    found: dict[str, dict[str, Any]] = {}
 
     def add(what: str, until: str | None = None, ends: str = "") -> None:
-        if what not in [one["what"] for one in found]:
-            found.append({"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
+        found.setdefault(what, {"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
 
-    for one in cluster_record.distinct(records):
-        cluster = one["record"]
-        name = str(cluster.get("name") or cluster.get("api_host") or cluster["provider"])
-        if cluster_record.may_be_ours(cluster):
+    held = cluster_record.held(records)
+    for one in records.values():
+        if one in held:
             add(
-                f"{cluster['provider']} cluster {name}",
-                cluster.get("expires"),
-                provider_of(cluster["provider"]).expires_by,
+                f"{one['provider']} cluster {cluster_record.name_of(one)}",
+                one.get("expires"),
+                provider_of(one["provider"]).expires_by,
             )
-        elif cluster.get("objects") and not cluster["owned"]:
-            add(f"objects on cluster {name}")
-    measured = records.get("sutest", {})
+        elif one.get("objects") and not one["owned"]:
+            add(f"objects on cluster {cluster_record.name_of(one)}")
+    measured, scaling = records.get("sutest", {}), read_optional(run_dir / "scaling.json")
     if not (measured.get("owned") and measured.get("state") == "released"):
-        for part, text in (("sets", "scaled MachineSet"), ("namespaces", "namespace with nodes of its own:")):
+        for part, text in (("sets", "scaled MachineSet"), ("namespaces", "namespace with dedicated nodes:")):
             for entry in scaling.get(part) or ():
                 add(f"{text} {entry['name']}")
+    lease = read_optional(run_dir / "lease.yml")
     if lease and lease["state"] in ("asking", "held"):
-        clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "nothing that is known"
+        clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
         what = f"lease {lease['lease_id']}: {len(lease['hosts'])} machines in {clouds}"
         add(what, lease["expires_at"], "the lab takes them back")
-    return found
+    return list(found.values())
+
+
+def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[str], give_back: str) -> None:
+    """Raise OwnershipError if the session's tag release would leave a cluster that is kept (cluster_keep).
+
+    This is checked before the session begins, because its phase cleanup runs before its phase release.
+    """
+    if "release" not in tags or not settings.get("cluster_keep"):
+        return
+    for one in cluster_record.held(cluster_record.read(run_dir)):
+        if one["owned"]:
+            until = f" until {one['expires']}" if one.get("expires") else ""
+            raise OwnershipError(
+                f"{one['provider']} cluster {one.get('name', '')} is kept (cluster_keep){until} and stays, so "
+                f"nothing was touched. To remove it: {give_back}"
+            )

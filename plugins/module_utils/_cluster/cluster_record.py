@@ -88,12 +88,21 @@ def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     )
 
 
-def may_be_ours(record: Mapping[str, Any]) -> bool:
-    """Return whether a cluster has to be given back: it is the run's, or nobody knows yet because it was not made."""
+def held(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records of the clusters that the run must release, each once: those that it owns or may own."""
+    return [one["record"] for one in distinct(records) if _may_own(one["record"])]
+
+
+def _may_own(record: Mapping[str, Any]) -> bool:
     if record["state"] == "released":
         return False
     unknown = provider_of(record["provider"]).may_own and record["state"] in ("acquiring", "failed")
     return bool(record["owned"]) or unknown
+
+
+def name_of(record: Mapping[str, Any]) -> str:
+    """Return the name of a cluster, the host of its API server if it has no name, else its provider."""
+    return str(record.get("name") or record.get("api_host") or record["provider"])
 
 
 def replace_access(

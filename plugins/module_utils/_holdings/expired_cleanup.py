@@ -49,7 +49,7 @@ def _give_back(one: holdings.HeldCluster, given: Mapping[str, Any], step: Step) 
         return holdings.give_back(
             one.command, folder / f"reap-{one.run}.log", given["timeout"], _processes.environment()
         )
-    if one.provider != "rehearsal":
+    if one.provider != holdings.REHEARSAL:
         return f"{one.run_dir} has no GIVE_BACK"
     options = {"name": one.name, "data_dir": given["rehearsal_dir"], "components_dir": given["components_dir"]}
     try:

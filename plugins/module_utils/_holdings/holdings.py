@@ -18,8 +18,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider_rehearsal import PROVIDER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import instances
+
+REHEARSAL = PROVIDER.name
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class HeldCluster:
 def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
     """Return what is held, the first to expire first. ``now`` in seconds since the epoch."""
     of_runs = [one for folder in _run_dirs(artifacts) for one in _of_run(folder, now)]
-    known = {one.name for one in of_runs if one.provider == "rehearsal"}
+    known = {one.name for one in of_runs if one.provider == REHEARSAL}
     alone = [_of_instance(one, now) for one in instances(rehearsals) if one["name"] not in known]
     return sorted([*of_runs, *alone], key=lambda one: (not one.expired, one.expires or "9", one.name))
 
@@ -80,15 +83,11 @@ def _of_run(folder: Path, now: float) -> list[HeldCluster]:
     except (DataError, KeyError, TypeError):
         return []
     held = []
-    for one in cluster_record.distinct(clusters):
-        cluster = one["record"]
-        if not cluster_record.may_be_ours(cluster):
-            continue
-        kept = bool(cluster.get("kept"))
+    for cluster in cluster_record.held(clusters):
         held.append(
             HeldCluster(
                 provider=cluster["provider"],
-                name=str(cluster.get("name") or cluster.get("api_host") or "?"),
+                name=cluster_record.name_of(cluster),
                 run=run,
                 owner=cluster.get("owner") or run,
                 purpose=cluster.get("purpose") or "",
@@ -96,7 +95,7 @@ def _of_run(folder: Path, now: float) -> list[HeldCluster]:
                 expires=cluster.get("expires") or "",
                 expired=expired(cluster.get("expires"), now),
                 state=cluster["state"],
-                kept=kept,
+                kept=bool(cluster.get("kept")),
                 run_dir=str(folder),
                 command=_command(folder),
             )
@@ -113,7 +112,7 @@ def _command(folder: Path) -> tuple[str, ...]:
 
 def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
     return HeldCluster(
-        provider="rehearsal",
+        provider=REHEARSAL,
         name=marker["name"],
         run=marker["owner"],
         owner=marker["owner"],

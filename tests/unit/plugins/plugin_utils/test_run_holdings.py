@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_holdings
 
 SINCE = "2026-11-21T05:00:00.000Z"
@@ -46,7 +47,7 @@ def test_scaled_nodes_are_held_until_they_are_put_back(tmp_path: Path) -> None:
     entry = {"name": "workers-a", "created": False, "before": 1, "wanted": 3}
     memo = {"schema": "scaling/1", "sets": [entry], "namespaces": [{"name": "ns", "before": {}, "wanted": {}}]}
     _files.write_json(tmp_path / "scaling.json", memo, "scaling/1")
-    scaled = ["scaled MachineSet workers-a", "namespace with nodes of its own: ns"]
+    scaled = ["scaled MachineSet workers-a", "namespace with dedicated nodes: ns"]
     assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == scaled
     assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
 
@@ -54,3 +55,30 @@ def test_scaled_nodes_are_held_until_they_are_put_back(tmp_path: Path) -> None:
 def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
     cluster_record.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
     assert run_holdings.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
+
+
+KEEP = {"cluster_keep": True}
+
+
+def refuse(run_dir: Path, settings: dict, *tags: str) -> None:
+    run_holdings.refuse_release(run_dir, settings, tags, "THE COMMAND")
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    values = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
+    cluster_record.update(tmp_path, ["sutest", "driver"], {**values, "expires": "2026-11-23T04:00:00.000000Z"})
+    return tmp_path
+
+
+def test_a_release_of_a_kept_cluster_is_refused_with_the_command_that_works(run_dir: Path) -> None:
+    with pytest.raises(OwnershipError, match="rehearsal cluster one is kept .* until 2026.*nothing.*: THE COMMAND$"):
+        refuse(run_dir, KEEP, "cleanup", "release")
+
+
+def test_what_is_not_kept_not_asked_for_or_not_ours_is_not_refused(run_dir: Path) -> None:
+    refuse(run_dir, {"cluster_keep": False}, "cleanup", "release")
+    refuse(run_dir, KEEP, "cleanup")
+    for change in ({"state": "released"}, {"state": "acquired", "owned": False}):
+        cluster_record.update(run_dir, ["sutest", "driver"], change)
+        refuse(run_dir, KEEP, "release")
