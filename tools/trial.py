@@ -163,7 +163,7 @@ def main() -> None:
     check_project(asked.project)
     where = os.environ.get("ARTIFACT_DIR") or "artifacts"
     say(f"Trial of {asked.project} with preset {asked.preset}: a rehearsal cluster on this machine (127.0.0.1 only;")
-    say("a real Kubernetes control plane, played nodes), the load, the report, and everything taken down again.")
+    say("a real Kubernetes control plane, simulated nodes), the load, the report, and everything taken down again.")
     say(f"The results go to {where}/{asked.project}-{asked.preset}-<id>/.")
     announce(components(asked.project, asked.preset))
     setup.main("user")

@@ -89,5 +89,5 @@ lines:
   returned: success
   type: list
   elements: str
-  sample: ["sutest and driver: rehearsal t1121-k3f9xa at 127.0.0.1, Kubernetes v1.36.3, 4 nodes (played)"]
+  sample: ["sutest and driver: rehearsal t1121-k3f9xa at 127.0.0.1, Kubernetes v1.36.3, 4 nodes (simulated)"]
 """

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fake_nodes
-short_description: Give a rehearsal cluster any number of GPU nodes
+short_description: Create simulated GPU nodes on a rehearsal cluster
 version_added: 0.1.0
 description:
-  - Makes the nodes of a pool side by side in one call and waits until pods can be scheduled on all of them. KWOK
-    plays them. There is no machine and no GPU behind them, and they are labelled C(perfscale.seatrial/simulated).
+  - Creates the nodes of a pool in parallel and waits until pods can be scheduled on all of them. KWOK simulates
+    them. There is no machine and no GPU behind them, and they are labelled C(perfscale.seatrial/simulated).
   - A pool grows and shrinks to O(count), and a node of another shape is replaced. Nodes without our labels and nodes of
     another run are never removed.
-  - Refuses a cluster that is no rehearsal cluster, unless O(real_cluster) allows it. There the nodes are tainted with
-    C(perfscale.seatrial/simulated), and real nodes are never touched.
+  - Refuses a cluster that is not a rehearsal cluster, unless O(real_cluster) allows it. There the nodes are tainted
+    with C(perfscale.seatrial/simulated), and real nodes are never changed.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -33,12 +33,12 @@ attributes:
     support: full
 options:
   state:
-    description: Whether the nodes are to be there.
+    description: Whether the nodes should exist.
     type: str
     choices: [present, absent]
     default: present
   pool:
-    description: Begins the names of the nodes. Pools do not touch each other.
+    description: Name of the pool, and prefix of its nodes' names. Pools are independent of each other.
     type: str
     default: fake-gpu
   count:
@@ -46,7 +46,7 @@ options:
     type: int
     default: 4
   gpus:
-    description: GPUs of each node. V(0) makes nodes without GPUs.
+    description: GPUs of each node. V(0) creates nodes without GPUs.
     type: int
     default: 8
   product:
@@ -66,7 +66,7 @@ options:
     type: int
     default: 1024
   pods:
-    description: Number of pods that a node takes.
+    description: Maximum number of pods of each node.
     type: int
     default: 250
   labels:
@@ -74,23 +74,23 @@ options:
     type: dict
     default: {}
   run_id:
-    description: Run to which the nodes belong. They belong to no run when empty.
+    description: Run to which the nodes belong; empty for none.
     type: str
     default: ''
   real_cluster:
-    description: Make nodes on a cluster that is no rehearsal cluster, tainted.
+    description: Allow tainted nodes on a cluster that is not a rehearsal cluster.
     type: bool
     default: false
   beside_workloads:
-    description: Do so also while pods there have or wait for real GPUs.
+    description: Allow them also while pods there use or wait for real GPUs.
     type: bool
     default: false
   kwok_image:
-    description: Image of KWOK to run in that cluster. Without one a KWOK that is there must play annotated nodes.
+    description: Image of KWOK to run in that cluster. If empty, a KWOK that manages annotated nodes must run there.
     type: str
     default: ''
   kwok_stages:
-    description: What that KWOK plays, as YAML documents of kind C(Stage).
+    description: Stages of that KWOK, as YAML documents of kind C(Stage).
     type: str
     default: ''
   timeout:
@@ -102,7 +102,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have 1,000 nodes with 8 GPUs each
+- name: Create 1,000 nodes with 8 GPUs each
   perfscale.seatrial.fake_nodes:
     kubeconfig: "{{ rehearsal_acquired.kubeconfig }}"
     count: 1000
@@ -110,11 +110,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 created:
-  description: Number of nodes that were made.
+  description: Number of created nodes.
   returned: success
   type: int
 removed:
-  description: Number of nodes that were removed, those replaced among them.
+  description: Number of removed nodes, including replaced ones.
   returned: success
   type: int
 nodes:
@@ -126,7 +126,7 @@ gpus:
   returned: success
   type: int
 seconds:
-  description: How long it took until all were ready.
+  description: Seconds until all nodes were ready.
   returned: when O(state=present), not in check mode
   type: float
 """
@@ -169,16 +169,16 @@ def main() -> None:
     given = module.params
     shape = fake_nodes.NodeShape(**{name: given[name] for name in fake_nodes.NodeShape.__dataclass_fields__})
     labels = {name: str(value) for name, value in given["labels"].items()}
-    leave = fake_nodes.Leave(
+    permission = fake_nodes.Permission(
         given["real_cluster"], given["beside_workloads"], given["kwok_image"], given["kwok_stages"]
     )
-    order = fake_nodes.NodePoolSpec(given["count"], shape, given["pool"], given["run_id"], labels, leave)
-    bring = fake_nodes.present if given["state"] == "present" else fake_nodes.absent
+    spec = fake_nodes.NodePoolSpec(given["count"], shape, given["pool"], given["run_id"], labels, permission)
+    establish = fake_nodes.present if given["state"] == "present" else fake_nodes.absent
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "nodes")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "nodes"):
-            return bring(client, order, given["timeout"], say, module.check_mode)
+            return establish(client, spec, given["timeout"], say, module.check_mode)
 
     _module_main.run(module, work)
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rehearsal_cluster
-short_description: Start, look at and remove a Kubernetes control plane on this machine
+short_description: Start, repair and remove a Kubernetes control plane on this machine
 version_added: 0.1.0
 description:
   - Runs real etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and on demand real operators, as
-    processes on loopback. KWOK plays the nodes and the life of pods. Any user can do it, root is not needed.
-  - With O(state=present) only what is missing is started. A component that was killed is started anew, with its data.
-  - Only processes that were started for the very instance are ever signalled. Their environment, executable, pid and
-    start time are looked at.
-  - Programs are taken from where the user says, else from the cache, else they are downloaded when there is a place to
-    download from, else Go builds them. A first build takes minutes and gigabytes, which is said beforehand.
+    processes on loopback. KWOK simulates the nodes and the life cycle of pods. It does not require root.
+  - O(state=present) starts only what is missing. A component that was killed is restarted with its data.
+  - Only processes that were started for this instance are ever signalled. They are identified by environment,
+    executable, pid and start time.
+  - Programs are those that the user gives, else those in the cache, else they are downloaded if O(download_url) is set,
+    else Go builds them. The time and disk space of a first build, minutes and gigabytes, are reported beforehand.
 author:
   - The perfscale.seatrial authors (@perfscale)
 requirements:
@@ -37,12 +37,12 @@ options:
   state:
     description:
       - V(present) starts and repairs, V(absent) ends all processes and removes the data.
-      - V(binaries) makes the programs available and starts nothing.
+      - V(binaries) provides the programs and starts nothing.
     type: str
     choices: [present, absent, binaries]
     default: present
   force:
-    description: Remove the instance although it belongs to another run or to none.
+    description: Remove the instance even if it belongs to another run or to none.
     type: bool
     default: false
   timeout:
@@ -57,7 +57,7 @@ EXAMPLES = r"""
     name: mine
   register: __mine
 
-- name: Say how to use it
+- name: Show how to use it
   ansible.builtin.debug:
     msg: "export KUBECONFIG={{ __mine.kubeconfig }}"
 
@@ -69,7 +69,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: V(present) when all of it is ready, V(partial) when something is missing, V(absent) without anything.
+  description: V(present) if all components are ready, V(partial) if some are not, V(absent) without an instance.
   returned: when state is not binaries
   type: str
 ready:
@@ -77,7 +77,7 @@ ready:
   returned: when state is present
   type: bool
 changes:
-  description: What was done, in order.
+  description: The changes, in order.
   returned: when state is present
   type: list
   elements: str
@@ -103,7 +103,7 @@ api_url:
   returned: when there is an instance
   type: str
 version:
-  description: Version of its API server, empty when it is not ready.
+  description: Version of its API server, empty unless it is ready.
   returned: when there is an instance
   type: str
 data_dir:
@@ -111,15 +111,15 @@ data_dir:
   returned: when there is an instance
   type: str
 played_logs:
-  description: File that every container shows as its log, in CRI format. It may be replaced at any time.
+  description: File with the simulated log of every container, in CRI format. It may be replaced at any time.
   returned: when there is an instance
   type: str
 audit_log:
-  description: File to which the API server writes every change, one JSON line each.
+  description: Audit log of the API server, with every change as one JSON line.
   returned: when there is an instance
   type: str
 owner:
-  description: Run that it belongs to, null when it belongs to none.
+  description: Run that it belongs to, null for none.
   returned: when there is an instance
   type: str
 owned:
@@ -127,29 +127,29 @@ owned:
   returned: when there is an instance
   type: bool
 processes:
-  description: One entry a process, with pid, ports, log, memory in MiB and whether it runs and is ready.
+  description: One entry per process, with pid, ports, log, memory in MiB and whether it runs and is ready.
   returned: when there is an instance
   type: list
   elements: dict
 memory_mib:
-  description: Resident memory of all of them.
+  description: Resident memory of all processes, in MiB.
   returned: when there is an instance
   type: int
 lines:
-  description: What a person wants to know of it.
+  description: Lines for the terminal, state and use of the instance.
   returned: when state is present
   type: list
   elements: str
 binaries:
   description: Path of each program.
-  returned: when they are there
+  returned: when they are available
   type: dict
 kubectl:
   description: Path of kubectl, which is built with the control plane.
-  returned: when it is there
+  returned: when it is available
   type: str
 needs:
-  description: What getting the programs takes, one sentence each. Empty when they are all there.
+  description: Time and disk space that providing the programs takes, in sentences. Empty if all are available.
   returned: when state is binaries, and in check mode
   type: list
   elements: str
@@ -169,8 +169,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehe
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
-def end_orderly(number: int, _frame: Any) -> None:
-    """End by an exception, so that a build that runs is ended too and locks are let go."""
+def exit_on_signal(number: int, _frame: Any) -> None:
+    """Raise SystemExit, so that a running build is ended too and locks are released."""
     raise SystemExit(128 + number)
 
 
@@ -189,7 +189,7 @@ def main() -> None:
     )
     given = module.params
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end_orderly)
+        signal.signal(number, exit_on_signal)
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(given["progress_file"], "rehearsal")

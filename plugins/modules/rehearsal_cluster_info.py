@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rehearsal_cluster_info
-short_description: Look at a Kubernetes control plane that runs on this machine
+short_description: Show the state of a Kubernetes control plane on this machine
 version_added: 0.1.0
 description:
-  - Tells what M(perfscale.seatrial.rehearsal_cluster) made, which processes run and are ready, and how to use it.
-  - Nothing is started, changed or repaired.
+  - Returns an instance of M(perfscale.seatrial.rehearsal_cluster), its processes, their readiness, and how to use it.
+  - Starts, changes and repairs nothing.
 author:
   - The perfscale.seatrial authors (@perfscale)
 requirements:
@@ -31,19 +31,19 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Look at the rehearsal cluster
+- name: Query the rehearsal cluster
   perfscale.seatrial.rehearsal_cluster_info:
     name: mine
   register: __mine
 
-- name: Say what there is
+- name: Show its state
   ansible.builtin.debug:
     msg: "{{ __mine.lines }}"
 """
 
 RETURN = r"""
 state:
-  description: V(present) when all of it is ready, V(partial) when something is missing, V(absent) without anything.
+  description: V(present) if all components are ready, V(partial) if some are not, V(absent) without an instance.
   returned: success
   type: str
 ready:
@@ -71,7 +71,7 @@ api_url:
   returned: when there is an instance
   type: str
 version:
-  description: Version of its API server, empty when it is not ready.
+  description: Version of its API server, empty unless it is ready.
   returned: when there is an instance
   type: str
 data_dir:
@@ -79,15 +79,15 @@ data_dir:
   returned: when there is an instance
   type: str
 played_logs:
-  description: File that every container shows as its log, in CRI format. It may be replaced at any time.
+  description: File with the simulated log of every container, in CRI format. It may be replaced at any time.
   returned: when there is an instance
   type: str
 audit_log:
-  description: File to which the API server writes every change, one JSON line each.
+  description: Audit log of the API server, with every change as one JSON line.
   returned: when there is an instance
   type: str
 owner:
-  description: Run that it belongs to, null when it belongs to none.
+  description: Run that it belongs to, null for none.
   returned: when there is an instance
   type: str
 owned:
@@ -95,16 +95,16 @@ owned:
   returned: when there is an instance
   type: bool
 processes:
-  description: One entry a process, with pid, ports, log, memory in MiB and whether it runs and is ready.
+  description: One entry per process, with pid, ports, log, memory in MiB and whether it runs and is ready.
   returned: when there is an instance
   type: list
   elements: dict
 memory_mib:
-  description: Resident memory of all of them.
+  description: Resident memory of all processes, in MiB.
   returned: when there is an instance
   type: int
 lines:
-  description: What a person wants to know of it.
+  description: Lines for the terminal, state and use of the instance.
   returned: success
   type: list
   elements: str

@@ -1,4 +1,4 @@
-"""Fake GPU nodes on a real API server, played by KWOK."""
+"""Fake GPU nodes on a real API server, simulated by KWOK."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_check_mode_makes_nothing(client: Client) -> None:
     assert names(client, "test-check") == []
 
 
-def test_on_a_real_cluster_only_with_leave_tainted_and_beside_nobodys_gpus(own_instance) -> None:
+def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_workloads(own_instance) -> None:
     info = cluster_lifecycle.present(own_instance("real", components=[]), support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         client.delete(client.kind("v1", "ConfigMap"), "seatrial-rehearsal", "kube-public")  # it stands for a real one
@@ -95,10 +95,12 @@ def test_on_a_real_cluster_only_with_leave_tainted_and_beside_nobodys_gpus(own_i
         meta = {"name": "training", "namespace": "default"}
         client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
 
-        def order(**leave: Any) -> fake_nodes.NodePoolSpec:
-            return fake_nodes.NodePoolSpec(2, pool="beside", run_id="run-0001", leave=fake_nodes.Leave(**leave))
+        def order(**permitted: Any) -> fake_nodes.NodePoolSpec:
+            return fake_nodes.NodePoolSpec(
+                2, pool="beside", run_id="run-0001", permission=fake_nodes.Permission(**permitted)
+            )
 
-        with pytest.raises(OwnershipError, match="is no rehearsal cluster .*fake_gpu_real_cluster"):
+        with pytest.raises(OwnershipError, match="is not a rehearsal cluster .*fake_gpu_real_cluster"):
             fake_nodes.present(client, order(), 30, support.quiet)
         with pytest.raises(OwnershipError, match="real GPU workloads: default/training"):
             fake_nodes.present(client, order(allowed=True), 30, support.quiet)

@@ -1,4 +1,4 @@
-"""The rehearsal cluster as a cluster: real objects live on it as they should, and say that they are played."""
+"""The rehearsal cluster as a cluster: real objects behave as on a real one, and are marked as simulated."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def test_a_job_completes_and_its_log_is_read_through_the_api_server(client: Clie
     (pod,) = pods_of(client, namespace, "job-name=good")
     ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     assert (pod["status"]["phase"], ended["exitCode"]) == ("Succeeded", 0)
-    assert "played by KWOK" in ended["message"]
+    assert "simulated by KWOK" in ended["message"]
     path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log"
-    # Whatever log is played at the moment: other tests of this cluster may have replaced it. CRI format, 3 words first.
+    # The log as it is now: other tests of this cluster may have replaced it. CRI format, 3 words first.
     played = Path(rehearsal.info["played_logs"]).read_text(encoding="utf-8").splitlines()
     assert client.text(path) == "".join(line.split(" ", 3)[3] + "\n" for line in played)
-    assert "played" in client.text(path).lower()
+    assert "simulated" in client.text(path).lower()
     played = Path(rehearsal.info["played_logs"])
     before = played.read_text()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -25,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     instance_processes,
     launch_plan,
 )
+from playbook import environment, play
 
 #: Calls cluster.<function>(options) in a process of its own, which can then be killed.
 DRIVER = """
@@ -208,7 +210,7 @@ def test_processes_whose_folder_was_deleted_are_found_and_removed(
 ) -> None:
     ports, count = launch_plan.read_ports(standing.instance), len(pids(standing))
     standing.instance.path.rename(tmp_path / "elsewhere")
-    with pytest.raises(OwnershipError, match=f"is gone, but {count} of its processes still run"):
+    with pytest.raises(OwnershipError, match=f"was deleted, but {count} of its processes still run"):
         cluster_lifecycle.present(standing, support.quiet)
     assert cluster_lifecycle.info(standing)["state"] == "partial"
     assert cluster_lifecycle.absent(standing, support.quiet)["changed"]
@@ -230,3 +232,17 @@ def wait_until_free(listener: socket.socket, port: int) -> None:
         except OSError:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def test_the_playbook_ends_with_a_command_that_removes_the_cluster_from_any_folder(tmp_path: Path) -> None:
+    data = tmp_path / "clusters of mine"
+    words = ("-e", "rehearsal_name=printed", "-e", json.dumps({"rehearsal_data_dir": str(data)}))
+    started = play(*words, artifacts=tmp_path, project="rehearsal")
+    assert started.code == 0, started.output
+    try:
+        command = next(line for line in reversed(started.output.splitlines()) if "--tags absent" in line)
+        command = command.strip().removeprefix("- ")
+        subprocess.run(["/bin/sh", "-c", command], cwd="/", env=environment(tmp_path), check=True, timeout=300)
+        assert not (data / "printed").exists()
+    finally:
+        cluster_lifecycle.absent(support.options(data, "printed", force=True), support.quiet)

@@ -235,7 +235,7 @@ def _may_pass(error: Exception) -> bool:
 
 def line(record: dict[str, Any], hosts: Iterable[str]) -> str:
     """Return a cluster's record as one line for people."""
-    played = " (played)" if record.get("simulated") else ""
+    played = " (simulated)" if record.get("simulated") else ""
     name = f" {record['name']}" if record.get("name") else ""
     parts = [f"{record['provider']} cluster{name} at {record.get('api_host', '?')}"]
     if record.get("openshift"):

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The rehearsal cluster: binaries, certificates and processes of a control plane on loopback.
 
-What is started is data: a folder a component in roles/rehearsal/files/components. Start with ``cluster.present``.
+Components are data: one folder each in roles/rehearsal/files/components. Entry point: ``cluster_lifecycle.bring``.
 """
 
 from __future__ import annotations

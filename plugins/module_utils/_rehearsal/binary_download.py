@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs from a place that the user names: checked, and the same as at their first use."""
+"""Downloading programs from the user's server, verified by checksum, and unchanged since their first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def system() -> tuple[str, str]:
 
 
 def address_of(template: str, component: Component, binary: str) -> str:
-    """Return where a program lies: the template with its {names} filled in, or with our own layout below it."""
+    """Return the URL of a program: ``template`` with its placeholders replaced; without any, our layout below it."""
     kind, processor = system()
     values = {"component": component.name, "version": component.version, "os": kind, "arch": processor}
     values["binary"] = binary
@@ -36,12 +36,12 @@ def address_of(template: str, component: Component, binary: str) -> str:
         return template.format(**values)
     except (KeyError, IndexError, ValueError) as error:
         raise InputError(
-            f"rehearsal_download_url: '{template}': {error} is no name for it; there are {', '.join(sorted(values))}"
+            f"rehearsal_download_url: '{template}': unknown placeholder {error}; known: {', '.join(sorted(values))}"
         ) from error
 
 
 def fetch_all(component: Component, template: str, wanted: dict[str, Path], record: Path, say: Say) -> str:
-    """Fetch every file in ``wanted`` (name to path), checksums noted in ``record``; return where they are from.
+    """Download the files in ``wanted`` (name to path), their checksums recorded in ``record``; return their origin.
 
     Raises InputError, ProcessError, OwnershipError.
     """
@@ -50,21 +50,21 @@ def fetch_all(component: Component, template: str, wanted: dict[str, Path], reco
         say(f"downloading {url}")
         expected = _https_request.fetch(f"{url}.sha256").decode("ascii", "replace").split()
         if not expected or len(expected[0]) != 64:
-            raise ProcessError(f"{url}.sha256 holds no SHA-256 checksum")
+            raise ProcessError(f"{url}.sha256 has no SHA-256 checksum")
         found = _https_request.download(url, path)
         if found != expected[0].lower():
-            raise ProcessError(f"{url} has the checksum {found}, its .sha256 says {expected[0]}: nothing was kept")
+            raise ProcessError(f"{url} has the checksum {found}, its .sha256 file has {expected[0]}: nothing was kept")
         _remember(record, url, found)
     return "downloaded"
 
 
 def _remember(file: Path, url: str, found: str) -> None:
-    """Record the checksum at first use. Raises OwnershipError when it was another one then."""
+    """Record the checksum at first use. Raises OwnershipError if it differs from the recorded one."""
     known: dict[str, Any] = _files.read_json(file) if file.exists() else {}
     if known.get(url, found) != found:
         raise OwnershipError(
-            f"{url} has the checksum {found}; when it was first used here it was {known[url]} ({file})."
-            " If the change is known and wanted, remove that line"
+            f"{url} has the checksum {found}; at its first use here it had {known[url]} ({file})."
+            " If the change is intended, remove that line"
         )
     if url not in known:
         _files.write_json(file, {**known, url: found})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checksums of programs: recorded when they are made, compared before they are started."""
+"""Checksums of programs: recorded when they are built or downloaded, verified before they are started."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 
 def signature(path: Path) -> list[int]:
-    """Return what changes whenever somebody writes to a file: size, time of change (which nobody can set), inode."""
+    """Return what changes with every write to a file: size, ctime (which can't be set), inode."""
     state = os.stat(path)
     return [state.st_size, state.st_ctime_ns, state.st_ino]
 
 
 def verify(expected: Mapping[Path, str]) -> None:
-    """Compare cached programs with the checksums recorded when they were made.
+    """Compare cached programs with their recorded checksums. Raises OwnershipError naming a changed one.
 
-    A file that was read through before and not written to since is not read again: that would be half of a start's
-    time. Raises OwnershipError naming the one that was changed.
+    A file that was verified before and not written since is not read again, which would take half of a start's time.
     """
     for path, checksum in expected.items():
         _verify_one(path, checksum)
@@ -41,9 +40,9 @@ def _verify_one(path: Path, expected: str) -> None:
     found = _files.sha256_of(path)
     if found != expected:
         raise OwnershipError(
-            f"{path} was changed since it was made (checksum {found[:12]}…, recorded {expected[:12]}…):"
-            f" it is not started. Remove {path.parent.parent} to have it made again"
+            f"{path} was changed since it was created (checksum {found[:12]}…, recorded {expected[:12]}…):"
+            f" it is not started. Remove {path.parent.parent} to have it built or downloaded again"
         )
-    # The cache may be shared and read-only for us: then it is read through every time.
+    # The cache may be shared and read-only: then the file is read every time.
     with contextlib.suppress(OSError):
         _files.write_json(seen_file, seen)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rehearsal cluster made present and made absent."""
+"""Creating, repairing and removing a rehearsal cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import dataclasses
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
@@ -27,13 +26,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.clus
     describe,
     info,
     programs_of,
-    told,
+    summary_lines,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
     ProcessSpec,
     levels,
-    load_all,
-    select,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
     processes as processes_of,
@@ -50,7 +47,7 @@ Say = Callable[[str], None]
 
 
 def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[str, Any]:
-    """Do what the module's ``state`` asks for; with ``check`` return what would be changed."""
+    """Establish the module's ``state``; with ``check`` only return what would be changed."""
     if state == "binaries":
         return get_binaries(options, say, check)
     if check:
@@ -61,8 +58,8 @@ def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[s
 
 
 def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, Any]:
-    """Make the programs of the components available, or say with ``check`` what that would take."""
-    components = select(load_all(Path(options.components_dir)), options.components)
+    """Make the programs of the components available; with ``check`` only return what that would take."""
+    components = options.select(options.components)
     if check:
         component_binaries.check_given(components, options.sources)
         lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
@@ -75,16 +72,15 @@ def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, A
 
 
 def present(options: Options, say: Say) -> dict[str, Any]:
-    """Start what is not running, change what is not as wanted, wait until all of it is ready.
+    """Start missing processes, restart those with another configuration, wait until all are ready.
 
-    An instance keeps the components that it has: those asked for are added.
+    Requested components are added to those that the instance has.
     """
     asked = options.begun or boot_time()
-    known = load_all(Path(options.components_dir))
     instance = options.instance
     before = instance.marker()
     wanted = sorted({*options.components, *(before.components if before else [])})
-    components = select(known, wanted)
+    components = options.select(wanted)
     programs, made = component_binaries.ensure(components, options.sources, say)
     began = time.monotonic()
     with instance.lock(options.timeout * 3):
@@ -93,31 +89,29 @@ def present(options: Options, say: Say) -> dict[str, Any]:
         if marker is None:
             _refuse_strays(instance)
             if instance.was_gone_since(asked, options.owner):
-                # Our run was killed and has given everything back meanwhile: what we started would be left behind.
-                raise ProcessError(
-                    f"{instance.name} was given back while its start was on the way: nothing was started"
-                )
+                # Our run was killed and has released everything meanwhile: what we started would be left behind.
+                raise ProcessError(f"{instance.name} was removed while its start was under way: nothing was started")
             marker = instance.create(options.owner, wanted, options.expires or None)
             changes.append("created")
         elif set(wanted) - set(marker.components):
             marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))
-            components = select(known, marker.components)
+            components = options.select(marker.components)
             instance.update(marker)
         changes += Start(options.timeout, instance, components, programs, say).run()
         result = describe(options, instance, marker, components)
     if changes:
         say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
     result.update(programs_of(programs))
-    return {"changed": made or bool(changes), "changes": changes, **result, "lines": told(result)}
+    return {"changed": made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
 
 
 def _refuse_strays(instance: Instance) -> None:
-    """A folder that was deleted by hand leaves its processes; they would hold the new ones' names."""
+    """Raise OwnershipError if processes of a folder that was deleted by hand still run, under the new ones' names."""
     found = instance_processes.running(instance.path)
     if found:
         raise OwnershipError(
-            f"{instance.path} is gone, but {len(found)} of its processes still run"
-            f" ({', '.join(f'{one.name} {one.pid}' for one in found)}): make it absent first"
+            f"{instance.path} was deleted, but {len(found)} of its processes still run"
+            f" ({', '.join(f'{one.name} {one.pid}' for one in found)}): end them with --tags absent first"
         )
 
 
@@ -125,7 +119,7 @@ def _refuse_strays(instance: Instance) -> None:
 
 
 def absent(options: Options, say: Say) -> dict[str, Any]:
-    """End all processes of an instance and remove its folder. Safe twice, and after a crash at any point.
+    """End all processes of an instance and remove its folder. Idempotent, also after a crash at any point.
 
     Raises OwnershipError for a folder that is not ours and for an instance of another owner (unless forced).
     """
@@ -153,10 +147,10 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
 def _check_owner(options: Options, marker: Marker) -> None:
     if options.force or marker.owner == options.owner:
         return
-    whose = f"belongs to run {marker.owner}" if marker.owner else "belongs to no run (it was started to stay)"
+    whose = f"belongs to run {marker.owner}" if marker.owner else "belongs to no run (it was started by hand)"
     raise OwnershipError(
-        f"rehearsal cluster '{marker.name}' {whose}, made {marker.created}: not removed"
-        f"{f' for run {options.owner}' if options.owner else ''}. rehearsal_force=true removes it all the same"
+        f"rehearsal cluster '{marker.name}' {whose}, created {marker.created}: not removed"
+        f"{f' for run {options.owner}' if options.owner else ''}. rehearsal_force=true removes it anyway"
     )
 
 
@@ -166,8 +160,7 @@ def _stop_order(
     """Return the processes in the order of stopping; unknown ones (of an older component) first."""
     order: list[list[ProcessSpec]] = []
     with suppress(SeatrialError):
-        known = load_all(Path(options.components_dir))
-        order = levels(processes_of(select(known, known)))
+        order = levels(processes_of(options.select()))
     rank = {one.name: index for index, level in enumerate(order) for one in level}
     last = len(order)
     return [

@@ -1,13 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What there is, without changing anything and without waiting."""
+"""The state of an instance, read without changing anything and without waiting."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
@@ -24,8 +23,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.comp
     Component,
     ProcessSpec,
     levels,
-    load_all,
-    select,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
     processes as processes_of,
@@ -40,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehe
 
 
 def info(options: Options) -> dict[str, Any]:
-    """Return what there is, without changing anything and without waiting."""
+    """Return the state of the instance, without changing anything and without waiting."""
     instance = options.instance
     marker = instance.marker()
     others = instances(options.data_dir)
@@ -56,38 +53,38 @@ def info(options: Options) -> dict[str, Any]:
             "lines": [f"there is no rehearsal cluster {instance.name} in {instance.root}", *_strays(left)],
             "instances": others,
         }
-    components = select(load_all(Path(options.components_dir)), marker.components)
+    components = options.select(marker.components)
     result = describe(options, instance, marker, components)
     with suppress(SeatrialError, OSError):
         if not component_binaries.missing(components, options.sources):
             programs, _made = component_binaries.ensure(components, options.sources, lambda _line: None)
             result.update(programs_of(programs))
-    return {"changed": False, **result, "lines": told(result, details=True), "instances": others}
+    return {"changed": False, **result, "lines": summary_lines(result, details=True), "instances": others}
 
 
 def _strays(left: list[dict[str, Any]]) -> list[str]:
-    return [f"but its {one['name']} still runs, pid {one['pid']}: make it absent" for one in left]
+    return [f"but its {one['name']} still runs, pid {one['pid']}: end it with --tags absent" for one in left]
 
 
-def told(result: Mapping[str, Any], details: bool = False) -> list[str]:
-    """Return what a person wants to know of an instance: what it is, how to use it, with ``details`` each process."""
+def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]:
+    """Return lines for the terminal: the state of an instance, how to use it, with ``details`` each process."""
     # Without colons and quotation marks: Ansible shows lists as YAML and would wrap the lines in more of them.
     if result["ready"]:
         head = f"rehearsal cluster {result['name']} is ready"
     else:
         lacking = [one["name"] for one in result["processes"] if not one["ready"]]
-        head = f"rehearsal cluster {result['name']} is not complete, not ready - {', '.join(lacking)}"
+        head = f"rehearsal cluster {result['name']} is incomplete, not ready - {', '.join(lacking)}"
     lines = [
         head,
         f"{result['version'] or 'Kubernetes'} at {result['api_url']}, {result['memory_mib']} MiB of memory",
-        "the control plane is real, nodes and pods are played (simulated)",
+        "the control plane is real, nodes and pods are simulated",
         f"export KUBECONFIG={result['kubeconfig']}",
     ]
     if result.get("kubectl"):
         lines.append(f"alias kubectl={result['kubectl']}")
     if details:
         whose = f"run {result['owner']}" if result["owner"] else "no run"
-        lines.append(f"belongs to {whose}, made {result['created']}, data in {result['data_dir']}")
+        lines.append(f"belongs to {whose}, created {result['created']}, data in {result['data_dir']}")
         for one in result["processes"]:
             state = "is ready" if one["ready"] else "runs but is not ready" if one["running"] else "does not run"
             used = f", pid {one['pid']}, {one['memory_mib']} MiB" if one["running"] else ""
@@ -97,7 +94,7 @@ def told(result: Mapping[str, Any], details: bool = False) -> list[str]:
 
 
 def describe(options: Options, instance: Instance, marker: Marker, components: list[Component]) -> dict[str, Any]:
-    """Return an instance as it is now. ``cluster`` is its record in the run's cluster.yml."""
+    """Return the present state of an instance. ``cluster`` is its record in the run's cluster.yml."""
     chosen = launch_plan.read_ports(instance)
     alive = {one.name: one for one in instance_processes.running(instance.path)}
     rows: list[dict[str, Any]] = []
@@ -143,7 +140,7 @@ def describe(options: Options, instance: Instance, marker: Marker, components: l
     }
 
 
-#: Keys of the cluster record that stand at the top of the result as well.
+#: Keys of the cluster record that are also keys of the result.
 _TOP = ("name", "kubeconfig", "api_host", "version", "owned", "owner", "data_dir", "played_logs", "audit_log")
 
 
@@ -165,7 +162,7 @@ def _version(instance: Instance) -> str:
 
 
 def programs_of(programs: Mapping[str, Programs]) -> dict[str, Any]:
-    """Return what the module says of programs: their paths, versions and origins."""
+    """Return the module's results about programs: paths, versions, origins."""
     paths = {name: str(path) for one in programs.values() for name, path in one.paths.items()}
     versions = {one.component: one.version for one in programs.values()}
     origins = {one.component: one.source for one in programs.values()}

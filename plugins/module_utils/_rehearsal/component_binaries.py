@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs of the components and where they come from: given, cached, downloaded, or built by Go.
+"""Programs of the components and their sources: given, cached, downloaded, or built by Go.
 
-The cache has a folder for each component, named by its version and by a hash of everything that makes up its
-programs. A folder appears there complete or not at all, and two starters never fill it twice.
+The cache has one folder per component, named by its version and a hash of everything that determines its programs.
+A folder appears there complete or not at all; a lock keeps two processes from building the same one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CRDS = "crds.yml"
 
 @dataclass(frozen=True)
 class Sources:
-    """Where programs may come from. ``given``: name to path; ``folder``: looked into for all others."""
+    """Sources of programs. ``given``: name to path; ``folder``: searched for all others."""
 
     cache: Path
     given: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of one component. ``source`` says in words where they are from."""
+    """The programs of one component. ``source``: their origin, in words."""
 
     component: str
     version: str
@@ -68,7 +68,7 @@ class Programs:
 
 
 def key_of(component: Component) -> str:
-    """Return a hash of everything that a component's programs and definitions are made from."""
+    """Return a hash of everything that determines a component's programs and CRDs."""
     digest = hashlib.sha256()
     for file in sorted([*component.folder.glob("go.*"), *component.folder.glob("*.go")]):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -85,18 +85,18 @@ def key_of(component: Component) -> str:
 
 
 def entry_of(component: Component, cache: Path) -> Path:
-    """Return the component's folder in the cache, whether it is there or not."""
+    """Return the component's folder in the cache, which need not exist."""
     return cache / "rehearsal" / f"{component.name}-{component.version}-{key_of(component)}"
 
 
 def from_places(component: Component, sources: Sources) -> dict[str, Path]:
-    """Return the programs that the user gave, checked to be there and executable. Raises InputError."""
+    """Return the programs given by the user. Raises InputError for one that is missing or not executable."""
     found: dict[str, Path] = {}
     for name in component.build.binaries:
         if name in sources.given:
             path = Path(str(sources.given[name])).expanduser()
             if not (path.is_file() and os.access(path, os.X_OK)):
-                raise InputError(f"rehearsal_binaries: {name} is '{path}', which is no executable file")
+                raise InputError(f"rehearsal_binaries: {name} is '{path}', which is not an executable file")
             found[name] = path.resolve()
         elif sources.folder and os.access(path := Path(sources.folder).expanduser() / name, os.X_OK):
             found[name] = path.resolve()
@@ -104,7 +104,7 @@ def from_places(component: Component, sources: Sources) -> dict[str, Path]:
 
 
 def check_given(components: list[Component], sources: Sources) -> None:
-    """Refuse what can't be meant: a program that no component has, a folder that is not there. Raises InputError."""
+    """Raise InputError for a program that no component has and for a missing folder."""
     known = [name for one in components for name in one.build.binaries]
     for name in sources.given:
         if name not in known:
@@ -114,12 +114,12 @@ def check_given(components: list[Component], sources: Sources) -> None:
 
 
 def missing(components: list[Component], sources: Sources) -> list[Component]:
-    """Return the components for which something would have to be downloaded or built."""
+    """Return the components that have to be downloaded or built."""
     return [one for one in components if _ready_made(one, sources) is None]
 
 
 def _ready_made(component: Component, sources: Sources) -> Programs | None:
-    """Return what is there without any work: given programs, and cached ones for the rest."""
+    """Return the programs that are available at once: given ones, and cached ones for the rest."""
     given = from_places(component, sources)
     crds = Path(sources.folder).expanduser() / "crds" / f"{component.name}.yml" if sources.folder else None
     crds = crds if crds is not None and crds.is_file() else None
@@ -138,13 +138,13 @@ def _ready_made(component: Component, sources: Sources) -> Programs | None:
 
 
 def _cached_crds(component: Component, sources: Sources) -> tuple[Path, Path]:
-    """Return where definitions may lie: with the component's programs, or alone when those were given."""
+    """Return the possible paths of CRDs: beside the component's programs, or alone if those were given."""
     entry = entry_of(component, sources.cache)
     return entry / CRDS, entry.with_name(f"{entry.name}-{CRDS}")
 
 
 def read_entry(component: Component, folder: Path) -> Programs | None:
-    """Return what the cache has for a component, None when it has nothing or not all of it."""
+    """Return a component's programs in the cache, None unless they are complete."""
     try:
         entry = _files.read_json(folder / ENTRY)
         paths = {name: folder / "bin" / name for name in component.build.binaries}
@@ -158,7 +158,7 @@ def read_entry(component: Component, folder: Path) -> Programs | None:
 
 
 def announce(lacking: list[Component], sources: Sources) -> list[str]:
-    """Say what getting the programs of these components will take, one line each; nothing for none."""
+    """Return lines on the time and space that providing these components takes; none without components."""
     if not lacking:
         return []
     names = ", ".join(f"{one.name} {one.version}" for one in lacking)
@@ -167,13 +167,16 @@ def announce(lacking: list[Component], sources: Sources) -> list[str]:
     minutes, disk = sum(one.build.minutes for one in lacking), sum(one.build.disk_gib for one in lacking)
     return [
         f"building {names} with Go, once: up to {minutes:.0f} min on 2 idle cores and {disk:.0f} GiB of disk,"
-        " most of it in Go's own caches; little when Go has built them before",
+        " most of it in Go's caches; much less if Go has built them before",
         f"the programs are kept in {sources.cache / 'rehearsal'}",
     ]
 
 
 def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dict[str, Programs], bool]:
-    """Return the programs of all components, and whether any had to be made. Raises InputError, ProcessError."""
+    """Return the programs of all components, and whether any was built or downloaded.
+
+    Raises InputError, ProcessError.
+    """
     check_given(components, sources)
     lacking = missing(components, sources)
     for line in announce(lacking, sources):
@@ -190,13 +193,13 @@ def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dic
     found = {one.name: _ready_made(one, sources) for one in components}
     vanished = [name for name, programs in found.items() if programs is None]
     if vanished:
-        raise ProcessError(f"the programs of {', '.join(vanished)} vanished from {sources.cache} in between")
+        raise ProcessError(f"the programs of {', '.join(vanished)} were deleted from {sources.cache} meanwhile")
     return {name: programs for name, programs in found.items() if programs is not None}, bool(lacking)
 
 
 @contextlib.contextmanager
 def _explained(component: Component) -> Iterator[None]:
-    """Whatever goes wrong in the body ends as one error that says how else to get the programs."""
+    """Turn errors of the body into one ProcessError that names the other ways to get the programs."""
     try:
         yield
     except (SeatrialError, OSError) as error:
@@ -209,14 +212,14 @@ def _three_ways(component: Component, error: Exception) -> str:
         "There are three ways to get them:\n"
         f"  1. give them: rehearsal_binaries_dir (a folder with {', '.join(component.build.binaries)}"
         f"{f' and crds/{component.name}.yml' if component.crds else ''}) or rehearsal_binaries (name: path)\n"
-        "  2. download them: rehearsal_download_url (a place of yours that serves them and their .sha256)\n"
+        "  2. download them: rehearsal_download_url (a server of yours that has them and their .sha256 files)\n"
         f"  3. let Go build them: go {'.'.join(map(str, go_toolchain.needed(component.folder)))} or newer on PATH,"
-        " or PyPI within reach, and a Go module proxy within reach (GOPROXY)"
+        " or access to PyPI, and access to a Go module proxy (GOPROXY)"
     )
 
 
 def _make(component: Component, sources: Sources, say: Say) -> None:
-    """Fill the component's folder of the cache: in a folder beside it that is renamed when it is complete."""
+    """Create the component's folder in the cache: filled under another name, renamed when it is complete."""
     target = entry_of(component, sources.cache)
     target.parent.mkdir(parents=True, exist_ok=True)
     patience = component.build.minutes * 60 * 10 + 600
@@ -245,7 +248,7 @@ def _make(component: Component, sources: Sources, say: Say) -> None:
 
 
 def _make_crds(component: Component, sources: Sources, say: Say) -> None:
-    """Put the definitions of a component whose programs were given into the cache."""
+    """Add the CRDs of a component whose programs were given to the cache."""
     target = _cached_crds(component, sources)[1]
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
@@ -260,7 +263,7 @@ def _make_crds(component: Component, sources: Sources, say: Say) -> None:
 
 
 def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
-    """Put programs and definitions of a component into the folder ``fresh``; return where they are from."""
+    """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
     if not sources.url:
         return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
@@ -271,5 +274,5 @@ def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
 
 
 def check_sums(programs: Mapping[str, Programs], names: set[str]) -> None:
-    """Compare the cached programs in ``names`` with their checksums. Raises OwnershipError."""
+    """Verify the checksums of the cached programs in ``names``. Raises OwnershipError."""
     verify({one.paths[name]: one.sums[name] for one in programs.values() for name in sorted(names & set(one.sums))})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects that must be in the cluster before its components work: definitions, roles, bindings."""
+"""Objects that the components need in the cluster: CRDs, roles, bindings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANAGER = "seatrial-rehearsal"
 
 
 def documents(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
-    """Return the objects in a YAML file, with its placeholders replaced where there are ``values`` for them."""
+    """Return the objects in a YAML file; with ``values``, its placeholders are replaced."""
     import yaml
 
     text = path.read_text(encoding="utf-8")
@@ -32,16 +32,16 @@ def documents(path: Path, values: Mapping[str, object] | None = None) -> list[di
 def wanted(
     components: list[Component], programs: Mapping[str, Programs], values: Mapping[str, object]
 ) -> list[dict[str, Any]]:
-    """Return all objects of the components, definitions first. Raises InputError for an unknown placeholder."""
+    """Return all objects of the components, CRDs first. Raises InputError for an unknown placeholder."""
     definitions = [one for part in programs.values() if part.crds is not None for one in documents(part.crds)]
     others = [one for part in components if part.objects for one in documents(part.folder / part.objects, values)]
     return [*definitions, *others]
 
 
 def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> list[str]:
-    """Apply objects and wait until definitions are served; return the names of those that were not so before.
+    """Apply objects and wait until CRDs are served; return the names of changed objects.
 
-    Raises ApiError, WaitTimeout.
+    timeout: seconds for each CRD. Raises ApiError, WaitTimeout.
     """
     changed: list[str] = []
     for one in objects:
@@ -65,8 +65,8 @@ def _await_established(client: Client, definition: dict[str, Any], timeout: floa
         if holds(found, "Established"):
             return
         if time.monotonic() > deadline:
-            told = "; ".join(
+            states = "; ".join(
                 f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()
             )
-            raise WaitTimeout(f"{name} is not served after {timeout:.0f} s: {told or 'no conditions yet'}")
+            raise WaitTimeout(f"{name} is not served after {timeout:.0f} s: {states or 'no conditions yet'}")
         time.sleep(0.05)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Components of a rehearsal cluster: each is a folder with a component.yml, read and checked here.
+"""Components of a rehearsal cluster: each is a folder with a component.yml, which is read and checked here.
 
-A component says how its programs are built, which certificates and users they need, which objects must be in the
-cluster before they start, and how they are started and found ready. ``docs/rehearsal.md`` describes the file.
+A component defines how its programs are built, their certificates, users and objects in the cluster, and how they are
+started and probed for readiness. ``docs/rehearsal.md`` documents the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 
 @dataclass(frozen=True)
 class GoBuild:
-    """How Go builds the programs. ``binaries``: program name to package; minutes and GiB are of a cold build."""
+    """How Go builds the programs. ``binaries``: program name to package; ``minutes``, ``disk_gib``: of a cold build."""
 
     module: str
     binaries: dict[str, str]
@@ -36,7 +36,7 @@ class GoBuild:
 
 @dataclass(frozen=True)
 class CrdSource:
-    """Definitions taken out of a published Go module, whose go.sum hash must be ``sum``. ``files`` are globs."""
+    """CRDs from a published Go module, whose go.sum hash must be ``sum``. ``files`` are globs."""
 
     module: str
     version: str
@@ -46,7 +46,7 @@ class CrdSource:
 
 @dataclass(frozen=True)
 class CertificateSpec:
-    """One certificate: it serves 127.0.0.1, identifies a client, or both. ``authority``: which CA signs it."""
+    """One certificate: of a server on 127.0.0.1, of a client, or both. ``authority``: the CA that signs it."""
 
     name: str
     common_name: str
@@ -60,7 +60,7 @@ class CertificateSpec:
 
 @dataclass(frozen=True)
 class ReadySign:
-    """A sign of readiness: ``url`` answers 200, or the API server has the object at path ``api``."""
+    """A readiness probe: ``url`` returns status 200, or the API server has the object at path ``api``."""
 
     url: str = ""
     api: str = ""
@@ -87,7 +87,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class Component:
-    """One folder."""
+    """One component, read from its folder."""
 
     name: str
     folder: Path
@@ -107,9 +107,9 @@ _SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "float
 
 
 def _known(record: type, values: Any, where: str, **more: Any) -> Any:
-    """Return ``record(**values, **more)``; a key that it has not, or one that is missing, is an InputError."""
+    """Return ``record(**values, **more)``. Raises InputError for an unknown and for a missing key."""
     if not isinstance(values, Mapping):
-        raise InputError(f"{where}: a mapping is needed, got {type(values).__name__}")
+        raise InputError(f"{where}: a mapping is required, got {type(values).__name__}")
     fields = record.__dataclass_fields__  # type: ignore[attr-defined]  # of a class that is known to be a dataclass
     for key, value in values.items():
         if key not in fields or key in more:
@@ -129,11 +129,11 @@ def load(folder: Path) -> Component:
     """Read and check the component in ``folder``. Raises InputError naming file and key."""
     where = str(folder / FILE)
     if not (folder / FILE).is_file():
-        raise InputError(f"{folder}: no component, it has no {FILE}")
+        raise InputError(f"{folder}: not a component, it has no {FILE}")
     document = dict(_files.read_yaml(folder / FILE))
     name = folder.name
     if not NAME.match(name):
-        raise InputError(f"{where}: '{name}' is no name for a component (lower-case letters, digits, dashes)")
+        raise InputError(f"{where}: '{name}' is not a valid component name (lower-case letters, digits, dashes)")
     nested = {
         "build": _known(GoBuild, document.pop("build", {}), f"{where}: build"),
         "crds": [
@@ -167,9 +167,9 @@ def _process(name: str, values: dict[str, Any], where: str, component: str, fold
     signs = [_known(ReadySign, one, f"{where}: ready[{index}]") for index, one in enumerate(values.pop("ready", []))]
     for index, one in enumerate(signs):
         if bool(one.url) == bool(one.api):
-            raise InputError(f"{where}: ready[{index}]: exactly one of url and api is needed")
+            raise InputError(f"{where}: ready[{index}]: exactly one of url and api is required")
     if not signs:
-        raise InputError(f"{where}: missing ready: nothing tells when it is up")
+        raise InputError(f"{where}: missing ready: how to probe its readiness")
     return _known(ProcessSpec, values, where, name=name, component=component, folder=folder, ready=signs)
 
 
@@ -182,9 +182,9 @@ def load_all(root: Path) -> dict[str, Component]:
 
 
 def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Component]:
-    """Return the components that are always there and those in ``wanted``, checked to fit together.
+    """Return the components that always run and those in ``wanted``, checked for conflicts.
 
-    Raises InputError for an unknown one, naming the nearest.
+    Raises InputError, for an unknown component with the nearest name.
     """
     names = [str(one) for one in wanted]
     for name in names:
@@ -209,9 +209,9 @@ def processes(components: Iterable[Component]) -> list[ProcessSpec]:
 
 
 def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
-    """Return the processes in the order of starting: each level needs only the levels before it.
+    """Return the processes in start order: each level depends only on the levels before it.
 
-    Raises InputError for a process that waits for an unknown one or, in a circle, for itself.
+    Raises InputError for a dependency on an unknown process and for a circular one.
     """
     left = list(wanted)
     names = {one.name for one in left}
@@ -219,7 +219,7 @@ def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
         for other in one.after:
             if other not in names:
                 raise InputError(
-                    f"process {one.name} starts after '{other}', which is not there{nearest(other, names)}"
+                    f"process {one.name} starts after '{other}', which does not exist{nearest(other, names)}"
                 )
     started: set[str] = set()
     order: list[list[ProcessSpec]] = []

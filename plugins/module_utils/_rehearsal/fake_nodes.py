@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes with GPUs that only exist in the API: made in bulk, played by KWOK."""
+"""Nodes with GPUs that exist only in the API: created in bulk, simulated by KWOK."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import kwok_on_real_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.kwok_on_real_cluster import Leave
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.kwok_on_real_cluster import Permission
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
-#: On this annotation KWOK takes a node over.
-PLAYED = "kwok.x-k8s.io/node"
-#: Until the node controller has taken this taint away no pod is scheduled, although the node says Ready.
+#: KWOK manages nodes with this annotation.
+KWOK_NODE = "kwok.x-k8s.io/node"
+#: Until the node controller has removed this taint, no pod is scheduled, although the node is Ready.
 NOT_READY = "node.kubernetes.io/not-ready"
 
-#: Requests in flight. More than this only makes the API server's queue longer on two cores.
+#: Requests in flight. More only lengthen the API server's queue on two cores.
 WORKERS = 24
 _POOL_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?\Z")
 
@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class NodeShape:
-    """What one node has. Memory in GiB, the GPU's own in MiB."""
+    """Resources of one node. Memory in GiB, memory of a GPU in MiB."""
 
     gpus: int = 8
     product: str = "NVIDIA-A100-SXM4-80GB"
@@ -56,46 +56,46 @@ class NodeShape:
 
 @dataclass(frozen=True)
 class NodePoolSpec:
-    """How many nodes of which shape a pool is to have, and for whom. ``run_id`` may be empty."""
+    """Number and shape of a pool's nodes, and the run that they belong to ("" for none)."""
 
     count: int
     shape: NodeShape = NodeShape()
     pool: str = "fake-gpu"
     run_id: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    leave: Leave = Leave()
+    permission: Permission = Permission()
 
     def check(self) -> None:
-        """Raise InputError for what can't be meant."""
+        """Raise InputError for an invalid value."""
         if not _POOL_NAME.match(self.pool):
-            raise InputError(f"pool '{self.pool}' can't begin the names of nodes (lower-case letters, digits, dashes)")
+            raise InputError(f"pool '{self.pool}' is not a valid pool name (lower-case letters, digits, dashes)")
         least = {"count": 0, "gpus": 0, "gpu_memory_mib": 1, "cpu": 1, "memory_gib": 1, "pods": 1}
         for name, value in {"count": self.count, **self.shape.__dict__}.items():
             if name in least and value < least[name]:
-                raise InputError(f"{name} is {value}, at least {least[name]} is needed")
+                raise InputError(f"{name} is {value}, at least {least[name]} is required")
 
 
-def name_of(order: NodePoolSpec, index: int) -> str:
-    """Return the name of a node: the same every time, so that a second call finds what the first one made."""
-    return f"{order.pool}-{index:04d}"
+def name_of(spec: NodePoolSpec, index: int) -> str:
+    """Return the name of a node, the same in every call, so that a second call finds the nodes of the first."""
+    return f"{spec.pool}-{index:04d}"
 
 
-def node(order: NodePoolSpec, name: str) -> dict[str, Any]:
+def node(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     """Return the manifest of one node."""
-    shape = order.shape
+    shape = spec.shape
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
-        # The node controller would add these two, one more write for each node.
+        # The node controller would add these two with one more write per node.
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": "amd64",
         "node-role.kubernetes.io/worker": "",
         _labels.SIMULATED: "true",
-        _labels.POOL: order.pool,
+        _labels.POOL: spec.pool,
     }
-    if order.run_id:
-        labels[_labels.RUN] = order.run_id
+    if spec.run_id:
+        labels[_labels.RUN] = spec.run_id
     room = {"cpu": str(shape.cpu), "memory": f"{shape.memory_gib}Gi", "pods": str(shape.pods)}
     if shape.gpus:
         room["nvidia.com/gpu"] = str(shape.gpus)
@@ -106,14 +106,14 @@ def node(order: NodePoolSpec, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**labels, **order.labels}, "annotations": {PLAYED: "fake"}},
-        **({"spec": {"taints": [kwok_on_real_cluster.TAINT]}} if order.leave.allowed else {}),
+        "metadata": {"name": name, "labels": {**labels, **spec.labels}, "annotations": {KWOK_NODE: "fake"}},
+        **({"spec": {"taints": [kwok_on_real_cluster.TAINT]}} if spec.permission.allowed else {}),
         "status": {"capacity": room, "allocatable": room},
     }
 
 
 def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
-    """Tell whether a node in the cluster has the shape and the labels of a manifest (others may be added)."""
+    """Return whether a node in the cluster has the shape and the labels of a manifest (it may have more labels)."""
     labels = found["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in wanted["metadata"]["labels"].items() if key != _labels.RUN):
         return False
@@ -124,7 +124,7 @@ def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
 
 
 def is_ready(found: dict[str, Any]) -> bool:
-    """Tell whether pods can be scheduled on a node: it says Ready, and the taint of a new node is gone."""
+    """Return whether pods can be scheduled on a node: it is Ready, without the taint of a new node."""
     return holds(found, "Ready") and not any(
         one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or []
     )
@@ -132,41 +132,41 @@ def is_ready(found: dict[str, Any]) -> bool:
 
 @dataclass
 class NodePoolChanges:
-    """What a pool lacks, by name: manifests to make, names to remove (those to be replaced stand in both)."""
+    """Manifests to create and names to remove; nodes to be replaced are in both."""
 
-    make: list[dict[str, Any]]
+    create: list[dict[str, Any]]
     remove: list[str]
 
 
-def compare(order: NodePoolSpec, found: list[dict[str, Any]]) -> NodePoolChanges:
-    """Return what has to change so that a pool is as ordered. Nodes of other runs neither count nor change.
+def compare(spec: NodePoolSpec, found: list[dict[str, Any]]) -> NodePoolChanges:
+    """Return the changes that give a pool the requested nodes. Nodes of other runs neither count nor change.
 
-    Raises OwnershipError when a node of no run would have to be removed or replaced for a run.
+    Raises OwnershipError if a node of no run would have to be removed or replaced for a run.
     """
-    wanted = {name: node(order, name) for name in names(order, found)}
-    have = {one["metadata"]["name"]: one for one in found if not of_another(order, one)}
+    wanted = {name: node(spec, name) for name in names(spec, found)}
+    have = {one["metadata"]["name"]: one for one in found if not of_another(spec, one)}
     remove = [name for name, one in have.items() if name not in wanted or not same(wanted[name], one)]
-    foreign = [name for name in remove if owner_of(have[name]) != order.run_id]
+    foreign = [name for name in remove if owner_of(have[name]) != spec.run_id]
     if foreign:
         raise OwnershipError(
-            f"pool {order.pool}: {len(foreign)} nodes of no run stand in the way"
-            f" ({foreign[0]}{', …' if len(foreign) > 1 else ''}), and only those of run {order.run_id} are removed:"
-            " remove them, or ask for the same shape and at least as many"
+            f"pool {spec.pool}: {len(foreign)} nodes of no run are in the way"
+            f" ({foreign[0]}{', …' if len(foreign) > 1 else ''}), and only those of run {spec.run_id} are removed:"
+            " remove them, or request the same shape and at least as many"
         )
     return NodePoolChanges([one for name, one in wanted.items() if name not in have or name in remove], sorted(remove))
 
 
-def names(order: NodePoolSpec, found: list[dict[str, Any]]) -> list[str]:
-    """Return the names of the order's nodes: those of no run, then its own, then the lowest that nobody has taken."""
+def names(spec: NodePoolSpec, found: list[dict[str, Any]]) -> list[str]:
+    """Return the names of the requested nodes: those of no run, then the run's, then the lowest unused ones."""
     owners = {one["metadata"]["name"]: owner_of(one) for one in found}
-    usable = [[name for name in sorted(owners) if owners[name] == owner] for owner in dict.fromkeys(("", order.run_id))]
-    fresh = (name for index in itertools.count() if (name := name_of(order, index)) not in owners)
-    return list(itertools.islice(itertools.chain(*usable, fresh), order.count))
+    usable = [[name for name in sorted(owners) if owners[name] == owner] for owner in dict.fromkeys(("", spec.run_id))]
+    fresh = (name for index in itertools.count() if (name := name_of(spec, index)) not in owners)
+    return list(itertools.islice(itertools.chain(*usable, fresh), spec.count))
 
 
-def of_another(order: NodePoolSpec, found: dict[str, Any]) -> bool:
-    """Return whether a node belongs to another run. What belongs to no run, such as a standing cluster's, is shared."""
-    return owner_of(found) not in ("", order.run_id)
+def of_another(spec: NodePoolSpec, found: dict[str, Any]) -> bool:
+    """Return whether a node belongs to another run. Nodes of no run, such as those started by hand, are shared."""
+    return owner_of(found) not in ("", spec.run_id)
 
 
 def owner_of(found: dict[str, Any]) -> str:
@@ -180,7 +180,7 @@ def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
 
 
 def list_run(client: Client, run_id: str) -> list[dict[str, Any]]:
-    """Return the nodes of every pool of a run: what its KWOK is there for."""
+    """Return the nodes of all pools of a run, which its KWOK simulates."""
     wanted = (
         f"{_labels.SIMULATED}=true,{_labels.RUN}={run_id}" if run_id else f"{_labels.SIMULATED}=true,!{_labels.RUN}"
     )
@@ -191,45 +191,47 @@ def _selector(name: str) -> str:
     return f"{_labels.SIMULATED}=true,{_labels.POOL}={name}"
 
 
-def present(client: Client, order: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
-    """Give a pool the nodes that were ordered and wait until pods can be scheduled on all of them."""
-    order.check()
-    kwok_on_real_cluster.check(client, order.leave, order.run_id)
-    found = list_pool(client, order.pool)
-    changes, wanted = compare(order, found), names(order, found)
-    result: dict[str, Any] = {"created": len(changes.make), "removed": len(changes.remove), "nodes": order.count}
-    result["gpus"] = order.count * order.shape.gpus
-    result["changed"] = bool(changes.make or changes.remove)
+def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
+    """Give a pool the requested nodes and wait until pods can be scheduled on all of them; return the result.
+
+    timeout: seconds. Raises InputError, OwnershipError, ApiError, WaitTimeout.
+    """
+    spec.check()
+    kwok_on_real_cluster.check(client, spec.permission, spec.run_id)
+    found = list_pool(client, spec.pool)
+    changes, wanted = compare(spec, found), names(spec, found)
+    result: dict[str, Any] = {"created": len(changes.create), "removed": len(changes.remove), "nodes": spec.count}
+    result["gpus"] = spec.count * spec.shape.gpus
+    result["changed"] = bool(changes.create or changes.remove)
     if check:
         return result
     began = time.monotonic()
     if changes.remove:
         _remove(client, changes.remove, timeout)
-    if order.leave.kwok_image:
-        made = kwok_on_real_cluster.bring_kwok(client, order.leave, order.run_id)
-        if made:
+    if spec.permission.kwok_image:
+        installed = kwok_on_real_cluster.install_kwok(client, spec.permission, spec.run_id)
+        if installed:
             result["changed"] = True
-            say(f"made {', '.join(made)}, so that KWOK plays the nodes")
-    if changes.make:
-        say(f"making {len(changes.make)} nodes with {order.shape.gpus} GPUs each")
+            say(f"created {', '.join(installed)}: KWOK simulates the nodes")
+    if changes.create:
+        say(f"creating {len(changes.create)} nodes with {spec.shape.gpus} GPUs each")
         kind = client.kind("v1", "Node")
-        _send_all(lambda one: client.request("POST", kind.path(), one), changes.make)
-    await_ready(client, order, wanted, timeout, say)
+        _send_all(lambda one: client.request("POST", kind.path(), one), changes.create)
+    await_ready(client, spec, wanted, timeout, say)
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"]:
-        say(f"{order.count} nodes with {result['gpus']} GPUs are ready after {result['seconds']:.1f} s (simulated)")
+        say(f"{spec.count} nodes with {result['gpus']} GPUs are ready after {result['seconds']:.1f} s (simulated)")
     return result
 
 
-def await_ready(client: Client, order: NodePoolSpec, wanted: list[str], timeout: float, say: Say) -> None:
+def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: float, say: Say) -> None:
     """Wait until the nodes ``wanted`` are ready. Raises WaitTimeout naming some that are not.
 
-    A list to begin with, then a watch: listing a thousand nodes again and again costs the API server more time than
-    making them.
+    One list, then a watch: listing a thousand nodes repeatedly costs the API server more time than creating them.
     """
     deadline = time.monotonic() + timeout
-    kind, selector = client.kind("v1", "Node"), _selector(order.pool)
-    told = time.monotonic()
+    kind, selector = client.kind("v1", "Node"), _selector(spec.pool)
+    reported = time.monotonic()
     while True:
         found, version = client.list(kind, label_selector=selector)
         waiting = set(wanted)
@@ -237,7 +239,7 @@ def await_ready(client: Client, order: NodePoolSpec, wanted: list[str], timeout:
         left = deadline - time.monotonic()
         if waiting and left <= 0:
             raise WaitTimeout(
-                f"{len(waiting)} of {order.count} nodes are not ready after {timeout:.0f} s,"
+                f"{len(waiting)} of {spec.count} nodes are not ready after {timeout:.0f} s,"
                 f" such as {', '.join(sorted(waiting)[:3])}: does KWOK run?"
             )
         if not waiting:
@@ -249,48 +251,48 @@ def await_ready(client: Client, order: NodePoolSpec, wanted: list[str], timeout:
                     waiting.discard(event["object"]["metadata"]["name"])
                 if not waiting:
                     return
-                if time.monotonic() - told > 5:
-                    say(f"{order.count - len(waiting)} of {order.count} nodes are ready")
-                    told = time.monotonic()
+                if time.monotonic() - reported > 5:
+                    say(f"{spec.count - len(waiting)} of {spec.count} nodes are ready")
+                    reported = time.monotonic()
         except (ApiError, Broken):
-            time.sleep(0.2)  # the server ended it, or it fell behind: list and look again
+            time.sleep(0.2)  # the server ended the watch, or it fell behind: list again
         finally:
             watch.close()
 
 
-def absent(client: Client, order: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
-    """Remove the nodes of a pool that belong to the order's run (to no run when it has none)."""
-    order.check()
-    mine = [one["metadata"]["name"] for one in list_pool(client, order.pool) if owner_of(one) == order.run_id]
+def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
+    """Remove the nodes of a pool that belong to the run (without a run: to no run)."""
+    spec.check()
+    mine = [one["metadata"]["name"] for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
     if mine and not check:
         say(f"removing {len(mine)} nodes")
         _remove(client, mine, timeout)
-    gone = (
+    deleted = (
         []
-        if list_run(client, order.run_id) and not check
-        else kwok_on_real_cluster.remove_kwok(client, order.run_id, check)
+        if list_run(client, spec.run_id) and not check
+        else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
     )
-    return {"changed": bool(mine or gone), "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0}
+    return {"changed": bool(mine or deleted), "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0}
 
 
 def _remove(client: Client, names: list[str], timeout: float) -> None:
-    """Delete nodes and wait until they are gone. Raises ApiError, WaitTimeout."""
+    """Delete nodes and wait until the API server has removed them. Raises ApiError, WaitTimeout."""
     kind = client.kind("v1", "Node")
     _send_all(lambda name: client.delete(kind, name), names)
     deadline = time.monotonic() + timeout
     left = set(names)
     while left:
-        # Only names: the whole nodes are twenty times as much to list.
+        # Metadata only: complete nodes are twenty times as large.
         found = client.list(kind, label_selector=f"{_labels.SIMULATED}=true", metadata_only=True)[0]
         left &= {one["metadata"]["name"] for one in found}
         if left and time.monotonic() > deadline:
-            raise WaitTimeout(f"{len(left)} deleted nodes are still there after {timeout:.0f} s, such as {min(left)}")
+            raise WaitTimeout(f"{len(left)} deleted nodes still exist after {timeout:.0f} s, such as {min(left)}")
         if left:
             time.sleep(0.2)
 
 
 def _send_all(request: Callable[[Any], object], items: list[Any]) -> None:
-    """Call ``request`` with every item. Raises OwnershipError, ApiError for the first that failed, after all."""
+    """Call ``request`` with every item, then raise OwnershipError or ApiError for the first that failed."""
 
     def attempt(item: Any) -> SeatrialError | None:
         try:
@@ -306,5 +308,5 @@ def _send_all(request: Callable[[Any], object], items: list[Any]) -> None:
     error = failed[0]
     what = f"{len(failed)} of {len(items)} requests failed, the first: {error}"
     if isinstance(error, ApiError) and error.status == 409:
-        raise OwnershipError(f"{what}. A node of that name is there and does not carry our labels") from error
+        raise OwnershipError(f"{what}. A node of that name exists without our labels") from error
     raise ApiError(what, getattr(error, "status", 0), getattr(error, "reason", "")) from error

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Free ports on loopback, chosen once for an instance and kept by it."""
+"""Free ports on loopback, chosen once for an instance and then kept."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
 
 LOOPBACK = "127.0.0.1"
-#: Below the range from which Linux takes ports for outgoing connections (32768 and up), so that no connection
-#: that happens to be open stands on a port of ours.
+#: Below Linux's range of ephemeral ports (32768 and up), so that no outgoing connection uses a port of ours.
 FIRST, LAST = 20000, 32000
 
 
 def is_free(port: int, address: str = LOOPBACK) -> bool:
-    """Tell whether a server could listen on ``port`` now.
+    """Return whether a server could listen on ``port`` now.
 
-    SO_REUSEADDR as the servers set it: a connection of an earlier server that lingers (TIME_WAIT) is no hindrance.
+    With SO_REUSEADDR, as servers set it: connections of an earlier server in TIME_WAIT do not matter.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,7 +38,7 @@ def is_free(port: int, address: str = LOOPBACK) -> bool:
 
 
 def listener(port: int) -> str:
-    """Name the program that listens on ``port``; "another program" when it is not ours to see (proc(5), tcp)."""
+    """Return the program that listens on ``port``; "another program" if we may not see it (proc(5), tcp)."""
     inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(table, port)}
     for pid in _processes.pids() if inodes else []:
         if inodes & _open_in(pid):
@@ -48,7 +47,7 @@ def listener(port: int) -> str:
 
 
 def _open_in(pid: int) -> set[str]:
-    """Return what a process has open; nothing of what is not ours to see."""
+    """Return the open files and sockets of a process; none if we may not see them."""
     found = set()
     with contextlib.suppress(OSError):
         for one in os.listdir(_processes.ROOT / str(pid) / "fd"):
@@ -70,10 +69,10 @@ def _inodes(table: str, port: int) -> list[str]:
 def choose(
     names: Iterable[str], have: Mapping[str, int], taken: Iterable[int], seed: int | None = None
 ) -> dict[str, int]:
-    """Return a port for every name: the one it has, else a free one that is nobody's.
+    """Return a port for every name: the one in ``have``, else a free one.
 
-    ``taken``: ports of other instances, which may be down just now. The search begins at a random place, so that
-    users who can't see each other's instances seldom meet. Raises ProcessError when all are in use.
+    ``taken``: ports of other instances, which may be down at present. The search begins at a random port, so that users
+    who can't see each other's instances seldom collide. Raises ProcessError if all are in use.
     """
     chosen = dict(have)
     reserved = set(taken) | set(chosen.values())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs and definitions made by Go from the files of a component."""
+"""Building the programs and CRDs of a component with Go."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GIB = 2**30
 
 
 def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
-    """Build the programs of a component into ``fresh``/bin and its definitions into ``crds``; return by what.
+    """Build the programs of a component into ``fresh``/bin and its CRDs into ``crds``; return their origin.
 
     Raises ProcessError.
     """
     toolchain = go_toolchain.find(go_toolchain.needed(component.folder), cache, say)
     build = component.build
     say(f"building {component.name} {component.version} with Go {toolchain.text}")
-    # Copied, so that nothing a build leaves behind (or an installed, read-only collection) gets in the way.
+    # Copied, because an installed collection may be read-only, and a build may leave files behind.
     work = fresh / "src"
     work.mkdir()
     for file in [*component.folder.glob("go.*"), *component.folder.glob("*.go")]:
@@ -47,22 +47,24 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
 
 
 def targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
-    """Return what ``go build -o`` is called with: all programs that Go itself would name so at once, others alone."""
+    """Return the arguments of each ``go build -o``: one call for all programs that Go names so, one for each other."""
     named = [package for name, package in binaries.items() if package.rpartition("/")[2] == name]
     alone = [(name, [package]) for name, package in binaries.items() if package.rpartition("/")[2] != name]
     return ([("", named)] if named else []) + alone
 
 
 def write_crds(wanted: list[CrdSource], toolchain: go_toolchain.Toolchain, target: Path, say: Say) -> None:
-    """Copy definitions out of published modules into one file. Raises ProcessError for a module that is not the one
-    whose hash was recorded, or that lacks a file."""
+    """Copy CRDs from published modules into one file.
+
+    Raises ProcessError for a module whose hash is not the recorded one or that lacks a file.
+    """
     parts: list[str] = []
     for one in wanted:
         module = go_toolchain.download(toolchain, one.module, one.version, say)
         if module.get("Sum") != one.sum:
             raise ProcessError(
                 f"module {one.module}@{one.version} has the hash {module.get('Sum')}, recorded is {one.sum}:"
-                " it was changed after its publication, or the proxy is not to be trusted"
+                " it was changed after its publication, or the proxy can't be trusted"
             )
         for pattern in one.files:
             files = sorted(Path(module["Dir"]).glob(pattern))
@@ -73,9 +75,9 @@ def write_crds(wanted: list[CrdSource], toolchain: go_toolchain.Toolchain, targe
 
 
 def check_room(components: list[Component], cache: Path, say: Say) -> None:
-    """Raise ProcessError when cold builds of ``components`` would not fit where Go keeps its caches.
+    """Raise ProcessError if cold builds of ``components`` do not fit on the disks of Go's caches.
 
-    A component whose main module Go has unpacked on this machine before counts as warm: it takes little.
+    A build is warm, and needs little space, if Go has unpacked the component's main module on this machine before.
     """
     toolchain = go_toolchain.find(max(go_toolchain.needed(one.folder) for one in components), cache, say)
     caches = _go_caches(toolchain, components[0].folder)
@@ -99,5 +101,5 @@ def _go_caches(toolchain: go_toolchain.Toolchain, folder: Path) -> dict[str, str
 
 
 def _is_warm(component: Component, modules: str) -> bool:
-    """Tell whether the component's main module was already unpacked by Go on this machine."""
+    """Return whether Go has unpacked the component's main module on this machine."""
     return bool(modules) and bool(list(Path(modules).glob(f"{component.build.module}@*{component.version}")))

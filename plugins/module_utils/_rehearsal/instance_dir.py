@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folder of one instance: who made it, what it holds, and the lock that keeps two from working on it."""
+"""The folder of one instance: its owner, its files, and the lock under which it is changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 SCHEMA = "rehearsal-instance/1"
 MARKER = "instance.json"
-#: How long a note of an instance's end is kept. A start that was begun before it comes within seconds, if at all.
+#: Seconds for which a note of an instance's removal is kept. A start under way at that time follows within seconds.
 GONE_SECONDS = 600
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?\Z")
 
@@ -41,7 +41,7 @@ def boot_time() -> float:
 
 @dataclass(frozen=True)
 class Marker:
-    """Who made an instance (``owner``: a run's id, empty for none), when, for how long, of which components."""
+    """The owner of an instance (a run's id, empty for none), its creation, expiry and components."""
 
     name: str
     owner: str
@@ -52,7 +52,7 @@ class Marker:
 
 
 class Instance:
-    """Paths of an instance. Nothing is touched by making one of these."""
+    """Paths of an instance. The constructor touches no file."""
 
     def __init__(self, data_dir: str | os.PathLike[str], name: str) -> None:
         if not _NAME.match(name):
@@ -74,35 +74,35 @@ class Instance:
         self.kubeconfig = self.kubeconfig_of("admin")
 
     def kubeconfig_of(self, user: str) -> Path:
-        """Return the kubeconfig of one user; that of people and tests lies at the top."""
+        """Return the kubeconfig of one user; that of ``admin``, for people and tests, is at the top."""
         return self.path / "kubeconfig" if user == "admin" else self.path / "kubeconfigs" / user
 
     def log_of(self, process: str) -> Path:
         """Return the log of one process."""
         return self.logs / f"{process}.log"
 
-    # Who it belongs to
+    # Owner
 
     def marker(self) -> Marker | None:
-        """Return the marker, None when there is no such folder (or an empty one).
+        """Return the marker, None if the folder does not exist or is empty.
 
         Raises OwnershipError for a folder that is not an instance of ours.
         """
         if not os.path.lexists(self.path):
             return None
         if self.path.is_symlink() or not self.path.is_dir():
-            raise OwnershipError(f"{self.path} is no folder, so it is no rehearsal cluster: nothing was changed")
+            raise OwnershipError(f"{self.path} is not a folder, so not a rehearsal cluster: nothing was changed")
         if not self.marker_file.exists():
             if not any(self.path.iterdir()):
                 return None
             raise OwnershipError(
-                f"{self.path} holds files but no {MARKER}, so no rehearsal cluster was made there: nothing was changed."
+                f"{self.path} holds files but no {MARKER}, so it is not a rehearsal cluster: nothing was changed."
                 " Move it away, or choose another rehearsal_name or rehearsal_data_dir"
             )
         try:
             marker = Marker(**_files.read_json(self.marker_file))
         except (DataError, TypeError) as error:
-            raise OwnershipError(f"{self.marker_file} can't be read as ours: {error}") from error
+            raise OwnershipError(f"{self.marker_file} is not a valid marker: {error}") from error
         if marker.schema != SCHEMA or marker.name != self.name:
             raise OwnershipError(
                 f"{self.marker_file} is of '{marker.schema}' named '{marker.name}', not of '{SCHEMA}' named"
@@ -111,7 +111,7 @@ class Instance:
         return marker
 
     def create(self, owner: str, components: list[str], expires: str | None = None) -> Marker:
-        """Make the folder with its marker in one step: it never stands there without."""
+        """Create the folder together with its marker, atomically."""
         self.root.mkdir(parents=True, exist_ok=True)
         self.sweep()
         marker = Marker(self.name, owner, stamp(), components, expires)
@@ -123,7 +123,7 @@ class Instance:
         return marker
 
     def furnish(self) -> None:
-        """Make the folders that are missing."""
+        """Create the missing folders."""
         audit, played = self.audit_log.parent, self.played_logs.parent
         for folder in (self.pki, self.config, self.records, self.logs, self.path / "kubeconfigs", audit, played):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -141,21 +141,21 @@ class Instance:
         for left in [*self.root.glob(f".{self.name}.new-*"), *self.root.glob(f".{self.name}.old-*")]:
             shutil.rmtree(left, ignore_errors=True)
 
-    # A start that was on its way when the instance was given back
+    # A start that is under way when the instance is removed
 
     @property
     def _gone_file(self) -> Path:
         return self.root / f".{self.name}.gone"
 
     def note_gone(self, owner: str) -> None:
-        """Note that ``owner`` gave the instance back now. Call with the lock held."""
+        """Record that ``owner`` removed the instance now. Call with the lock held."""
         for old in self.root.glob(".*.gone"):
             if time.time() - old.stat().st_mtime > GONE_SECONDS:
                 old.unlink(missing_ok=True)
         _files.write_json(self._gone_file, {"owner": owner, "boot": boot_id(), "at": boot_time()})
 
     def was_gone_since(self, begun: float, owner: str) -> bool:
-        """Tell whether ``owner`` gave the instance back after ``begun`` (seconds since boot)."""
+        """Return whether ``owner`` removed the instance after ``begun`` (seconds since boot)."""
         try:
             note = _files.read_json(self._gone_file)
             return bool(note["owner"] == owner and note["boot"] == boot_id() and note["at"] > begun)
@@ -163,7 +163,7 @@ class Instance:
             return False
 
     def remove(self) -> None:
-        """Remove the folder: moved aside in one step first, so that half an instance is never found."""
+        """Remove the folder: renamed first, so that half an instance is never found."""
         aside = self.root / f".{self.name}.old-{os.getpid()}"
         os.rename(self.path, aside)
         shutil.rmtree(aside)
@@ -172,13 +172,13 @@ class Instance:
 
     @contextmanager
     def lock(self, timeout: float) -> Iterator[None]:
-        """Hold the instance alone. Raises WaitTimeout naming who holds it."""
+        """Lock the instance. Raises WaitTimeout, which names the holder, after ``timeout`` seconds."""
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.root / f".{self.name}.lock", timeout, f"rehearsal cluster '{self.name}'"):
             yield
 
     def others_ports(self) -> set[int]:
-        """Return the ports of the other instances in the same place."""
+        """Return the ports of the other instances in the same folder."""
         taken: set[int] = set()
         for file in self.root.glob("*/ports.json"):
             if file.parent != self.path:
@@ -191,7 +191,7 @@ class Instance:
 
 @contextmanager
 def locked(path: Path, timeout: float, what: str) -> Iterator[None]:
-    """Hold the lock file ``path``; it is removed afterwards, and let go of by itself when we die.
+    """Hold a lock on the file ``path``, which is removed afterwards. The lock ends with this process.
 
     Raises WaitTimeout after ``timeout`` seconds, naming the process that holds ``what``.
     """
@@ -217,13 +217,13 @@ def locked(path: Path, timeout: float, what: str) -> Iterator[None]:
         os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
     finally:
-        # Removed while held: whoever waits on the removed file sees that it is no longer the one at ``path``.
+        # Removed while locked: a process that waits for the removed file sees that it is no longer at ``path``.
         path.unlink(missing_ok=True)
         os.close(handle)
 
 
 def _same_file(handle: int, path: Path) -> bool:
-    """Tell whether an open file is still the one at ``path``."""
+    """Return whether an open file is still the one at ``path``."""
     try:
         there = os.stat(path)
     except FileNotFoundError:

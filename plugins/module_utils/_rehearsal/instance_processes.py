@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes of an instance: started, found again, and never mistaken for somebody else's.
+"""Processes of an instance: started, found again, never confused with others.
 
-A process is ours when its environment carries our instance's folder and its executable is the one that we started;
-a record in the instance's folder adds its pid and start time, so that a pid that was used again is noticed. The
-record is written before the process exists. Whatever is killed at whatever moment, ``running`` finds all of them.
+A process belongs to an instance if its environment names the instance's folder and its executable is the one that was
+started. A record in that folder adds pid and start time, which reveal a reused pid. The record is written before the
+process exists. Whatever is killed at whatever moment, ``running`` finds all processes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 #: In the environment of every process that we start: folder of the instance, name, path of the program.
 INSTANCE, NAME, PROGRAM = "SEATRIAL_INSTANCE", "SEATRIAL_PROCESS", "SEATRIAL_PROGRAM"
 
-#: What it gets of our environment. By the last one a test run finds what it started.
+#: Variables inherited from our environment. By the last one a test run finds the processes that it started.
 INHERITED = ("PATH", "TMPDIR", "TZ", "LANG", "SEATRIAL_STARTED_BY")
 
 
 @dataclass(frozen=True)
 class ProcessRecord:
-    """What is known of a process. ``pid`` and ``ticks`` (start time since boot) are 0 before it exists."""
+    """The record of a process. ``pid`` and ``ticks`` (start, in clock ticks since boot) are 0 before it exists."""
 
     name: str
     program: str
@@ -45,7 +45,7 @@ class ProcessRecord:
 
 @dataclass(frozen=True)
 class RunningProcess:
-    """A living process of ours."""
+    """A running process of an instance."""
 
     name: str
     pid: int
@@ -54,7 +54,7 @@ class RunningProcess:
 
 
 def identify(pid: int, instance: Path) -> RunningProcess | None:
-    """Return the process ``pid`` if it is one that was started for ``instance``, else None."""
+    """Return the process ``pid`` if it was started for ``instance``, else None."""
     environment = _processes.environment_of(pid)
     return _component(pid, environment) if environment.get(INSTANCE) == str(instance) else None
 
@@ -77,7 +77,7 @@ def running(instance: Path) -> list[RunningProcess]:
 
 
 def read_record(folder: Path, name: str) -> ProcessRecord | None:
-    """Return the record of a process, None when there is none that can be read."""
+    """Return the record of a process, None if there is none that can be read."""
     try:
         return ProcessRecord(**_files.read_json(folder / f"{name}.json"))
     except (DataError, TypeError):
@@ -85,7 +85,7 @@ def read_record(folder: Path, name: str) -> ProcessRecord | None:
 
 
 def is_recorded(found: RunningProcess, record: ProcessRecord | None) -> bool:
-    """Tell whether ``record`` speaks of exactly this process, not of an earlier one with the same pid."""
+    """Return whether ``record`` is of exactly this process, not of an earlier one with the same pid."""
     return record is not None and (record.pid, record.ticks, record.boot) == (found.pid, found.ticks, boot_id())
 
 
@@ -98,15 +98,12 @@ def start(
     log: Path,
     recipe: str,
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, its output appended to ``log``.
-
-    Raises ProcessError when the program can't be started.
-    """
+    """Start a process in a new session, its output appended to ``log``. Raises ProcessError."""
     program = command[0]
     intent = ProcessRecord(name, program, recipe)
     _files.write_json(records / f"{name}.json", asdict(intent))
     inherited = {key: value for key, value in os.environ.items() if key in INHERITED}
-    # HOME is the instance: KWOK and kubectl would read settings of the user's otherwise.
+    # HOME is the instance: otherwise KWOK and kubectl would read the user's settings.
     marked = {**inherited, "HOME": str(instance), **environment}
     marked.update({INSTANCE: str(instance), NAME: name, PROGRAM: program})
     try:
@@ -119,9 +116,9 @@ def start(
 
 
 def stop(instance: Path, wanted: Iterable[RunningProcess], grace: float) -> None:
-    """End processes of ``instance``: TERM to all, up to ``grace`` seconds to go, KILL to who is left.
+    """End processes of ``instance``: SIGTERM to all, after up to ``grace`` seconds SIGKILL to the rest.
 
-    Raises ProcessError naming those that survive even that.
+    Raises ProcessError naming those that survive.
     """
     ours = {Process(one.pid, one.ticks): one for one in wanted if identify(one.pid, instance) == one}
     left = [f"{ours[one].name} (pid {one.pid})" for one in _processes.end(ours, grace)]
@@ -141,7 +138,7 @@ def tail(log: Path, lines: int = 12) -> str:
 
 
 def summary(found: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
-    """Return what ``info`` says about a process."""
+    """Return the entry of a process in the module's result."""
     known = record if is_recorded(found, record) else None
     return {
         "name": found.name,

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fake nodes on a cluster that is no rehearsal cluster: only with leave, tainted, and KWOK in the cluster to play them.
+"""Fake nodes on a real cluster: only with permission, tainted, simulated by a KWOK that runs in the cluster.
 
-Real nodes are never touched: what is made carries our labels, what is removed too, and no workload comes to a fake node
-that does not tolerate it.
+Real nodes are never changed: only objects with our labels are created and removed, and only workloads that tolerate the
+taint run on a fake node.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
 
-#: Keeps every pod off a fake node that does not tolerate it.
+#: Keeps pods that do not tolerate it off fake nodes.
 TAINT = {"key": _labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
-#: The ConfigMap by which a rehearsal cluster says that its nodes are played.
-SIGN = ("kube-public", "seatrial-rehearsal")
-#: Resources that stand for a GPU begin with one of these.
+#: The ConfigMap that marks a rehearsal cluster.
+MARKER = ("kube-public", "seatrial-rehearsal")
+#: Prefixes of the resources that are GPUs.
 GPUS = ("nvidia.com/", "amd.com/gpu", "gpu.intel.com/")
 KWOK = "seatrial-kwok"
 
@@ -38,11 +38,11 @@ options:
 
 
 @dataclass(frozen=True)
-class Leave:
-    """What may be done on a real cluster.
+class Permission:
+    """What is permitted on a real cluster.
 
-    allowed: make nodes there at all. beside_workloads: also where GPUs are in use. kwok_image: image of KWOK to run in
-    the cluster; without one somebody's KWOK must play nodes already. stages: what KWOK plays, as YAML documents.
+    allowed: create fake nodes at all. beside_workloads: also where GPUs are in use. kwok_image: image of KWOK to run in
+    the cluster; if empty, a KWOK must run there already. stages: KWOK's stages, as YAML documents.
     """
 
     allowed: bool = False
@@ -51,30 +51,30 @@ class Leave:
     stages: str = ""
 
 
-def check(client: Client, leave: Leave, run_id: str) -> None:
-    """Raise OwnershipError where no fake nodes may be made."""
-    if not leave.allowed:
-        namespace, name = SIGN
-        sign = client.get(client.kind("v1", "ConfigMap"), name, namespace)
-        if sign is None or label(sign, _labels.SIMULATED) != "true":
+def check(client: Client, permission: Permission, run_id: str) -> None:
+    """Raise OwnershipError where no fake nodes may be created."""
+    if not permission.allowed:
+        namespace, name = MARKER
+        marker = client.get(client.kind("v1", "ConfigMap"), name, namespace)
+        if marker is None or label(marker, _labels.SIMULATED) != "true":
             raise OwnershipError(
-                f"{client.access.server} is no rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake nodes"
-                " would stand there beside real ones. Nothing was changed. real_cluster (setting"
-                " fake_gpu_real_cluster) allows it; they are tainted then"
+                f"{client.access.server} is not a rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake"
+                " nodes would be mixed with real ones. Nothing was changed. real_cluster (setting"
+                " fake_gpu_real_cluster) allows it; the fake nodes are tainted then"
             )
-    elif not leave.beside_workloads:
+    elif not permission.beside_workloads:
         using = gpu_pods(client, run_id)
         if using:
             more = f" and {len(using) - 3} more" if len(using) > 3 else ""
             raise OwnershipError(
-                f"{client.access.server} has real GPU workloads: {', '.join(using[:3])}{more}. What schedules, counts"
-                " or scales by GPUs would count fake ones too. Nothing was changed. beside_workloads (setting"
+                f"{client.access.server} has real GPU workloads: {', '.join(using[:3])}{more}. Schedulers, autoscalers"
+                " and quotas would count fake GPUs too. Nothing was changed. beside_workloads (setting"
                 " fake_gpu_beside_workloads) allows it"
             )
 
 
 def gpu_pods(client: Client, run_id: str = "") -> list[str]:
-    """Return pods that have or wait for a GPU and are neither on a node of ours nor of this run: namespace/name."""
+    """Return pods (namespace/name) with or waiting for a GPU, except on fake nodes and those of this run."""
     ours = client.list(client.kind("v1", "Node"), label_selector=f"{_labels.SIMULATED}=true", metadata_only=True)[0]
     fake = {one["metadata"]["name"] for one in ours}
     pods = client.list(client.kind("v1", "Pod"), field_selector="status.phase!=Succeeded,status.phase!=Failed")[0]
@@ -88,7 +88,7 @@ def gpu_pods(client: Client, run_id: str = "") -> list[str]:
 
 
 def wants_gpu(pod: dict[str, Any]) -> bool:
-    """Tell whether a container of a pod asks for a GPU."""
+    """Return whether a container of a pod requests a GPU."""
     return any(
         name.startswith(GPUS) and str(amount) != "0"
         for container in pod["spec"].get("containers") or []
@@ -98,8 +98,8 @@ def wants_gpu(pod: dict[str, Any]) -> bool:
     )
 
 
-def kwok(leave: Leave, run_id: str) -> list[dict[str, Any]]:
-    """Return the objects that run KWOK in the cluster, in the order in which they are made."""
+def kwok(permission: Permission, run_id: str) -> list[dict[str, Any]]:
+    """Return the objects that run KWOK in the cluster, in order of their creation."""
     labels = {_labels.RUN: run_id} if run_id else {}
     meta = {"name": KWOK, "labels": labels}
     inside = {**meta, "namespace": KWOK}
@@ -130,9 +130,9 @@ def kwok(leave: Leave, run_id: str) -> list[dict[str, Any]]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": inside,
-            "data": {"kwok.yml": f"{_OPTIONS}{leave.stages}"},
+            "data": {"kwok.yml": f"{_OPTIONS}{permission.stages}"},
         },
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": inside, "spec": _deployment(leave.kwok_image)},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": inside, "spec": _deployment(permission.kwok_image)},
     ]
 
 
@@ -169,32 +169,35 @@ def _deployment(image: str) -> dict[str, Any]:
     }
 
 
-def bring_kwok(client: Client, leave: Leave, run_id: str) -> list[str]:
-    """Have KWOK in the cluster; return what was made. Raises OwnershipError when another run's or nobody's is there."""
-    made = []
-    for manifest in kwok(leave, run_id):
+def install_kwok(client: Client, permission: Permission, run_id: str) -> list[str]:
+    """Install KWOK in the cluster unless this run has; return what was created.
+
+    Raises OwnershipError if a KWOK of another run, or of none, is there.
+    """
+    created = []
+    for manifest in kwok(permission, run_id):
         meta = manifest["metadata"]
         found = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
         if found is None:
             client.create(manifest)
-            made.append(f"{manifest['kind']} {meta['name']}")
+            created.append(f"{manifest['kind']} {meta['name']}")
         elif label(found, _labels.RUN) != run_id:
             raise OwnershipError(
-                f"{manifest['kind']} {meta['name']} is there, and this run did not make it: KWOK of another run plays"
-                " nodes on this cluster. Leave fake_gpu_kwok_image empty to let it play these too"
+                f"{manifest['kind']} {meta['name']} exists and was not created by this run: KWOK of another run"
+                " simulates nodes on this cluster. Leave fake_gpu_kwok_image empty to use it for these too"
             )
-    return made
+    return created
 
 
 def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
     """Delete this run's KWOK, the namespace last; return what was deleted."""
-    gone = []
-    for manifest in reversed(kwok(Leave(), run_id)):
+    deleted = []
+    for manifest in reversed(kwok(Permission(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         found = client.get(kind, meta["name"], meta.get("namespace", ""))
         if found is None or label(found, _labels.RUN) != run_id:
             continue
-        gone.append(f"{manifest['kind']} {meta['name']}")
+        deleted.append(f"{manifest['kind']} {meta['name']}")
         if not check_only:
             client.delete(kind, meta["name"], meta.get("namespace", ""))
-    return gone
+    return deleted

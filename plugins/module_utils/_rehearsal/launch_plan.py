@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What exactly an instance would run: ports, certificates, kubeconfigs, rendered files and command lines."""
+"""Everything that the processes of an instance need: ports, certificates, kubeconfigs, files, command lines."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.read
 #: The port of the API server among the instance's ports.
 API_PORT = "kube-apiserver.https"
 
-#: How long (seconds) the kernel may take to close the sockets of a killed process.
+#: Seconds that the kernel may take to close the sockets of a killed process.
 LINGER = 3.0
 
-PLAYED = "2026-01-01T00:00:00.000000000Z stdout F simulated: this pod was played, no container ran\n"
+SIMULATED_LOG = "2026-01-01T00:00:00.000000000Z stdout F simulated: no container ran in this pod\n"
 
 
 @dataclass(frozen=True)
 class Command:
-    """How one process is started. ``recipe`` changes when anything does that it reads when it starts."""
+    """The command line of one process. ``recipe``: a digest of everything that the process reads at its start."""
 
     process: ProcessSpec
     program: Path
@@ -56,10 +56,10 @@ def port_names(wanted: Iterable[ProcessSpec]) -> list[str]:
 
 
 def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str]) -> dict[str, int]:
-    """Return the instance's ports, choosing what is missing.
+    """Return the instance's ports; choose missing ones.
 
-    A port that was taken by another program while its process was down is given up; whoever mentions it gets
-    another recipe and is started anew.
+    A port that another program took while its process was down is replaced. Processes that use it get another recipe
+    and are restarted.
     """
     with locked(instance.root / ".ports.lock", 60, "the choice of ports"):
         have = read_ports(instance)
@@ -71,7 +71,7 @@ def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str])
 
 
 def _comes_free(port: int) -> bool:
-    """Tell whether a port of ours is free, giving a process that was just killed the time to let go of it."""
+    """Return whether a port is free, after up to LINGER seconds for a process that was just killed."""
     deadline = time.monotonic() + LINGER
     while not free_ports.is_free(port):
         if time.monotonic() > deadline:
@@ -81,7 +81,7 @@ def _comes_free(port: int) -> bool:
 
 
 def read_ports(instance: Instance) -> dict[str, int]:
-    """Return the ports that were chosen so far."""
+    """Return the ports chosen so far."""
     try:
         return {str(name): int(port) for name, port in _files.read_json(instance.ports_file).items()}
     except DataError:
@@ -107,7 +107,7 @@ def users(components: Iterable[Component]) -> list[CertificateSpec]:
 
 
 def write_certificates(instance: Instance, components: list[Component]) -> list[str]:
-    """Make the certificates that are missing; return their names."""
+    """Create the missing certificates; return their names."""
     wanted = [*(certificate for one in components for certificate in one.certificates), *users(components)]
     return pki.ensure(instance.pki, wanted)
 
@@ -119,12 +119,12 @@ def write_kubeconfigs(instance: Instance, components: list[Component], port: int
 
 
 def authority(instance: Instance) -> str:
-    """Return the certificate of the authority that signs what the instance serves, as webhooks want it: base64."""
+    """Return the certificate of the instance's authority in base64, as webhook configurations need it."""
     return base64.b64encode((instance.pki / "ca.crt").read_bytes()).decode("ascii")
 
 
 def kubeconfig(instance: Instance, user: str, port: int) -> str:
-    """Return a kubeconfig with everything in it, so that the file alone is enough wherever it is copied."""
+    """Return a kubeconfig with embedded certificates, which works wherever it is copied."""
 
     def data(name: str) -> str:
         return base64.b64encode((instance.pki / name).read_bytes()).decode("ascii")
@@ -138,7 +138,7 @@ def kubeconfig(instance: Instance, user: str, port: int) -> str:
 
 
 def write_files(instance: Instance, components: list[Component], values: Mapping[str, object]) -> None:
-    """Render the files of all processes; the stages of all components go into the one that wants them."""
+    """Render the files of all processes; the stages of all components go into the file ``stages_into``."""
     stages = [one.folder / one.stages for one in components if one.stages]
     for process in processes(components):
         for name in process.files:
@@ -147,11 +147,11 @@ def write_files(instance: Instance, components: list[Component], values: Mapping
                 text += "".join(one.read_text(encoding="utf-8") for one in stages)
             _keep(instance.config / name, text, 0o600)
     if not instance.played_logs.exists():
-        _files.replace_text(instance.played_logs, PLAYED)
+        _files.replace_text(instance.played_logs, SIMULATED_LOG)
 
 
 def _keep(path: Path, text: str, mode: int) -> None:
-    """Write a file unless it holds that text already."""
+    """Write a file unless it has this content."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         _files.replace_text(path, text, mode=mode)
 
@@ -159,7 +159,7 @@ def _keep(path: Path, text: str, mode: int) -> None:
 def command_of(
     instance: Instance, process: ProcessSpec, programs: Mapping[str, Programs], values: Mapping[str, object]
 ) -> Command:
-    """Return how ``process`` is started. Call when its certificates, kubeconfigs and files are written."""
+    """Return the command of ``process``. Call after its certificates, kubeconfigs and files were written."""
     where = f"process {process.name}"
     program = programs[process.component].paths[process.binary]
     arguments = [render(one, values, where) for one in process.arguments]
@@ -173,7 +173,7 @@ def command_of(
 
 
 def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
-    """Return the files that texts name among the instance's certificates, kubeconfigs and configuration."""
+    """Return those of the instance's certificates, kubeconfigs and configuration files that ``texts`` name."""
     found: set[Path] = set()
     for text in texts:
         for match in re.findall(re.escape(str(instance.path)) + r"/[^\s,=:]+", text):
@@ -184,7 +184,7 @@ def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
 
 
 def questions_of(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[Question | None, str]]:
-    """Return what to ask a process: a question over HTTP, or None and a path of the API server."""
+    """Return the probes of a process: a request over HTTP, or None and a path of the API server."""
     where = f"process {process.name}: ready"
     found: list[tuple[Question | None, str]] = []
     for sign in process.ready:

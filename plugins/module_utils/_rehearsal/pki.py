@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Certificates of one instance: authorities of its own, a key pair for every component, all files 0600.
+"""Certificates of one instance: its authorities and a key pair for every component, all files with mode 0600.
 
-Elliptic keys (P-256) throughout: making all of them takes milliseconds. The package ``cryptography`` is imported
-when it is needed.
+All keys are P-256, which are created in milliseconds. The package ``cryptography`` is imported on first use.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import CertificateSpec
 
-#: An instance that stays up for longer gets new certificates when it is made present again.
+#: Lifetime. An instance that runs for longer gets new certificates when it is started again.
 LEAF_DAYS = 365
 AUTHORITY_DAYS = 3650
 RENEW_DAYS = 14
-#: A clock that was set back a little must not make a new certificate invalid.
+#: A new certificate stays valid if the clock is set back a little.
 BACKDATE = datetime.timedelta(hours=1)
 
 SERVICE_ACCOUNT = "service-account"
@@ -43,34 +42,34 @@ def authority_file(name: str) -> str:
 
 
 def ensure(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
-    """Make what is missing or about to expire in ``folder``; return the names of what was made.
+    """Create missing and expiring certificates in ``folder``; return their names.
 
-    An authority that is remade takes all its certificates with it.
+    A new authority replaces all certificates that the old one signed.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
-    made: list[str] = []
+    created: list[str] = []
     for name in sorted({"cluster", "front-proxy", *(one.authority for one in wanted)}):
         base = authority_file(name)
         authority = None if _stale(folder, base) else _read(folder, base)
         if authority is None:
-            # What the old one signed goes first: a leaf of a vanished authority would look good and be refused.
+            # Certificates of the old authority are removed first: they look valid, but would be rejected.
             for one in wanted:
                 if one.authority == name:
                     (folder / f"{one.name}.crt").unlink(missing_ok=True)
             authority = _make_authority(folder, base)
-            made.append(base)
+            created.append(base)
         for one in wanted:
             if one.authority == name and _stale(folder, one.name):
                 _make_leaf(folder, one, authority)
-                made.append(one.name)
+                created.append(one.name)
     if not (folder / f"{SERVICE_ACCOUNT}.key").is_file() or not (folder / f"{SERVICE_ACCOUNT}.pub").is_file():
         _make_service_account(folder)
-        made.append(SERVICE_ACCOUNT)
-    return made
+        created.append(SERVICE_ACCOUNT)
+    return created
 
 
 def _stale(folder: Path, base: str) -> bool:
-    """Tell whether a pair is missing, torn or expires soon."""
+    """Return whether a pair is missing, damaged or expires soon."""
     from cryptography import x509
 
     try:
@@ -97,7 +96,7 @@ def _now() -> datetime.datetime:
 
 
 def _subject(common_name: str, groups: list[str]) -> Any:
-    """Kubernetes reads the user from the common name and the groups from the organizations."""
+    """Return a subject. Kubernetes reads the user from the common name, the groups from the organizations."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
@@ -180,7 +179,7 @@ def _make_leaf(folder: Path, wanted: CertificateSpec, authority: Authority) -> N
 
 
 def _make_service_account(folder: Path) -> None:
-    """The key that signs the tokens of service accounts, and its public half."""
+    """Create the key pair that signs service account tokens."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -201,7 +200,7 @@ def _private(key: Any) -> str:
 
 
 def _write_pair(folder: Path, base: str, certificate: Any, key: Any) -> None:
-    """Key first: a certificate without its key never stands there, however we end."""
+    """Write the key first, so that there is never a certificate without its key."""
     from cryptography.hazmat.primitives import serialization
 
     (folder / f"{base}.crt").unlink(missing_ok=True)

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Placeholders in component files: ``@{port.etcd.client}`` becomes what the instance has for it.
+"""Placeholders in component files: ``@{port.etcd.client}`` becomes the instance's value.
 
-The form was chosen so that it can stand in YAML, JSON, shell-like arguments and Go templates without meaning
-anything there.
+The syntax has no meaning in YAML, JSON, shell-like arguments and Go templates, so it can be used in all of them.
 """
 
 from __future__ import annotations

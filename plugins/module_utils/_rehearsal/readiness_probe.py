@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting for processes by asking them, never by sleeping for a while and hoping."""
+"""Readiness probes: a process is asked over HTTP until it is ready, or has ended."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.pki import authority_file
 
-#: One question may take this long (seconds); a server that hangs is asked again on a new connection.
+#: Seconds for one request; a server that hangs is asked again on a new connection.
 PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
 class Question:
-    """Something to ask over HTTP(S): the answer is good when its status is 200."""
+    """A GET request over HTTP(S); status 200 means ready."""
 
     url: str
     authority: str = "cluster"
@@ -32,10 +32,10 @@ class Question:
 
 
 def ask(question: Question, pki: Path) -> str:
-    """Ask once; return "" when the answer is good, else what came instead."""
+    """Send the request once; return "" if the process is ready, else the reason why not."""
     parts = urlsplit(question.url)
     if parts.hostname is None:
-        return f"{question.url} names no host"
+        return f"{question.url} has no host"
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     try:
         if parts.scheme == "https":
@@ -62,9 +62,9 @@ def ask(question: Question, pki: Path) -> str:
 
 
 def wait(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: float, what: str) -> None:
-    """Ask until the answer is "", at growing intervals. ``pid`` is the process that must live meanwhile.
+    """Call ``ask_it`` at growing intervals until it returns "". ``pid``: the process that must run meanwhile.
 
-    Raises ProcessError when it ends, WaitTimeout after ``timeout`` seconds; both with the end of its log.
+    Raises ProcessError if it ends, WaitTimeout after ``timeout`` seconds; both with the end of its log.
     """
     deadline = time.monotonic() + timeout
     pause = 0.02

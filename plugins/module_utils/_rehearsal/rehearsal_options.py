@@ -1,22 +1,24 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the module rehearsal_cluster is asked."""
+"""Options of the modules about rehearsal clusters."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Sources
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance
 
-#: Options of every module that is about an instance (documented in doc_fragments/_rehearsal.py).
+#: Options of every module about an instance (documented in doc_fragments/_rehearsal.py).
 SHARED_OPTIONS: dict[str, Any] = {
     "name": {"type": "str", "default": "default"},
     "data_dir": {"type": "path", "default": "~/.local/state/seatrial/rehearsal"},
@@ -33,10 +35,10 @@ SHARED_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What the module is asked. ``timeout``: for each single wait, seconds. ``owner``: a run's id, "" for nobody's.
-    ``expires``: when anybody may remove a new instance, as in _step.stamp(); "" for never.
+    """The module's options. ``timeout``: seconds, for each single wait. ``owner``: a run's id, "" for none.
 
-    ``begun``: when the asking began, in seconds since boot; 0 means with the call.
+    ``expires``: from when on anybody may remove a new instance, in the format of _step_dir.stamp(); "" for never.
+    ``begun``: when the module was started, in seconds since boot; 0: with the call.
     """
 
     name: str
@@ -55,14 +57,14 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
-        """Take what is meant for us from a module's parameters."""
+        """Read a module's parameters. Raises InputError."""
         if not given.get("components_dir"):
             raise InputError("components_dir is empty: no folder to read the components from")
         for name in ("data_dir", "cache_dir"):
-            if "~" in Path(str(given.get(name))).parts:  # what is left where there is no home folder
+            if "~" in Path(str(given.get(name))).parts:  # not expanded, because there is no home folder
                 raise InputError(
-                    f"rehearsal_{name} is '{given[name]}', but HOME is not set, and the system knows no home of user"
-                    f" {os.getuid()}: set HOME to a folder of yours"
+                    f"rehearsal_{name} is '{given[name]}', but HOME is not set and user {os.getuid()} has no home"
+                    " folder: set HOME to a folder of yours"
                 )
         names = [one.name for one in dataclasses.fields(cls)]
         return cls(**{name: given[name] for name in names if given.get(name) is not None})
@@ -72,9 +74,17 @@ class Options:
         """Return the instance's paths."""
         return Instance(self.data_dir, self.name)
 
+    def select(self, names: Iterable[str] | None = None) -> list[Component]:
+        """Return the components of these names and those that always run; without names all.
+
+        Raises InputError for an unknown name.
+        """
+        known = component_spec.load_all(Path(self.components_dir))
+        return component_spec.select(known, known if names is None else names)
+
     @property
     def sources(self) -> Sources:
-        """Return where programs may come from."""
+        """Return the sources of the programs."""
         return Sources(
             Path(self.cache_dir).expanduser().absolute(), self.binaries, self.binaries_dir, self.download_url
         )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One pass over all processes of an instance: what is missing or not as wanted is started, in order."""
+"""Starting the processes of an instance in order: missing ones, and those whose configuration has changed."""
 
 from __future__ import annotations
 
@@ -36,16 +36,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import
 
 Say = Callable[[str], None]
 
-#: How long (seconds) processes may take to end by themselves. Nothing that they hold is needed afterwards.
+#: Seconds between SIGTERM and SIGKILL. Nothing in the processes' memory is needed afterwards.
 GRACE = 5.0
 
-
-#: How often ports are chosen: between the choice and its use another program may take one.
+#: How often ports are chosen: another program may take a port before it is used.
 CHOICES = 3
 
 
 class PortTaken(ProcessError):
-    """Another program listens on a port that a process of ours was to listen on."""
+    """Another program listens on a port of one of our processes."""
 
 
 class Start:
@@ -59,22 +58,17 @@ class Start:
         programs: dict[str, Programs],
         say: Say,
     ) -> None:
-        self.timeout, self.instance, self.components, self.programs, self.say = (
-            timeout,
-            instance,
-            components,
-            programs,
-            say,
-        )
+        self.timeout, self.instance, self.say = timeout, instance, say
+        self.components, self.programs = components, programs
         self.changes: list[str] = []
         self.alive = _one_each(instance)
         self.values: dict[str, object] = {}
         self.client: Client | None = None
 
     def run(self) -> list[str]:
-        """Bring everything up in order; return what had to be done.
+        """Start the processes in order; return the changes.
 
-        Raises PortTaken when each choice of ports failed, ProcessError, WaitTimeout.
+        Raises PortTaken if each choice of ports failed, ProcessError, WaitTimeout.
         """
         for left in range(CHOICES - 1, -1, -1):
             try:
@@ -105,7 +99,7 @@ class Start:
                 self._prepare_api()
 
     def _is_current(self, command: Command) -> bool:
-        """Tell whether the process runs and was started exactly so."""
+        """Return whether the process runs and was started by exactly this command."""
         found = self.alive.get(command.process.name)
         record = instance_processes.read_record(self.instance.records, command.process.name)
         if found is None or record is None:
@@ -179,7 +173,7 @@ class Start:
 
 
 def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess]:
-    """Return the living processes by name. Of two with the same name neither is to be trusted: both are ended."""
+    """Return the running processes by name. Processes that share a name are ended."""
     found = instance_processes.running(instance.path)
     counts = Counter(one.name for one in found)
     instance_processes.stop(instance.path, [one for one in found if counts[one.name] > 1], GRACE)
@@ -187,7 +181,7 @@ def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess
 
 
 def _raise_file_limit() -> None:
-    """An API server under load holds thousands of connections; children inherit the limit."""
+    """Raise the limit of open files, which children inherit: an API server under load holds thousands."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

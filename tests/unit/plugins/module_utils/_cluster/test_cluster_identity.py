@@ -75,7 +75,7 @@ def test_a_long_list_of_nodes_is_cut() -> None:
     assert found["nodes"] == 1000 and found["node_names"] == names[: cluster_identity.NODE_NAMES]
 
 
-def test_the_line_says_what_is_played_and_whose_it_is() -> None:
+def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
     record = {
         "provider": "rehearsal",
         "name": "t1121-abcdef",
@@ -90,8 +90,8 @@ def test_the_line_says_what_is_played_and_whose_it_is() -> None:
         "owned": True,
     }
     assert cluster_identity.line(record, ["sutest", "driver"]) == (
-        "sutest and driver: rehearsal cluster t1121-abcdef at 127.0.0.1:20123, Kubernetes v1.36.3, 4 nodes (played), "
-        f"32 x {PRODUCT} (played), owned by this run"
+        "sutest and driver: rehearsal cluster t1121-abcdef at 127.0.0.1:20123, Kubernetes v1.36.3, "
+        f"4 nodes (simulated), 32 x {PRODUCT} (simulated), owned by this run"
     )
     real = {
         **record,

@@ -36,9 +36,9 @@ def made(data: Path, owner: str = "") -> Instance:
 @pytest.mark.parametrize(
     ("owner", "asked", "words"),
     [
-        ("run-1", "run-2", "belongs to run run-1, made .*: not removed for run run-2. rehearsal_force=true"),
-        ("run-1", "", "belongs to run run-1, made .*: not removed. rehearsal_force=true"),
-        ("", "run-2", r"belongs to no run \(it was started to stay\)"),
+        ("run-1", "run-2", "belongs to run run-1, created .*: not removed for run run-2. rehearsal_force=true"),
+        ("run-1", "", "belongs to run run-1, created .*: not removed. rehearsal_force=true"),
+        ("", "run-2", r"belongs to no run \(it was started by hand\)"),
     ],
 )
 def test_an_instance_of_another_owner_is_not_removed(data: Path, owner: str, asked: str, words: str) -> None:
@@ -60,7 +60,7 @@ def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_not
     begun = boot_time()
     assert not cluster_lifecycle.absent(support.options(data, owner="run-1"), support.quiet)["changed"]
     late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", begun=begun)
-    with pytest.raises(ProcessError, match="tests was given back while its start was on the way: nothing was started"):
+    with pytest.raises(ProcessError, match="tests was removed while its start was under way: nothing was started"):
         cluster_lifecycle.present(dataclasses.replace(late, binaries=programs()), support.quiet)
     assert Instance(data, "tests").marker() is None
 
@@ -93,7 +93,7 @@ def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
     (data / "tests").mkdir(parents=True)
     (data / "tests" / "thesis.txt").write_text("all my work")
     for force in (False, True):
-        with pytest.raises(OwnershipError, match="no rehearsal cluster was made there: nothing was changed"):
+        with pytest.raises(OwnershipError, match="it is not a rehearsal cluster: nothing was changed"):
             cluster_lifecycle.absent(support.options(data, force=force), support.quiet)
     assert (data / "tests" / "thesis.txt").exists()
 
@@ -109,8 +109,8 @@ def test_info_of_an_instance_that_is_down_names_what_does_not_run(data: Path) ->
     made(data, "run-1")
     found = cluster_lifecycle.info(support.options(data))
     assert found["state"] == "partial"
-    assert found["lines"][0].startswith("rehearsal cluster tests is not complete, not ready - etcd, ")
-    assert any(line.startswith("belongs to run run-1, made ") for line in found["lines"])
+    assert found["lines"][0].startswith("rehearsal cluster tests is incomplete, not ready - etcd, ")
+    assert any(line.startswith("belongs to run run-1, created ") for line in found["lines"])
     assert "etcd does not run, client port 0, peer port 0" in found["lines"]
 
 
@@ -137,7 +137,7 @@ def test_parameters_without_a_folder_of_components_are_refused() -> None:
 @pytest.mark.parametrize("value", ["~/.cache/seatrial", "/here/~/.cache/seatrial"])
 def test_a_home_folder_that_there_is_none_of_is_refused(value: str) -> None:
     given = {"name": "x", "data_dir": "/x", "cache_dir": value, "components_dir": "/x"}
-    with pytest.raises(InputError, match="rehearsal_cache_dir is '.*', but HOME is not set, .* set HOME"):
+    with pytest.raises(InputError, match="rehearsal_cache_dir is '.*', but HOME is not set .* set HOME"):
         cluster_lifecycle.Options.of(given)
 
 

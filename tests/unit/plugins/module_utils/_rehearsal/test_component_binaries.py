@@ -132,7 +132,7 @@ def test_a_cached_program_that_was_changed_is_not_started(tool, go, sources) -> 
     component_binaries.check_sums({"tool": built}, {"tool"})
     component_binaries.check_sums({"tool": built}, {"tool"})
     built.paths["tool"].write_text("evil")
-    with pytest.raises(OwnershipError, match=r"bin/tool was changed since it was made .* it is not started"):
+    with pytest.raises(OwnershipError, match=r"bin/tool was changed since it was created .* it is not started"):
         component_binaries.check_sums({"tool": built}, {"tool"})
 
 
@@ -164,8 +164,8 @@ def test_a_folder_of_programs_goes_before_the_cache(tool, go, sources, tmp_path:
     ("given", "folder", "words"),
     [
         ({"toool": "/x"}, "", r"no component has a program 'toool' \(did you mean 'tool'\?\)"),
-        ({"tool": "/no/such"}, "", "tool is '/no/such', which is no executable file"),
-        ({"tool": "/etc/passwd"}, "", "which is no executable file"),
+        ({"tool": "/no/such"}, "", "tool is '/no/such', which is not an executable file"),
+        ({"tool": "/etc/passwd"}, "", "which is not an executable file"),
         ({}, "/no/such/folder", "rehearsal_binaries_dir: there is no folder '/no/such/folder'"),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_download_is_checked_and_kept(tool, sources, mirror) -> None:
 def test_a_download_with_a_wrong_checksum_is_not_kept(tool, sources, mirror) -> None:
     url, root = mirror
     serve(tool, url, root, b"program", "0" * 64)
-    with pytest.raises(ProcessError, match="its .sha256 says 000"):
+    with pytest.raises(ProcessError, match="its .sha256 file has 000"):
         ensure(tool, component_binaries.Sources(sources.cache, url=url))
     assert not component_binaries.entry_of(tool, sources.cache).exists()
 
@@ -261,7 +261,7 @@ def test_a_download_that_changed_since_its_first_use_is_refused(tool, sources, m
     got, _made = ensure(tool, component_binaries.Sources(sources.cache, url=url))
     serve(tool, url, root, b"another")
     (got.paths["tool"].parent.parent / "entry.json").unlink()
-    with pytest.raises(ProcessError, match="when it was first used here it was"):
+    with pytest.raises(ProcessError, match="at its first use here it had"):
         ensure(tool, component_binaries.Sources(sources.cache, url=url))
 
 
@@ -275,7 +275,7 @@ def test_a_download_without_a_checksum_is_refused(tool, sources, mirror) -> None
 def test_an_own_layout_is_filled_in_and_a_wrong_name_in_it_refused(tool) -> None:
     address = binary_download.address_of("http://h/{version}/{binary}", tool, "tool")
     assert address == "http://h/1.0.0/tool"
-    with pytest.raises(InputError, match="'verson' is no name for it; there are arch, binary"):
+    with pytest.raises(InputError, match="unknown placeholder 'verson'; known: arch, binary"):
         binary_download.address_of("http://h/{verson}", tool, "tool")
 
 

@@ -137,7 +137,7 @@ def test_an_unknown_key_is_refused_with_file_and_nearest(tmp_path: Path) -> None
             "exactly one of url and api",
         ),
         ({"build": {"binaries": {"one": "x"}}}, "build: missing module"),
-        ({"build": "none"}, "build: a mapping is needed, got str"),
+        ({"build": "none"}, "build: a mapping is required, got str"),
     ],
 )
 def test_a_broken_component_is_refused_with_its_cause(tmp_path: Path, changes: dict, words: str) -> None:
@@ -164,7 +164,7 @@ def test_processes_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
 
 def test_a_process_that_waits_for_nobody_known_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "one", processes={"one": {"binary": "one", "after": ["onf"], "ready": [{"api": "/x"}]}})
-    with pytest.raises(InputError, match=r"starts after 'onf', which is not there \(did you mean 'one'\?\)"):
+    with pytest.raises(InputError, match=r"starts after 'onf', which does not exist \(did you mean 'one'\?\)"):
         component_spec.select(component_spec.load_all(tmp_path), ["one"])
 
 

@@ -51,15 +51,15 @@ def test_a_node_without_gpus_has_no_sign_of_them() -> None:
 
 def test_what_is_there_already_is_left_alone() -> None:
     changes = fake_nodes.compare(ORDER, made(ORDER))
-    assert (changes.make, changes.remove) == ([], [])
+    assert (changes.create, changes.remove) == ([], [])
 
 
 def test_a_pool_grows_and_shrinks() -> None:
     two, five = fake_nodes.NodePoolSpec(2, run_id="run-1"), fake_nodes.NodePoolSpec(5, run_id="run-1")
     grown = fake_nodes.compare(five, made(two))
-    assert [one["metadata"]["name"] for one in grown.make] == [f"fake-gpu-{index:04d}" for index in (2, 3, 4)]
+    assert [one["metadata"]["name"] for one in grown.create] == [f"fake-gpu-{index:04d}" for index in (2, 3, 4)]
     shrunk = fake_nodes.compare(two, made(five))
-    assert (shrunk.make, shrunk.remove) == ([], [f"fake-gpu-{index:04d}" for index in (2, 3, 4)])
+    assert (shrunk.create, shrunk.remove) == ([], [f"fake-gpu-{index:04d}" for index in (2, 3, 4)])
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_a_pool_grows_and_shrinks() -> None:
 )
 def test_a_node_of_another_shape_is_replaced(shape: fake_nodes.NodeShape) -> None:
     changes = fake_nodes.compare(fake_nodes.NodePoolSpec(3, shape, run_id="run-1"), made(ORDER))
-    assert len(changes.make) == len(changes.remove) == 3
+    assert len(changes.create) == len(changes.remove) == 3
 
 
 def test_nodes_of_no_run_that_fit_are_used() -> None:
     changes = fake_nodes.compare(fake_nodes.NodePoolSpec(2, run_id="run-1"), made(fake_nodes.NodePoolSpec(2)))
-    assert (changes.make, changes.remove) == ([], [])
+    assert (changes.create, changes.remove) == ([], [])
 
 
 @pytest.mark.parametrize("shape", [fake_nodes.NodeShape(), fake_nodes.NodeShape(gpus=1)])
@@ -84,15 +84,15 @@ def test_nodes_of_another_run_never_count_and_never_stand_in_the_way(count: int,
     )
     changes = fake_nodes.compare(order, others)
     assert changes.remove == []
-    assert [one["metadata"]["name"] for one in changes.make] == [f"fake-gpu-{2 + n:04d}" for n in range(count)]
-    assert fake_nodes.compare(order, changes.make) == fake_nodes.NodePoolChanges([], []), (
+    assert [one["metadata"]["name"] for one in changes.create] == [f"fake-gpu-{2 + n:04d}" for n in range(count)]
+    assert fake_nodes.compare(order, changes.create) == fake_nodes.NodePoolChanges([], []), (
         "also when those of the other run are gone"
     )
 
 
 @pytest.mark.parametrize("count", [1, 0])
 def test_nodes_of_no_run_are_never_removed_for_a_run(count: int) -> None:
-    with pytest.raises(OwnershipError, match="nodes of no run stand in the way"):
+    with pytest.raises(OwnershipError, match="nodes of no run are in the way"):
         fake_nodes.compare(fake_nodes.NodePoolSpec(count, run_id="run-1"), made(fake_nodes.NodePoolSpec(2)))
 
 
@@ -103,7 +103,7 @@ def test_after_the_changes_a_pool_is_as_ordered(before: int, after: int) -> None
     changes = fake_nodes.compare(order, list(have.values()))
     for name in changes.remove:
         del have[name]
-    have.update({one["metadata"]["name"]: one for one in changes.make})
+    have.update({one["metadata"]["name"]: one for one in changes.create})
     assert sorted(have) == [fake_nodes.name_of(order, index) for index in range(after)]
     assert fake_nodes.compare(order, list(have.values())) == fake_nodes.NodePoolChanges([], [])
 
@@ -153,7 +153,7 @@ def test_what_is_no_quantity_equals_nothing() -> None:
         (fake_nodes.NodePoolSpec(-1), "count is -1, at least 0"),
         (fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(gpus=-2)), "gpus is -2"),
         (fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(cpu=0)), "cpu is 0, at least 1"),
-        (fake_nodes.NodePoolSpec(1, pool="Bad_Pool"), "pool 'Bad_Pool' can't begin the names of nodes"),
+        (fake_nodes.NodePoolSpec(1, pool="Bad_Pool"), "pool 'Bad_Pool' is not a valid pool name"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(order: fake_nodes.NodePoolSpec, words: str) -> None:

@@ -70,7 +70,7 @@ def test_a_failure_carries_the_last_lines_that_matter(tmp_path: Path) -> None:
 
 
 def test_a_build_that_takes_too_long_is_ended_with_all_its_children(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(go_toolchain, "SIGN_OF_LIFE", 0.05)
+    monkeypatch.setattr(go_toolchain, "PROGRESS", 0.05)
     pids = tmp_path / "pids"
     script = f"sleep 60 & echo $! $$ > {pids}; wait"
     with pytest.raises(ProcessError, match="tool: not done after 0 s"):
@@ -110,14 +110,14 @@ def test_a_signal_that_comes_while_a_build_is_started_takes_effect_when_its_proc
 
     before = signal.signal(signal.SIGTERM, end)
     try:
-        with pytest.raises(SystemExit) as told, go_toolchain.told_to_end_later():
+        with pytest.raises(SystemExit) as ended, go_toolchain.signals_deferred():
             signal.raise_signal(signal.SIGTERM)
             held = True
         assert signal.getsignal(signal.SIGTERM) is end
     finally:
         signal.signal(signal.SIGTERM, before)
     assert held
-    assert told.value.code == 128 + signal.SIGTERM
+    assert ended.value.code == 128 + signal.SIGTERM
 
 
 def ended(pid: int) -> bool:

@@ -68,7 +68,7 @@ def test_a_file_or_link_in_its_place_is_refused(instance: Instance, tmp_path: Pa
     other = Instance(tmp_path / "data", "other")
     other.create("", [])
     instance.path.symlink_to(other.path)
-    with pytest.raises(OwnershipError, match="is no folder"):
+    with pytest.raises(OwnershipError, match="is not a folder"):
         instance.marker()
 
 
