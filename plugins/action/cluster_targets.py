@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, cluster_selection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_selection, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice, settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, settings_catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 ROOT = Path(__file__).parents[2]
@@ -32,20 +32,20 @@ class ActionModule(SeatrialAction):
         run_dir = arguments["run_dir"]
         known = settings_catalogue.load(ROOT)
         extra = load_extra_vars(self._loader)
-        settings = cluster_choice.current(known, task_vars, self._templar.template, extra)
-        everyone = cluster_choice.inventory_values(run_dir)
-        found = cluster_choice.wanted(known, settings, task_vars.get("hostvars") or {}, everyone)
-        initial = cluster_choice.initial_records(found, arguments["run_id"])
+        settings = cluster_settings.current(known, task_vars, self._templar.template, extra)
+        everyone = cluster_settings.inventory_values(run_dir)
+        found = cluster_settings.wanted(known, settings, task_vars.get("hostvars") or {}, everyone)
+        initial = cluster_settings.initial_records(found, arguments["run_id"])
         Step(arguments["step_dir"]).log(cluster_selection.describe(found))
-        clusters = cluster_record.read(run_dir)
+        clusters = run_cluster_records.read(run_dir)
         for one in found:
             provider_of(one.provider).refuse_unfinished(clusters.get(one.hosts[0], {}), run_dir)
         changed = False
         for one, values in [] if self._task.check_mode else zip(found, initial, strict=True):
-            clusters, wrote = cluster_record.begin(run_dir, one.hosts, values)
+            clusters, wrote = run_cluster_records.begin(run_dir, one.hosts, values)
             changed = changed or wrote
         targets = [
-            cluster_choice.description(one, values, clusters.get(one.hosts[0], {}))
+            cluster_settings.description(one, values, clusters.get(one.hosts[0], {}))
             for one, values in zip(found, initial, strict=True)
         ]
         return {"changed": changed, "targets": targets, "clusters": clusters}

@@ -16,7 +16,7 @@ PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 
 
 class ActionModule(ProgressAction):
-    """Also the action of rehearsal_cluster_info and cluster_held, see meta/runtime.yml."""
+    """Also the action of rehearsal_cluster_info and held_clusters, see meta/runtime.yml."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Make the paths absolute and add the folder of the components; a module knows neither."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
@@ -35,7 +35,7 @@ class ActionModule(SeatrialAction):
             return {"changed": False, "phases": run_record.read(directory)["phases"]}
 
         if state == "started" and name in MAKING:
-            cluster_record.update(directory, cluster_record.read(directory), {"objects": True})
+            run_cluster_records.update(directory, run_cluster_records.read(directory), {"objects": True})
 
         def edit(record: dict[str, Any]) -> None:
             phases = record["phases"]

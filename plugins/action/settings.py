@@ -21,10 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_layers,
     effective_settings,
     estimates,
+    held_by_run,
     interrupted_run,
     preflight,
     run_directory,
-    run_holdings,
     run_record,
     secret_settings,
     settings_catalogue,
@@ -138,7 +138,7 @@ class ActionModule(SeatrialAction):
             self._show(found, request)
             self._show_points(found)
             return self._result(directory, found, request, only_settings=True)
-        run_holdings.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
+        held_by_run.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
         self._write(directory, found, request)
 

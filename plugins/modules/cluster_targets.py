@@ -35,7 +35,7 @@ options:
     type: str
     required: true
 seealso:
-  - module: perfscale.seatrial.cluster_record
+  - module: perfscale.seatrial.run_cluster_records
 """
 
 EXAMPLES = r"""

@@ -16,9 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     carried_extra_vars,
+    held_by_run,
     phase_record,
     run_directory,
-    run_holdings,
     run_record,
     run_summary,
 )
@@ -53,7 +53,7 @@ def close(directory: Path, failures: Sequence[str], fail_on_verdict: bool, began
         record["clusters"] = clusters
         if released_nothing(record, lease):
             record["phases"]["release"]["status"] = "skipped"
-        record["held"] = run_holdings.of(directory, record["started"])
+        record["held"] = held_by_run.of(directory, record["started"])
         record["split"] = split
         record["ended"] = stamp()
         record["status"] = status(record, found)

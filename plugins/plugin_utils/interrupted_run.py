@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _lock_file, _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_holdings, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import held_by_run, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressTail
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -143,7 +143,7 @@ class RunWatch:
             _interrupted(directory)
         wanted = list(opened.get("gives_back") or ())
         if opened.get("keep_failed") and any(
-            one["state"] == "failed" for one in cluster_record.read(directory).values()
+            one["state"] == "failed" for one in run_cluster_records.read(directory).values()
         ):
             wanted = [one for one in wanted if one != "release"]
         if wanted and not self._enough and (_held(directory, record) or _locked(directory)):
@@ -222,12 +222,12 @@ def _of_groups(groups: set[int]) -> list[int]:
 
 
 def _held(directory: Path, record: Mapping[str, Any]) -> list[str]:
-    return [one["what"] for one in run_holdings.of(directory, record["started"])]
+    return [one["what"] for one in held_by_run.of(directory, record["started"])]
 
 
 def _locked(directory: Path) -> bool:
-    found = [_lock_file.read(path) for path in directory.glob(_lock_file.PATTERN)]
-    return any(one is not None and one["state"] == _lock_file.HELD for one in found)
+    found = [_cluster_lock_record.read(path) for path in directory.glob(_cluster_lock_record.PATTERN)]
+    return any(one is not None and one["state"] == _cluster_lock_record.HELD for one in found)
 
 
 def _interrupted(directory: Path) -> None:
@@ -239,7 +239,7 @@ def _interrupted(directory: Path) -> None:
                 phase["status"] = "interrupted"
         record["status"] = "interrupted"
         record["ended"] = run_record.stamp()
-        record["clusters"] = cluster_record.read(directory)
-        record["held"] = run_holdings.of(directory, record["started"])
+        record["clusters"] = run_cluster_records.read(directory)
+        record["held"] = held_by_run.of(directory, record["started"])
 
     run_record.change(directory, edit)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, provider_rehearsal
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import provider_rehearsal, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice, estimates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, estimates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings, Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
@@ -69,7 +69,7 @@ class Preflight:
         asked = [phase for phase in ON_CLUSTER if phase in self.chosen]
         if not asked or "cluster" in self.chosen:
             return
-        states = {one["state"]: one for one in cluster_record.read(run_dir).values()} if run_dir else {}
+        states = {one["state"]: one for one in run_cluster_records.read(run_dir).values()} if run_dir else {}
         if states and set(states) == {"acquired"}:
             return
         why = "this run has none"
@@ -129,8 +129,8 @@ class Preflight:
         everyone = {name: value for one in self.request.of("inventory") for name, value in one.values.items()}
         hostvars = self.variables.get("hostvars") or {}
         try:
-            for one in cluster_choice.wanted(self.catalogue, values, hostvars, everyone):
-                cluster_choice.lifetime(one)
+            for one in cluster_settings.wanted(self.catalogue, values, hostvars, everyone):
+                cluster_settings.lifetime(one)
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_of(one.provider).check(one)
                 if one.provider == provider_rehearsal.PROVIDER.name:

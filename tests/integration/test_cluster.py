@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_annotations
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_owner_annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
@@ -173,7 +173,7 @@ def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) 
     hours = (moment(record["expires"]) - moment(record["taken"])) / 3600
     assert hours == 2.0, "the cluster's end stands in its record"
     with Client.from_kubeconfig(record["kubeconfig"]) as client:
-        said = cluster_annotations.read(client)
+        said = cluster_owner_annotations.read(client)
     told = {key: record[key] for key in ("owner", "purpose", "taken", "expires")}
     assert said == {"run": RUN_ID, **told}, "the cluster itself says it too"
     lab.play.write_text(PLAY.replace("  tasks:", "  tags: [release]\n  tasks:"), encoding="utf-8")

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import (
     created_kinds,
     deletion_order,
-    wait_for_writers,
+    wait_for_load_end,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import (
     CleanupOutcome,
@@ -61,7 +61,7 @@ def run(order: CleanupSpec, step: Step) -> dict[str, Any]:
     deletion_order.selector(order.run_id, order.selector)
     say = step.teller(order.progress_file, "cleanup")
     if order.run_dir and not order.verify:
-        wait_for_writers.wait(Path(order.run_dir), _WRITERS, say)
+        wait_for_load_end.wait(Path(order.run_dir), _WRITERS, say)
     if order.unreachable == "skip" and not Path(order.kubeconfig).expanduser().exists():
         return _unreached(order, say, f"{order.kubeconfig} does not exist")
     with Client.from_kubeconfig(order.kubeconfig, order.context, timeout=_REQUEST) as client:

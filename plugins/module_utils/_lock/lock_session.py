@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _interrupt, _lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _interrupt
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
@@ -71,7 +71,7 @@ def take(wish: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str,
 
     Raises WaitTimeout naming who holds it, AccessError, ApiError, Interrupted.
     """
-    known = _lock_file.read(wish.path)
+    known = _cluster_lock_record.read(wish.path)
     caller = Process.of(wish.caller)
     if _kept(known, caller):
         return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {wish.who.run} holds the lock already"}
@@ -100,14 +100,14 @@ def take(wish: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str,
             raise
     said = f"run {wish.who.run} holds the lock on {where}" + (f" after {waited:.0f} s" if waited >= 1 else "")
     say(said)
-    return {"changed": True, "waited": round(waited, 1), "lock": _lock_file.read(wish.path), "msg": said}
+    return {"changed": True, "waited": round(waited, 1), "lock": _cluster_lock_record.read(wish.path), "msg": said}
 
 
 def _kept(record: dict[str, Any] | None, caller: Process) -> bool:
     """Tell whether a keeper of this very session holds the lock."""
     return (
         record is not None
-        and record["state"] == _lock_file.HELD
+        and record["state"] == _cluster_lock_record.HELD
         and record["caller"] == caller.record()
         and lock_renewer.running(record) is not None
     )
@@ -158,12 +158,12 @@ def give(wish: LockSpec, check: bool = False, must: bool = True) -> dict[str, An
     Only the server's answer makes the lock file say ``released``. When it can't be asked AccessError is raised, or,
     without ``must``, the result's ``warning`` says so: the lock expires by itself.
     """
-    known = _lock_file.read(wish.path)
+    known = _cluster_lock_record.read(wish.path)
     state = known["state"] if known is not None else ""
     if check:
-        return {"changed": state == _lock_file.HELD, "lock": known, "msg": "", "warning": ""}
+        return {"changed": state == _cluster_lock_record.HELD, "lock": known, "msg": "", "warning": ""}
     stopped = lock_renewer.stop(known)
-    if state == _lock_file.RELEASED and not stopped:
+    if state == _cluster_lock_record.RELEASED and not stopped:
         return {"changed": False, "lock": known, "msg": f"run {wish.who.run} gave the lock back before", "warning": ""}
     try:
         with Client.from_kubeconfig(wish.kubeconfig, wish.context, timeout=10) as client:
@@ -175,10 +175,10 @@ def give(wish: LockSpec, check: bool = False, must: bool = True) -> dict[str, An
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}
     # The keeper may have written once more before it ended.
-    known = _lock_file.read(wish.path)
-    if known is not None and known["state"] != _lock_file.RELEASED:
-        known = {**known, "state": _lock_file.RELEASED}
-        _lock_file.write(wish.path, known)
+    known = _cluster_lock_record.read(wish.path)
+    if known is not None and known["state"] != _cluster_lock_record.RELEASED:
+        known = {**known, "state": _cluster_lock_record.RELEASED}
+        _cluster_lock_record.write(wish.path, known)
     held = any(one.role == lock_lease.HOLDER for one in given)
     said = f"run {wish.who.run} gave the lock back" if held else f"run {wish.who.run} holds no lock"
     return {"changed": stopped or bool(given), "lock": known, "msg": said, "warning": ""}

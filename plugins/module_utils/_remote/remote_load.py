@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lock_file, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
@@ -185,7 +185,7 @@ def main(folder: str) -> int:
         outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
         raise
     finally:
-        lock_renewer.stop(_lock_file.read(lock_path))
+        lock_renewer.stop(_cluster_lock_record.read(lock_path))
         place.kubeconfig.unlink(missing_ok=True)
         _files.write_json(place.result, {**outcome, "ended": time.time()})
     return 0

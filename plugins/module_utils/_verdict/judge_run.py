@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
@@ -127,9 +127,9 @@ def _sentence(text: str) -> str:
 
 def locks(run: Run) -> list[dict[str, Any]]:
     """Did the run have its clusters for itself? Nothing is said of clusters that are the run's own."""
-    if not any(run.top.glob(_lock_file.PATTERN)):
+    if not any(run.top.glob(_cluster_lock_record.PATTERN)):
         return []
-    why = _lock_file.lost(run.top)
+    why = _cluster_lock_record.lost(run.top)
     if why:
         return [_check("lock", INVALID, _sentence(f"{why[0].upper()}{why[1:]}. Another run may have used the cluster"))]
     return [_check("lock", PASS, "The run had the cluster for itself.")]

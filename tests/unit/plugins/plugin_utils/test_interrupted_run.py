@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run, run_record
 
 PROJECT = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
@@ -85,7 +85,7 @@ def test_a_run_that_was_closed_is_left_alone(watch: interrupted_run.RunWatch, ru
 def test_the_last_line_is_the_command_that_gives_back(
     watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
 ) -> None:
-    cluster_record.update(run_dir, ["sutest", "driver"], CLUSTER)
+    run_cluster_records.update(run_dir, ["sutest", "driver"], CLUSTER)
     watch.note(interrupted_run.OPENS, opened(run_dir))
     watch.end()
     assert said[-2:] == ["  held      rehearsal cluster one", "  give back THE COMMAND"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record, provider_existing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import provider_existing, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_layers,
@@ -61,7 +61,7 @@ def test_the_remedy_names_the_phases_that_are_missing() -> None:
     ],
 )
 def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path: Path) -> None:
-    cluster_record.update(
+    run_cluster_records.update(
         tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": state, "failure": "no quota"}
     )
     with pytest.raises(InputError, match=f"phase test needs a cluster, and {why}"):
@@ -71,7 +71,7 @@ def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path:
 
 
 def test_a_run_with_its_cluster_goes_on(tmp_path: Path) -> None:
-    cluster_record.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"})
+    run_cluster_records.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"})
     check(["test"], tmp_path)
 
 

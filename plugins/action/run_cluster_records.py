@@ -10,10 +10,10 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_choice
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 
@@ -35,22 +35,24 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return all records, each cluster once, and a line for each that has an identity."""
         run_dir = arguments["run_dir"]
-        clusters, changed = cluster_record.read(run_dir), False
+        clusters, changed = run_cluster_records.read(run_dir), False
         if arguments["named"] and not self._task.check_mode:
             kept = cluster_metadata_store.get(arguments["store"], arguments["named"])
-            clusters, changed = cluster_record.take_over(run_dir, kept)
+            clusters, changed = run_cluster_records.take_over(run_dir, kept)
         if arguments["hosts"] and not self._task.check_mode:
-            clusters, changed = cluster_record.update(run_dir, arguments["hosts"], _files.plain(arguments["values"]))
+            clusters, changed = run_cluster_records.update(
+                run_dir, arguments["hosts"], _files.plain(arguments["values"])
+            )
         if arguments["regain"] and not self._task.check_mode:
             extra = load_extra_vars(self._loader)
-            given = cluster_choice.access_settings(task_vars, extra, self._templar.template)
-            clusters, changed = cluster_record.replace_access(run_dir, given, Display().warning)
-        distinct = cluster_record.distinct(clusters)
+            given = cluster_settings.access_settings(task_vars, extra, self._templar.template)
+            clusters, changed = run_cluster_records.replace_access(run_dir, given, Display().warning)
+        distinct = run_cluster_records.distinct(clusters)
         lines = [cluster_identity.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
         for line in [*(lines if arguments["show"] else []), *arguments["say"]]:
             Display().display(line)
         if changed:
             states = (f"{' and '.join(one['hosts'])}: {one['record']['state']}" for one in distinct)
             Step(arguments["step_dir"]).log("; ".join([*states, *lines]))
-        operators = cluster_record.installs_operators(run_dir)
+        operators = run_cluster_records.installs_operators(run_dir)
         return {"changed": changed, "clusters": clusters, "distinct": distinct, "lines": lines, "operators": operators}

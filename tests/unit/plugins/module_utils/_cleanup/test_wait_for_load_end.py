@@ -8,7 +8,7 @@ import fcntl
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import wait_for_writers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import wait_for_load_end
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 
 
@@ -22,7 +22,7 @@ def ledger(tmp_path: Path) -> Path:
 
 def test_a_ledger_that_nobody_writes_to_keeps_nobody_waiting(ledger: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    wait_for_writers.wait(tmp_path, 0.0, said.append)
+    wait_for_load_end.wait(tmp_path, 0.0, said.append)
     assert said == []
 
 
@@ -31,6 +31,6 @@ def test_a_ledger_that_is_written_to_is_named_at_the_deadline(ledger: Path, tmp_
     with open(ledger, "ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         with pytest.raises(WaitTimeout, match="001/ledger.jsonl is being written to; end that process first"):
-            wait_for_writers.wait(tmp_path, 0.3, said.append)
+            wait_for_load_end.wait(tmp_path, 0.3, said.append)
     assert len(said) == 1
-    wait_for_writers.wait(tmp_path, 0.0, said.append)
+    wait_for_load_end.wait(tmp_path, 0.0, said.append)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: cluster_mark
+module: cluster_owner_annotations
 short_description: Have a cluster say whose it is
 version_added: 0.1.0
 description:
@@ -42,7 +42,7 @@ options:
 
 EXAMPLES = r"""
 - name: Have the cluster say whose it is
-  perfscale.seatrial.cluster_mark:
+  perfscale.seatrial.cluster_owner_annotations:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
     owner: performance team
@@ -55,7 +55,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_annotations
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_owner_annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -78,7 +78,9 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
-            return {"changed": cluster_annotations.write(client, {**given, "run": given["run_id"]}, module.check_mode)}
+            return {
+                "changed": cluster_owner_annotations.write(client, {**given, "run": given["run_id"]}, module.check_mode)
+            }
 
     _module_main.run(module, work)
 

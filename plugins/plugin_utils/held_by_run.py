@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
@@ -20,22 +20,22 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
 
     since: when the run began.
     """
-    records = cluster_record.read(run_dir)
+    records = run_cluster_records.read(run_dir)
     found: dict[str, dict[str, Any]] = {}
 
     def add(what: str, until: str | None = None, ends: str = "") -> None:
         found.setdefault(what, {"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
 
-    held = cluster_record.held(records)
+    held = run_cluster_records.held(records)
     for one in records.values():
         if one in held:
             add(
-                f"{one['provider']} cluster {cluster_record.name_of(one)}",
+                f"{one['provider']} cluster {run_cluster_records.name_of(one)}",
                 one.get("expires"),
                 provider_of(one["provider"]).expires_by,
             )
         elif one.get("objects") and not one["owned"]:
-            add(f"objects on cluster {cluster_record.name_of(one)}")
+            add(f"objects on cluster {run_cluster_records.name_of(one)}")
     measured, scaling = records.get("sutest", {}), read_optional(run_dir / "scaling.json")
     if not (measured.get("owned") and measured.get("state") == "released"):
         for part, text in (("sets", "scaled MachineSet"), ("namespaces", "namespace with dedicated nodes:")):
@@ -56,7 +56,7 @@ def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[st
     """
     if "release" not in tags or not settings.get("cluster_keep"):
         return
-    for one in cluster_record.held(cluster_record.read(run_dir)):
+    for one in run_cluster_records.held(run_cluster_records.read(run_dir)):
         if one["owned"]:
             until = f" until {one['expires']}" if one.get("expires") else ""
             raise OwnershipError(

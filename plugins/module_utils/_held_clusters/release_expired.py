@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Giving back what expired. What module cluster_held does."""
+"""Release the clusters that have expired: the work of module held_clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._holdings import holdings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._held_clusters import held_clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import Options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
@@ -24,8 +24,8 @@ def look_and_reap(given: Mapping[str, Any], step: Step, say: Callable[[str], Non
 
     Raises ProcessError naming those that could not be given back.
     """
-    there = holdings.found(given["artifacts_dir"], given["rehearsal_dir"], time.time())
-    lines = [one.line() for one in there] + holdings.locks(given["artifacts_dir"]) or ["nothing is held"]
+    there = held_clusters.found(given["artifacts_dir"], given["rehearsal_dir"], time.time())
+    lines = [one.line() for one in there] + held_clusters.locks(given["artifacts_dir"]) or ["nothing is held"]
     over = [one for one in there if one.expired] if given["state"] == "reaped" else []
     failures: list[str] = []
     for one in [] if check else over:
@@ -43,13 +43,13 @@ def look_and_reap(given: Mapping[str, Any], step: Step, say: Callable[[str], Non
     }
 
 
-def _give_back(one: holdings.HeldCluster, given: Mapping[str, Any], step: Step) -> str:
+def _give_back(one: held_clusters.HeldCluster, given: Mapping[str, Any], step: Step) -> str:
     if one.command:
         folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
-        return holdings.give_back(
+        return held_clusters.give_back(
             one.command, folder / f"reap-{one.run}.log", given["timeout"], _processes.environment()
         )
-    if one.provider != holdings.REHEARSAL:
+    if one.provider != held_clusters.REHEARSAL:
         return f"{one.run_dir} has no GIVE_BACK"
     options = {"name": one.name, "data_dir": given["rehearsal_dir"], "components_dir": given["components_dir"]}
     try:

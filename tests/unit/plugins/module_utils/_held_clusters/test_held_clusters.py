@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._holdings import expired_cleanup, holdings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._held_clusters import held_clusters, release_expired
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
@@ -63,7 +63,7 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-abcdef")
     run_with(tmp_path, "t1121-released", state="released")
     run_with(tmp_path, "t1121-another", provider="existing", owned=False)
-    [one] = holdings.found(tmp_path, tmp_path / "none", NOW)
+    [one] = held_clusters.found(tmp_path, tmp_path / "none", NOW)
     assert one.line() == f"hive_pool cluster t1121-abcdef: ann for a test since {PAST}, until {FUTURE}"
     assert not one.expired
 
@@ -71,7 +71,7 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
 def test_a_run_that_owns_its_cluster_is_named_once(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-aaaaaa", owner="t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", owner="t1121-bbbbbb", name="perf")
-    lines = [one.line().partition(" since")[0] for one in holdings.found(tmp_path, tmp_path / "none", NOW)]
+    lines = [one.line().partition(" since")[0] for one in held_clusters.found(tmp_path, tmp_path / "none", NOW)]
     assert lines == [
         "hive_pool cluster perf: run t1121-bbbbbb for a test",
         "hive_pool cluster t1121-aaaaaa: for a test",
@@ -82,7 +82,7 @@ def test_what_expired_comes_first_and_what_was_begun_counts(tmp_path: Path) -> N
     run_with(tmp_path, "t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST, kept=True)
     run_with(tmp_path, "t1121-cccccc", expires=None, state="acquiring", owned=False)
-    found = holdings.found(tmp_path, tmp_path / "none", NOW)
+    found = held_clusters.found(tmp_path, tmp_path / "none", NOW)
     assert [(one.name, one.expired) for one in found] == [
         ("t1121-bbbbbb", True),
         ("t1121-aaaaaa", False),
@@ -95,12 +95,12 @@ def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> N
     told = tmp_path / "told"
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
     run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
-    dry = expired_cleanup.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=True)
+    dry = release_expired.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=True)
     assert dry["reaped"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
-    assert not expired_cleanup.look_and_reap(given(tmp_path, "listed"), Step(None), lambda _text: None, check=False)[
+    assert not release_expired.look_and_reap(given(tmp_path, "listed"), Step(None), lambda _text: None, check=False)[
         "reaped"
     ]
-    done = expired_cleanup.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=False)
+    done = release_expired.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert done["reaped"] == ["t1121-bbbbbb"]
     assert told.read_text() == "--tags release"
     assert not (tmp_path / "wrong").exists()
@@ -112,7 +112,7 @@ def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path)
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST)
     run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
     with pytest.raises(ProcessError) as raised:
-        expired_cleanup.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=False)
+        release_expired.look_and_reap(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert "cluster t1121-aaaaaa of run t1121-aaaaaa: it ended with 3" in str(raised.value)
     assert "t1121-bbbbbb" in str(raised.value) and "GIVE_BACK" in str(raised.value)
     assert told.exists()
@@ -122,5 +122,5 @@ def test_a_command_brings_its_own_environment(tmp_path: Path) -> None:
     told = tmp_path / "told"
     script = f"import os; open({str(told)!r}, 'w').write(os.environ['ANSIBLE_CONFIG'])"
     command = ["ANSIBLE_CONFIG=/some where/ansible.cfg", sys.executable, "-c", script]
-    assert holdings.give_back(command, tmp_path / "log", 30, {}) == ""
+    assert held_clusters.give_back(command, tmp_path / "log", 30, {}) == ""
     assert told.read_text() == "/some where/ansible.cfg"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: managed_cluster
+module: managed_openshift
 short_description: Make or delete a ROSA or OSD cluster
 version_added: 0.1.0
 description:
@@ -77,7 +77,7 @@ options:
 
 EXAMPLES = r"""
 - name: Ask for a cluster
-  perfscale.seatrial.managed_cluster:
+  perfscale.seatrial.managed_openshift:
     state: begun
     name: t1121-k3f9xa
     run_id: t1121-k3f9xa

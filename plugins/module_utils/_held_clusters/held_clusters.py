@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lock_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider_rehearsal import PROVIDER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import instances
@@ -73,21 +73,21 @@ def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[Hel
 
 
 def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
-    return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{cluster_record.FILE}"))
+    return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{run_cluster_records.FILE}"))
 
 
 def _of_run(folder: Path, now: float) -> list[HeldCluster]:
     try:
-        clusters = cluster_record.read(folder)
+        clusters = run_cluster_records.read(folder)
         run = str(_files.read_yaml(folder / "run.yml")["id"])
     except (DataError, KeyError, TypeError):
         return []
     held = []
-    for cluster in cluster_record.held(clusters):
+    for cluster in run_cluster_records.held(clusters):
         held.append(
             HeldCluster(
                 provider=cluster["provider"],
-                name=cluster_record.name_of(cluster),
+                name=run_cluster_records.name_of(cluster),
                 run=run,
                 owner=cluster.get("owner") or run,
                 purpose=cluster.get("purpose") or "",
@@ -166,8 +166,8 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
 def locks(artifacts: str | Path) -> list[str]:
     """Return a line for each lock that a run of this machine holds."""
     lines = []
-    for path in sorted(Path(artifacts).expanduser().glob(f"*/{_lock_file.PATTERN}")):
-        one = _lock_file.read(path)
-        if one is not None and one["state"] == _lock_file.HELD:
+    for path in sorted(Path(artifacts).expanduser().glob(f"*/{_cluster_lock_record.PATTERN}")):
+        one = _cluster_lock_record.read(path)
+        if one is not None and one["state"] == _cluster_lock_record.HELD:
             lines.append(f"lock on {one['cluster']}: run {one['run']}, until {one['until']} unless it is renewed")
     return lines

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: cluster_record
+module: run_cluster_records
 short_description: Read or write the record of a run's clusters
 version_added: 0.1.0
 description:
@@ -63,7 +63,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Record that the cluster was given back
-  perfscale.seatrial.cluster_record:
+  perfscale.seatrial.run_cluster_records:
     run_dir: "{{ run_dir }}"
     hosts: [sutest, driver]
     values:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: cluster_held
+module: held_clusters
 short_description: List the clusters that runs hold, and give back those that expired
 version_added: 0.1.0
 description:
@@ -52,7 +52,7 @@ options:
 
 EXAMPLES = r"""
 - name: Say what would be given back
-  perfscale.seatrial.cluster_held:
+  perfscale.seatrial.held_clusters:
     state: reaped
     artifacts_dir: artifacts
     rehearsal_dir: ~/.local/state/seatrial/rehearsal
@@ -94,7 +94,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._holdings import expired_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._held_clusters import release_expired
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -115,7 +115,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(module.params["progress_file"], "clusters")
-        return expired_cleanup.look_and_reap(module.params, step, say, module.check_mode)
+        return release_expired.look_and_reap(module.params, step, say, module.check_mode)
 
     _module_main.run(module, work)
 

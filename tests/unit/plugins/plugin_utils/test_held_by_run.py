@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_holdings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import held_by_run
 
 SINCE = "2026-11-21T05:00:00.000Z"
 OWN = {"provider": "rehearsal", "name": "t1-abcdef", "owned": True, "state": "acquired"}
@@ -19,12 +19,12 @@ FOREIGN = {"provider": "existing", "api_host": "api.lab.example", "owned": False
 
 
 def whats(folder: Path, **cluster: Any) -> list[str]:
-    cluster_record.update(folder, ["sutest", "driver"], cluster)
-    return [one["what"] for one in run_holdings.of(folder, SINCE)]
+    run_cluster_records.update(folder, ["sutest", "driver"], cluster)
+    return [one["what"] for one in held_by_run.of(folder, SINCE)]
 
 
 def test_an_owned_cluster_is_held_once_until_it_is_released(tmp_path: Path) -> None:
-    assert run_holdings.of(tmp_path, SINCE) == []
+    assert held_by_run.of(tmp_path, SINCE) == []
     assert whats(tmp_path, **OWN) == ["rehearsal cluster t1-abcdef"]
     assert whats(tmp_path, state="failed") == ["rehearsal cluster t1-abcdef"]
     assert whats(tmp_path, state="released") == []
@@ -53,21 +53,21 @@ def test_scaled_nodes_are_held_until_they_are_put_back(tmp_path: Path) -> None:
 
 
 def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
-    cluster_record.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
-    assert run_holdings.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
+    run_cluster_records.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
+    assert held_by_run.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
 
 
 KEEP = {"cluster_keep": True}
 
 
 def refuse(run_dir: Path, settings: dict, *tags: str) -> None:
-    run_holdings.refuse_release(run_dir, settings, tags, "THE COMMAND")
+    held_by_run.refuse_release(run_dir, settings, tags, "THE COMMAND")
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     values = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
-    cluster_record.update(tmp_path, ["sutest", "driver"], {**values, "expires": "2026-11-23T04:00:00.000000Z"})
+    run_cluster_records.update(tmp_path, ["sutest", "driver"], {**values, "expires": "2026-11-23T04:00:00.000000Z"})
     return tmp_path
 
 
@@ -80,5 +80,5 @@ def test_what_is_not_kept_not_asked_for_or_not_ours_is_not_refused(run_dir: Path
     refuse(run_dir, {"cluster_keep": False}, "cleanup", "release")
     refuse(run_dir, KEEP, "cleanup")
     for change in ({"state": "released"}, {"state": "acquired", "owned": False}):
-        cluster_record.update(run_dir, ["sutest", "driver"], change)
+        run_cluster_records.update(run_dir, ["sutest", "driver"], change)
         refuse(run_dir, KEEP, "release")
