@@ -10,20 +10,23 @@ module: olm_operator
 short_description: Install and remove operators through the Operator Lifecycle Manager
 version_added: 0.1.0
 description:
-  - Installs any number of operators side by side in one call and waits for all of them together, by watching. It makes
-    Namespace, OperatorGroup, CatalogSource and Subscription where they are missing, approves the InstallPlan that
-    installs what was asked for, and makes an operand.
-  - Everything is checked before the first object is made. What another run or a person installed is used as it is and
-    never changed. An OperatorGroup in the way, another version, another operator of the same kinds are refused.
-  - When not everything is installed in time, the error says why, from InstallPlans, ClusterServiceVersions, catalogs,
-    deployments, pods and events. These, and logs of pods, are kept in O(step_dir).
-  - Removes what this run installed and what came with it, waits until it is gone, and names what holds it.
+  - Installs any number of operators in parallel and waits for all of them with watches. It creates missing Namespaces,
+    OperatorGroups, CatalogSources and Subscriptions, approves the InstallPlan of the requested version, and creates the
+    operand.
+  - Everything is checked before the first object is created. Operators that another run or a person installed are used
+    unchanged. A conflicting OperatorGroup, a different version of an installed operator, and a different operator for
+    the same kinds are refused.
+  - If an operator is not installed in time, the error gives the causes found in InstallPlans, ClusterServiceVersions,
+    catalogs, Deployments, Pods and Events. These objects and the logs of the pods are saved in O(step_dir).
+  - Removes the operators that this run installed together with the objects that came with them, waits until they are
+    deleted, and names the finalizer that blocks a deletion.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._olm
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -35,196 +38,29 @@ attributes:
     support: full
 options:
   state:
-    description: Whether the operators are to be installed or removed.
+    description: Whether the operators should be installed or removed.
     type: str
     choices: [present, absent]
     default: present
   run_id:
-    description: Run to which everything belongs that is made, and of which everything is that is removed.
+    description: Id of the run that owns the created objects. Only objects of this run are removed.
     type: str
     required: true
-  operators:
-    description: Operators to install. Used when O(state=present).
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      package:
-        description: Name of the package in its catalog.
-        type: str
-        required: true
-      namespace:
-        description: Namespace to install into. It is made when it is missing.
-        type: str
-        required: true
-      catalog:
-        description: CatalogSource to take it from. The one that has the package when empty.
-        type: str
-        default: ''
-      catalog_namespace:
-        description: Namespace of the CatalogSource.
-        type: str
-        default: openshift-marketplace
-      catalog_image:
-        description: Image of a catalog. The CatalogSource O(operators[].catalog) is made from it.
-        type: str
-        default: ''
-      catalog_address:
-        description: Address at which a catalog is served already. The CatalogSource O(operators[].catalog) leads to it.
-        type: str
-        default: ''
-      catalog_pull_secret:
-        description: Name in O(pull_secrets) of what O(operators[].catalog_image) is pulled with.
-        type: str
-        default: ''
-      channel:
-        description: Channel to follow; the package's default when empty.
-        type: str
-        default: ''
-      version:
-        description: Version to install, or the name of its ClusterServiceVersion; the newest of the channel when empty.
-        type: str
-        default: ''
-      approval:
-        description:
-          - Who approves InstallPlans. V(auto) is V(Manual) with a O(operators[].version), so that OLM does not go on to
-            newer ones, and V(Automatic) without.
-        type: str
-        choices: [auto, Manual, Automatic]
-        default: auto
-      watches:
-        description:
-          - Whether the operator watches its own namespace or all. V(auto) is its own where the operator can, and all in
-            C(openshift-operators).
-        type: str
-        choices: [auto, own, all]
-        default: auto
-      environment:
-        description: Environment variables of the operator's pods.
-        type: dict
-        default: {}
-      monitoring:
-        description: Label a namespace that is made for the cluster's monitoring.
-        type: bool
-        default: false
-      objects:
-        description:
-          - Objects to make before the Subscription, such as Secrets that the operator reads.
-          - They go into the operator's namespace unless they name one, which is made when it is missing.
-        type: list
-        elements: dict
-        default: []
-      operand:
-        description: Custom resource to make once the operator runs.
-        type: dict
-        suboptions:
-          kind:
-            description: Kind of an example that the operator carries (C(alm-examples)).
-            type: str
-          manifest:
-            description: The whole resource, instead of an example.
-            type: dict
-          name:
-            description: Another name than that of the example.
-            type: str
-          namespace:
-            description: Namespace of the resource; the operator's, if the example has one.
-            type: str
-          patch:
-            description: JSON merge patch for the example or manifest. C(null) removes a key.
-            type: dict
-          append:
-            description: Items to add to lists, by dotted path. What is in a list already is not added again.
-            type: dict
-          needs:
-            description:
-              - Objects that the resource refers to, such as ConfigMaps. They are made before it, in the operator's
-                namespace unless they name one.
-            type: list
-            elements: dict
-          single:
-            description: There can be only one resource of this kind. Somebody else's is used if there is one.
-            type: bool
-            default: false
-          ready:
-            description: When it is ready. It is not waited for without.
-            type: dict
-            suboptions: &ready
-              condition:
-                description: A condition that must be True.
-                type: str
-              field:
-                description:
-                  - Path of a field, such as C(status.state) or C(status.allocatable["nvidia.com/gpu"]).
-                  - It must have the value of C(equals), any but 0 without one.
-                type: str
-              equals:
-                description: Value of the field.
-                type: str
-              available:
-                description: All pods of the Deployment, StatefulSet or DaemonSet must be available.
-                type: bool
-                default: false
-              metrics:
-                description:
-                  - Names of metrics that a Pod must serve, asked for through the API server. A played pod is not asked.
-                type: list
-                elements: str
-              port:
-                description: Port at which it serves them.
-                type: int
-                default: 9400
-      expect:
-        description: Objects that must be there and ready in the end.
-        type: list
-        elements: dict
-        default: []
-        suboptions:
-          api_version:
-            description: API version of the objects.
-            type: str
-            required: true
-          kind:
-            description: Kind of the objects.
-            type: str
-            required: true
-          namespace:
-            description: Only those in this namespace.
-            type: str
-            default: ''
-          names:
-            description: The objects of these names; all of them must be there.
-            type: list
-            elements: str
-            default: []
-          labels:
-            description: The objects with these labels.
-            type: dict
-            default: {}
-          at_least:
-            description: How many there must be at least.
-            type: int
-            default: 1
-          ready:
-            description: When one is ready.
-            type: dict
-            required: true
-            suboptions: *ready
   pull_secrets:
     description:
-      - What images of catalogs are pulled with, by name. A Secret of that name is made of it beside the CatalogSource.
-      - Each is the content of a file as C(podman login) writes it (C(dockerconfigjson)).
+      - Credentials for pulling catalog images, by name. A Secret of that name is created beside the CatalogSource.
+      - Each value is the content of a C(dockerconfigjson) file, as C(podman login) writes it.
     type: dict
     default: {}
   packages:
-    description: Packages to remove when O(state=absent); all that the run installed when empty.
+    description: Packages to remove with O(state=absent). Empty means all packages that the run installed.
     type: list
     elements: str
     default: []
   operands:
     description:
-      - Resources that the operators made by themselves, to be removed with them when O(state=absent). Only those that
-        appeared after this run installed the operator are.
+      - Resources that the operators created themselves, to remove with O(state=absent). Only those that were created
+        after this run installed the operator are removed.
     type: list
     elements: dict
     default: []
@@ -239,25 +75,25 @@ options:
         required: true
   namespaces:
     description:
-      - Namespaces that the operators made by themselves, to be removed with them when O(state=absent). Only those that
-        appeared after this run installed the operator are.
+      - Namespaces that the operators created themselves, to remove with O(state=absent). Only those that were created
+        after this run installed the operator are removed.
     type: list
     elements: str
     default: []
   crds:
     description:
-      - Remove, when O(state=absent), the definitions that came with the operators too. Those that were there before,
-        that another operator provides or of which there are objects stay.
+      - Whether to also remove, with O(state=absent), the CustomResourceDefinitions that came with the operators.
+        Definitions that existed before, that another operator provides, or that have objects are kept.
     type: bool
     default: false
   force_finalizers:
     description:
-      - Take the finalizers off what hangs when half of O(timeout) is over, when O(state=absent). What a finalizer was
-        to tidy up outside of the cluster is left behind.
+      - Whether to remove, with O(state=absent), the finalizers of resources that still exist after half of O(timeout).
+        External resources that a finalizer would have deleted are then left behind.
     type: bool
     default: false
   timeout:
-    description: How long to wait for all operators, in seconds.
+    description: Timeout for all operators together, in seconds.
     type: float
     default: 900
 seealso:
@@ -289,7 +125,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 operators:
-  description: What there is of each operator.
+  description: State of each operator.
   returned: when O(state=present)
   type: list
   elements: dict
@@ -299,55 +135,55 @@ operators:
       type: str
       sample: nfd
     namespace:
-      description: Where it is installed.
+      description: Namespace that it is installed in.
       type: str
       sample: openshift-nfd
     csv:
-      description: The ClusterServiceVersion.
+      description: Name of the ClusterServiceVersion.
       type: str
       sample: nfd.4.18.0
     version:
-      description: Its version.
+      description: Version of the operator.
       type: str
       sample: 4.18.0
     phase:
-      description: Its phase.
+      description: Phase of the ClusterServiceVersion.
       type: str
       sample: Succeeded
     channel:
-      description: The channel that it follows.
+      description: Channel of the Subscription.
       type: str
       sample: stable
     catalog:
-      description: The catalog that it comes from.
+      description: CatalogSource of the Subscription.
       type: str
       sample: redhat-operators
     foreign:
-      description: Whether somebody else installed it.
+      description: Whether another run or a person installed it.
       type: bool
     created:
-      description: Objects that were made for it.
+      description: Objects that were created for it.
       type: list
       elements: str
     changes:
-      description: What was done for it.
+      description: Changes that were made for it.
       type: list
       elements: str
     operand:
-      description: Name of the custom resource, if one was asked for.
+      description: Name of the custom resource, if one was requested.
       type: str
 removed:
-  description: What was deleted, or which Subscriptions would be in check mode.
+  description: Deleted objects; in check mode, the Subscriptions that would be deleted.
   returned: when O(state=absent)
   type: list
   elements: str
 kept:
-  description: What stays, and why.
+  description: Objects that were kept, with the reason.
   returned: when O(state=absent)
   type: list
   elements: str
 finalizers:
-  description: Objects whose finalizers were taken off.
+  description: Objects whose finalizers were removed.
   returned: when O(state=absent)
   type: list
   elements: str
@@ -383,16 +219,16 @@ def main() -> None:
         say = step.teller(given["progress_file"], "operators")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
             if given["state"] == "absent":
-                order = remove_operators.RemovalSpec(
+                removal = remove_operators.RemovalSpec(
                     **{name: given[name] for name in remove_operators.RemovalSpec.__dataclass_fields__}
                 )
                 with step.timed("cleanup", "operators"):
-                    return remove_operators.remove(client, order, say, module.check_mode)
-            asked = desired_state.operators(given["operators"])
+                    return remove_operators.remove(client, removal, say, module.check_mode)
+            operators = desired_state.operators(given["operators"])
             with step.timed("cluster", "operators"):
                 return install_operators.install(
                     client,
-                    asked,
+                    operators,
                     given["run_id"],
                     given["timeout"],
                     step,

@@ -81,3 +81,16 @@ def test_what_a_role_needs_of_a_cluster_is_written_as_doctor_reads_it(role: Path
     assert set(needs) <= known
     for one in [*needs.get("permissions", ()), *needs.get("nodes", ())]:
         assert "{{" not in str(one.get("when", "")), f"'when' is an expression already: {one['when']}"
+
+
+def test_settings_of_roles_that_install_one_operator_have_the_same_description() -> None:
+    installers = [
+        role for role in ROLES if "for_role" in "".join(p.read_text() for p in role.glob("tasks/install.yml"))
+    ]
+    assert len(installers) > 4
+    texts: dict[str, set[str]] = {}
+    for role in installers:
+        for name, spec in entries(role)["install"]["options"].items():
+            texts.setdefault(name.removeprefix(f"{role.name}_"), set()).add(str(spec["description"]))
+    shared = ("kubeconfig", "context", "catalog", "channel", "version", "remove_crds", "force_finalizers")
+    assert {name: texts[name] for name in shared if len(texts[name]) > 1} == {}
