@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 if TYPE_CHECKING:
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.installer_state import OperatorInstallation
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_installation import (
+        OperatorInstallation,
+    )
 
 #: How many events, and how many bytes of each pod's log, are kept.
 EVENTS = 50
@@ -33,24 +35,25 @@ _KINDS = (
 )
 
 
-def causes(client: Client, view: LiveView, way: OperatorInstallation, step: Step) -> list[str]:
+def causes(client: Client, cache: WatchCache, installation: OperatorInstallation, step: Step) -> list[str]:
     """Return sentences that say more, the nearest cause first, and keep what they were read from.
 
     A look that fails adds nothing: it must not hide the first failure.
     """
     found: list[str] = []
-    found += _subscription(view, way)
-    found += _catalog(view, way)
-    found += _plan(view, way)
-    found += requirements(way.csv())
+    found += _subscription(cache, installation)
+    found += _catalog(cache, installation)
+    found += _plan(cache, installation)
+    found += requirements(installation.csv())
     try:
-        pods = _objects(client, "v1", "Pod", way.namespace)
-        found += workload(_objects(client, "apps/v1", "Deployment", way.namespace), pods)
-        told = " ".join(found)
-        found += [one for one in warnings(_objects(client, "v1", "Event", way.namespace)) if _text(one) not in told]
-        keep(client, way.namespace, pods, step)
-        if way.one.brings_catalog and way.one.catalog_namespace != way.namespace:
-            keep(client, way.one.catalog_namespace, _objects(client, "v1", "Pod", way.one.catalog_namespace), step)
+        namespace, catalogs = installation.namespace, installation.one.catalog_namespace
+        pods = _objects(client, "v1", "Pod", namespace)
+        found += workload(_objects(client, "apps/v1", "Deployment", namespace), pods)
+        known = " ".join(found)
+        found += [one for one in warnings(_objects(client, "v1", "Event", namespace)) if _text(one) not in known]
+        keep(client, namespace, pods, step)
+        if installation.one.brings_catalog and catalogs != namespace:
+            keep(client, catalogs, _objects(client, "v1", "Pod", catalogs), step)
     except (SeatrialError, OSError) as error:
         step.log(f"can't look for more: {error}")
     return list(dict.fromkeys(found))
@@ -60,25 +63,25 @@ def _objects(client: Client, api_version: str, kind: str, namespace: str) -> lis
     return client.list(client.kind(api_version, kind), namespace)[0]
 
 
-def _subscription(view: LiveView, way: OperatorInstallation) -> list[str]:
-    if way.there is None:
+def _subscription(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+    if installation.existing is None:
         return []
-    meta = way.there.subscription["metadata"]
-    found = view.get("Subscription", meta["namespace"], meta["name"])
+    meta = installation.existing.subscription["metadata"]
+    found = cache.get("Subscription", meta["namespace"], meta["name"])
     bad = ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed", "InstallPlanFailed")
     return [
         f"{name}: {one.get('message') or one.get('reason')}"
         for name, one in conditions(found).items()
-        if name in bad and one.get("status") == "True" and str(one.get("message")) not in way.waits
+        if name in bad and one.get("status") == "True" and str(one.get("message")) not in installation.waits
     ]
 
 
-def _catalog(view: LiveView, way: OperatorInstallation) -> list[str]:
-    name = way.one.catalog or (way.offer.catalog if way.offer else "")
-    namespace = way.offer.catalog_namespace if way.offer else way.one.catalog_namespace
+def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+    name = installation.one.catalog or (installation.offer.catalog if installation.offer else "")
+    namespace = installation.offer.catalog_namespace if installation.offer else installation.one.catalog_namespace
     if not name:
         return []
-    found = view.get("CatalogSource", namespace, name)
+    found = cache.get("CatalogSource", namespace, name)
     if found is None:
         return [f"catalog {namespace}/{name} is not there"]
     state = at(found, "status.connectionState.lastObservedState", "not looked at yet")
@@ -88,10 +91,10 @@ def _catalog(view: LiveView, way: OperatorInstallation) -> list[str]:
     return [f"catalog {name} is {state} at {at(found, 'status.connectionState.address', '?')} {told}".strip()]
 
 
-def _plan(view: LiveView, way: OperatorInstallation) -> list[str]:
+def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
     lines: list[str] = []
-    for plan in view.all("InstallPlan"):
-        if plan["metadata"]["namespace"] != way.namespace:
+    for plan in cache.all("InstallPlan"):
+        if plan["metadata"]["namespace"] != installation.namespace:
             continue
         for one in conditions(plan).values():
             if one.get("status") == "False" and one.get("message"):

@@ -13,11 +13,15 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_state, failure_causes, manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
+    existing_olm_objects,
+    failure_causes,
+    manifests,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Operator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.installer_state import OperatorInstallation
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_installation import OperatorInstallation
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 #: Seconds between two looks at what no watch tells (package manifests, kinds that are not served yet).
@@ -53,20 +57,21 @@ def install(
     """
     _check_secrets(operators, pull_secrets or {})
     began = time.monotonic()
-    with LiveView(client) as view:
-        existing_state.follow(view)
-        ways = [_checked(client, view, one, run_id, say, operators) for one in operators]
-        for way in ways:
-            way.writer.pull_secret = (pull_secrets or {}).get(way.one.catalog_pull_secret, "")
+    with WatchCache(client) as cache:
+        existing_olm_objects.follow(cache)
+        installations = [_checked(client, cache, one, run_id, say, operators) for one in operators]
+        for installation in installations:
+            installation.writer.pull_secret = (pull_secrets or {}).get(installation.one.catalog_pull_secret, "")
         if check:
-            return {"changed": any(_would_change(way) for way in ways), "operators": [described(way) for way in ways]}
-        failures = _go(ways, view, timeout, say)
+            changes = any(_would_change(installation) for installation in installations)
+            return {"changed": changes, "operators": [described(installation) for installation in installations]}
+        failures = _go(installations, cache, timeout, say)
         if failures:
-            _fail(client, view, ways, failures, timeout, step)
-        result = [described(way) for way in ways]
-    changed = any(way.writer.changes for way in ways)
+            _fail(client, cache, installations, failures, timeout, step)
+        result = [described(installation) for installation in installations]
+    changed = any(installation.writer.changes for installation in installations)
     if changed:
-        say(f"{len(ways)} operators are installed after {time.monotonic() - began:.0f} s")
+        say(f"{len(installations)} operators are installed after {time.monotonic() - began:.0f} s")
     return {"changed": changed, "operators": result}
 
 
@@ -87,105 +92,105 @@ def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> N
 
 
 def _checked(
-    client: Client, view: LiveView, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]
+    client: Client, cache: WatchCache, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]
 ) -> OperatorInstallation:
     """Look at everything that could be in the way of one operator."""
-    there = existing_state.existing_subscription(view, one, run_id)
-    if there is None or there.ours:
-        existing_state.check_catalog(view, one, run_id)
-    offer = existing_state.offer_of(client, view, one) if there is None or there.ours or one.version else None
-    if there is not None:
-        existing_state.check_standing(one, there, offer)
+    existing = existing_olm_objects.existing_subscription(cache, one, run_id)
+    if existing is None or existing.ours:
+        existing_olm_objects.check_catalog(cache, one, run_id)
+    offer = None
+    if existing is None or existing.ours or one.version:
+        offer = existing_olm_objects.offer_of(client, cache, one)
+    if existing is not None:
+        existing_olm_objects.check_standing(one, existing, offer)
     else:
         if offer is not None:
-            existing_state.check_rivals(view, one, offer)
-        existing_state.check_namespace(view, one, offer, run_id)
-    return OperatorInstallation(client, view, one, run_id, say, {each.package for each in operators}, there, offer)
+            existing_olm_objects.check_rivals(cache, one, offer)
+        existing_olm_objects.check_namespace(cache, one, offer, run_id)
+    return OperatorInstallation(client, cache, one, run_id, say, {each.package for each in operators}, existing, offer)
 
 
-def _would_change(way: OperatorInstallation) -> bool:
+def _would_change(installation: OperatorInstallation) -> bool:
     """Tell in check mode whether anything would be made or changed."""
-    if way.foreign:
+    if installation.foreign:
         return False
-    if way.there is None or way.offer is None:
+    if installation.existing is None or installation.offer is None:
         return True
-    wanted = manifests.subscription(way.one, way.offer, way.run_id)
-    if manifests.differences(way.there.subscription, wanted):
+    wanted = manifests.subscription(installation.one, installation.offer, installation.run_id)
+    if manifests.differences(installation.existing.subscription, wanted):
         return True
-    return at(way.csv(), "status.phase") != "Succeeded"
+    return at(installation.csv(), "status.phase") != "Succeeded"
 
 
-def _go(ways: Sequence[OperatorInstallation], view: LiveView, timeout: float, say: Say) -> dict[str, str]:
+def _go(installations: Sequence[OperatorInstallation], cache: WatchCache, timeout: float, say: Say) -> dict[str, str]:
     """Step all until each has ended or the time is over; return package -> why it failed."""
     deadline = time.monotonic() + timeout
     told = time.monotonic()
     failures: dict[str, str] = {}
-    left = list(ways)
+    left = list(installations)
     while True:
-        generation = view.generation
-        for way in list(left):
+        generation = cache.generation
+        for installation in list(left):
             try:
-                waits = way.step()
+                waits = installation.step()
             except SeatrialError as error:
-                failures[way.one.package] = str(error)
-                left.remove(way)
+                failures[installation.one.package] = str(error)
+                left.remove(installation)
                 continue
             if not waits:
-                left.remove(way)
-                if way.writer.changes:
-                    say(f"{way.one.package}: {at(way.csv(), 'metadata.name')} is installed")
+                left.remove(installation)
+                if installation.writer.changes:
+                    say(f"{installation.one.package}: {at(installation.csv(), 'metadata.name')} is installed")
         if not left:
             return failures
         if time.monotonic() >= deadline:
-            for way in left:
-                failures[way.one.package] = f"{way.one.package}: after {timeout:g} s it still waits for {way.waits}"
+            for installation in left:
+                package = installation.one.package
+                failures[package] = f"{package}: after {timeout:g} s it still waits for {installation.waits}"
             return failures
         if time.monotonic() - told >= _TELL:
             told = time.monotonic()
-            for way in left:
-                say(f"{way.one.package}: waiting for {way.waits}")
-        view.wait(generation, min(_LOOK, deadline - time.monotonic()))
+            for installation in left:
+                say(f"{installation.one.package}: waiting for {installation.waits}")
+        cache.wait(generation, min(_LOOK, deadline - time.monotonic()))
 
 
 def _fail(
     client: Client,
-    view: LiveView,
-    ways: Sequence[OperatorInstallation],
+    cache: WatchCache,
+    installations: Sequence[OperatorInstallation],
     failures: dict[str, str],
     timeout: float,
     step: Step,
 ) -> None:
     """Say of every operator that failed why, and keep what tells more in the step's directory."""
     lines = []
-    for way in ways:
-        if way.one.package not in failures:
+    for installation in installations:
+        if installation.one.package not in failures:
             continue
-        causes = failure_causes.causes(client, view, way, step)
-        lines.append(". ".join(one.rstrip(". ") for one in [failures[way.one.package], *causes]))
+        causes = failure_causes.causes(client, cache, installation, step)
+        lines.append(". ".join(one.rstrip(". ") for one in [failures[installation.one.package], *causes]))
     kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
     text = "\n".join(lines) + kept
     if all(": after " in one for one in failures.values()):
         raise WaitTimeout(text)
-    raise InstallError(text, [described(way) for way in ways])
+    raise InstallError(text, [described(installation) for installation in installations])
 
 
-def described(way: OperatorInstallation) -> dict[str, Any]:
+def described(installation: OperatorInstallation) -> dict[str, Any]:
     """Return what there is of one operator."""
-    csv = way.csv()
+    csv, offer = installation.csv(), installation.offer
+    subscription = installation.existing.subscription if installation.existing else None
     return {
-        "package": way.one.package,
-        "namespace": way.namespace,
-        "channel": at(
-            way.there.subscription if way.there else None, "spec.channel", way.offer.channel if way.offer else ""
-        ),
-        "catalog": at(
-            way.there.subscription if way.there else None, "spec.source", way.offer.catalog if way.offer else ""
-        ),
+        "package": installation.one.package,
+        "namespace": installation.namespace,
+        "channel": at(subscription, "spec.channel", offer.channel if offer else ""),
+        "catalog": at(subscription, "spec.source", offer.catalog if offer else ""),
         "csv": at(csv, "metadata.name", ""),
         "version": at(csv, "spec.version", ""),
         "phase": at(csv, "status.phase", ""),
-        "foreign": way.foreign,
-        "created": list(way.writer.created),
-        "changes": list(way.writer.changes),
-        "operand": at(way.operand, "metadata.name", ""),
+        "foreign": installation.foreign,
+        "created": list(installation.writer.created),
+        "changes": list(installation.writer.changes),
+        "operand": at(installation.operand, "metadata.name", ""),
     }

@@ -12,7 +12,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_state, failure_causes, manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
+    existing_olm_objects,
+    failure_causes,
+    manifests,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -20,7 +24,7 @@ def info(client: Client, packages: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return one entry for each Subscription, of all packages or of those named. A cluster without OLM has none."""
     try:
         subscriptions = _list(client, "Subscription")
-        csvs = _list(client, "ClusterServiceVersion", f"!{existing_state.COPIED}")
+        csvs = _list(client, "ClusterServiceVersion", f"!{existing_olm_objects.COPIED}")
     except InputError:
         return []
     by_place = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in csvs}

@@ -15,8 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Operator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 Say = Callable[[str], None]
 
@@ -29,7 +29,7 @@ class Writer:
     """
 
     client: Client
-    view: LiveView
+    cache: WatchCache
     one: Operator
     run_id: str
     say: Say
@@ -39,7 +39,7 @@ class Writer:
 
     def space(self, name: str) -> str:
         """Have a namespace; one that is being deleted is waited for."""
-        found = self.view.get("Namespace", "", name)
+        found = self.cache.get("Namespace", "", name)
         if found is not None and at(found, "metadata.deletionTimestamp"):
             return f"namespace {name} to be gone, which is being deleted"
         monitoring = self.one.monitoring and name == self.one.namespace
@@ -70,8 +70,8 @@ class Writer:
         meta = {"namespace": namespace, **manifest["metadata"]}
         meta["labels"] = {**(meta.get("labels") or {}), _labels.RUN: self.run_id}
         wanted = {**manifest, "metadata": meta}
-        self.view.follow(wanted["apiVersion"], wanted["kind"])
-        found = self.view.get(wanted["kind"], meta["namespace"], meta["name"])
+        self.cache.follow(wanted["apiVersion"], wanted["kind"])
+        found = self.cache.get(wanted["kind"], meta["namespace"], meta["name"])
         content = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
         if found is None:
             self.create(wanted)
@@ -98,7 +98,7 @@ class Writer:
             self.created.append(title(made))
             self.changes.append(f"made {title(made)}")
             self.say(f"{self.one.package}: made {title(made)}")
-        self.view.note(made["kind"], made)
+        self.cache.note(made["kind"], made)
         return made
 
     def patch(self, found: dict[str, Any], patch: dict[str, Any], what: str) -> None:
@@ -106,7 +106,7 @@ class Writer:
         meta = found["metadata"]
         path = kind.path(meta.get("namespace", ""), meta["name"])
         made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
-        self.view.note(kind.kind, made)
+        self.cache.note(kind.kind, made)
         verb = what if what == "approved" else f"changed {what}"
         self.changes.append(f"{verb} {title(made)}")
         self.say(f"{self.one.package}: {verb} {title(made)}")

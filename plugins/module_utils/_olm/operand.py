@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, metrics_scrape
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, served_metrics
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import (
     Operand,
     Operator,
@@ -18,7 +18,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_st
     example,
     merged,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import (
     covers,
@@ -26,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness 
     is_ready,
     not_ready,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 
 def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -> tuple[dict[str, Any] | None, str]:
@@ -33,18 +33,18 @@ def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -
 
     operators: the operator's namespace. Raises InputError, OwnershipError.
     """
-    view, run_id = writer.view, writer.run_id
+    cache, run_id = writer.cache, writer.run_id
     wanted = operand_of(writer.one, csv, operators, run_id)
     try:
-        view.follow(wanted["apiVersion"], wanted["kind"])
+        cache.follow(wanted["apiVersion"], wanted["kind"])
     except InputError:
         return None, f"{wanted['kind']} to be served by the API server"
     namespace = wanted["metadata"].get("namespace", "")
     if namespace and (space := writer.space(namespace)):
         return None, space
-    found = view.get(wanted["kind"], namespace, wanted["metadata"]["name"])
+    found = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"])
     if asked.single:
-        others = [one for one in view.all(wanted["kind"]) if not manifests.ours(one, run_id)]
+        others = [one for one in cache.all(wanted["kind"]) if not manifests.ours(one, run_id)]
         found = found or next(iter(others), None)
     if found is not None and at(found, "metadata.deletionTimestamp"):
         return None, f"{title(found)} to be gone, which is being deleted"
@@ -57,7 +57,7 @@ def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -
             found = writer.create(wanted)
         elif not covers(found.get("spec"), wanted.get("spec")):
             writer.patch(found, {"spec": wanted.get("spec")}, "spec of")
-            found = view.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or found
+            found = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or found
     if asked.ready is None or is_ready(found, asked.ready):
         return found, ""
     return found, f"{title(found)} to be ready{not_ready(found, asked.ready)}"
@@ -73,17 +73,17 @@ def _check_theirs(one: Operator, found: dict[str, Any], asked: Operand) -> None:
         )
 
 
-def expected(view: LiveView, one: Operator) -> str:
+def expected(cache: WatchCache, one: Operator) -> str:
     """Return what is not there or not ready of what must be in the end, "" when all is."""
     for each in one.expect:
-        view.follow(each.api_version, each.kind)
-        found = [item for item in view.all(each.kind) if is_meant(item, each)]
+        cache.follow(each.api_version, each.kind)
+        found = [item for item in cache.all(each.kind) if is_meant(item, each)]
         missing = sorted(set(each.names) - {item["metadata"]["name"] for item in found})
         if missing:
             return f"{each.kind} {', '.join(missing)} to be there"
         if each.ready.metrics:
             for item in found:
-                if lack := metrics_scrape.lacks(view.client, item, each.ready):
+                if lack := served_metrics.lacks(cache.client, item, each.ready):
                     return f"{title(item)} to serve metrics{lack}"
         bad = [item for item in found if not is_ready(item, each.ready)]
         if bad:

@@ -35,7 +35,7 @@ def is_meant(item: dict[str, Any], one: ExpectedObjects) -> bool:
 def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
     """Tell whether an object is ready."""
     if ready.metrics:
-        return True  # a pod has to be asked for these: see metrics_scrape.py
+        return True  # a pod has to be asked for these: see served_metrics.py
     if ready.condition:
         return conditions(item).get(ready.condition, {}).get("status") == "True"
     if ready.available:

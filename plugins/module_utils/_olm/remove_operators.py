@@ -20,15 +20,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_state
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.deletion import Deletion, delete_all
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_olm_objects
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.delete_and_wait import Deletion, delete_all
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1, V1ALPHA1, ours
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.owned_resources import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_resources import (
     OwnedSearch,
     OwnedSubscription,
     RemovalSpec,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
 Say = Callable[[str], None]
@@ -47,10 +47,10 @@ _OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
 class Removal(OwnedSearch):
     """One removal."""
 
-    def __init__(self, client: Client, view: LiveView, order: RemovalSpec, say: Say) -> None:
-        super().__init__(client, view, order)
+    def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec, say: Say) -> None:
+        super().__init__(client, cache, spec)
         self.say = say
-        self.deadline = time.monotonic() + order.timeout
+        self.deadline = time.monotonic() + spec.timeout
         self.done = Deletion()
 
     # Doing
@@ -67,7 +67,7 @@ class Removal(OwnedSearch):
             self._delete([one for one in part.operands if not at(one, "metadata.ownerReferences")])
         plans = [
             each
-            for each in self.view.all("InstallPlan")
+            for each in self.cache.all("InstallPlan")
             for part in parts
             if any(
                 owner["uid"] == part.subscription["metadata"]["uid"]
@@ -81,7 +81,7 @@ class Removal(OwnedSearch):
         self._delete(versions)
         groups = self._groups_and_catalogs()
         self._again(versions)
-        if self.order.crds:
+        if self.spec.crds:
             self._definitions(parts)
         self._again(versions)
         self._roles_of(groups)
@@ -94,7 +94,7 @@ class Removal(OwnedSearch):
         return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": self.done.finalizers}
 
     def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
-        delete_all(self.client, objects, self.deadline, self.done, self.say, self.order.force_finalizers)
+        delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
 
     def _await(self, objects: Sequence[dict[str, Any]]) -> None:
         """Wait for what the garbage collector deletes; deleting it too does no harm."""
@@ -118,22 +118,22 @@ class Removal(OwnedSearch):
         for part in parts:
             for one in [*part.csvs, *part.operands]:
                 self._label(one)
-            if self.order.crds:
-                mine = [one for one in part.crds if ours(one, self.order.run_id) or self._since(one, part)]
+            if self.spec.crds:
+                mine = [one for one in part.crds if ours(one, self.spec.run_id) or self._since(one, part)]
                 part.older = [one for one in part.crds if one not in mine]
                 part.crds = mine
                 for one in mine:
                     self._label(one)
-            for name in self.order.namespaces:
-                found = self.view.get("Namespace", "", name)
+            for name in self.spec.namespaces:
+                found = self.cache.get("Namespace", "", name)
                 if found is not None and found not in spaces and self._since(found, part):
                     self._label(found)
                     spaces.append(found)
         return spaces
 
     def _label(self, one: dict[str, Any]) -> None:
-        if not ours(one, self.order.run_id):
-            self._patch(one, {"metadata": {"labels": {_labels.RUN: self.order.run_id}}})
+        if not ours(one, self.spec.run_id):
+            self._patch(one, {"metadata": {"labels": {_labels.RUN: self.spec.run_id}}})
 
     def _patch(self, one: dict[str, Any], patch: dict[str, Any]) -> None:
         """Change an object; one that is gone meanwhile is no error."""
@@ -150,13 +150,13 @@ class Removal(OwnedSearch):
         left = self._subscriptions()
         used = {each["metadata"]["namespace"] for each in left}
         sources = {(at(each, "spec.sourceNamespace"), at(each, "spec.source")) for each in left}
-        going = [each for each in self.view.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
+        going = [each for each in self.cache.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
         going += [
             each
-            for each in self.view.all("CatalogSource")
+            for each in self.cache.all("CatalogSource")
             if (each["metadata"]["namespace"], each["metadata"]["name"]) not in sources
         ]
-        going = [each for each in going if ours(each, self.order.run_id)]
+        going = [each for each in going if ours(each, self.spec.run_id)]
         self._delete(going)
         kind = self.client.kind("v1", "Secret")
         secrets = [
@@ -164,7 +164,7 @@ class Removal(OwnedSearch):
             for each in going
             for name in at(each, "spec.secrets", [])
         ]
-        self._delete([each for each in secrets if each is not None and ours(each, self.order.run_id)])
+        self._delete([each for each in secrets if each is not None and ours(each, self.spec.run_id)])
         return [each for each in going if each["kind"] == "OperatorGroup"]
 
     def _roles_of(self, groups: Sequence[dict[str, Any]]) -> None:
@@ -182,7 +182,7 @@ class Removal(OwnedSearch):
             one["name"]
             for csv in self.client.list(
                 self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
-                label_selector=f"!{existing_state.COPIED}",
+                label_selector=f"!{existing_olm_objects.COPIED}",
             )[0]
             for one in at(csv, "spec.customresourcedefinitions.owned", [])
         }
@@ -229,14 +229,14 @@ class Removal(OwnedSearch):
 
     def _own_spaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Our namespaces that served these operators; without named packages all that were made for operators."""
-        names = {*self.order.namespaces, *(part.namespace for part in parts)}
+        names = {*self.spec.namespaces, *(part.namespace for part in parts)}
         names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
         names |= {at(part.subscription, "spec.sourceNamespace", "") for part in parts}
         return [
             found
-            for found in self.view.all("Namespace")
-            if ours(found, self.order.run_id)
-            and (found["metadata"]["name"] in names or (label(found, _labels.PART) and not self.order.packages))
+            for found in self.cache.all("Namespace")
+            if ours(found, self.spec.run_id)
+            and (found["metadata"]["name"] in names or (label(found, _labels.PART) and not self.spec.packages))
         ]
 
     def _namespaces(self, spaces: Sequence[dict[str, Any]]) -> None:
@@ -264,7 +264,7 @@ class Removal(OwnedSearch):
                     name in labels for name in _OLMS[1:]
                 )
                 if subscribed or (
-                    deletion_order.foreign(kind.kind, item, self.order.run_id)
+                    deletion_order.foreign(kind.kind, item, self.spec.run_id)
                     and not any(one in labels for one in _OLMS)
                 ):
                     found.append(item)
@@ -279,12 +279,12 @@ class Removal(OwnedSearch):
             raise SeatrialError(f"can't list {kind.kind} in namespace {namespace}: {error}") from error
 
 
-def remove(client: Client, order: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
+def remove(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
     """Remove operators of a run. A cluster without OLM has none. Raises InputError, WaitTimeout, ApiError."""
-    deletion_order.selector(order.run_id)
-    with LiveView(client) as view:
+    deletion_order.selector(spec.run_id)
+    with WatchCache(client) as cache:
         try:
-            existing_state.follow(view)
+            existing_olm_objects.follow(cache)
         except InputError:
             return {"changed": False, "removed": [], "kept": [], "finalizers": []}
-        return Removal(client, view, order, say).run(check)
+        return Removal(client, cache, spec, say).run(check)

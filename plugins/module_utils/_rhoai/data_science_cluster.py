@@ -15,10 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import failure_causes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.deletion import Deletion, delete_all
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.delete_and_wait import Deletion, delete_all
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1ALPHA1, ours
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers, pods
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import component_states
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -57,16 +57,16 @@ class DataScienceSpec:
 class DataScience:
     """One DataScienceCluster on one cluster."""
 
-    def __init__(self, client: Client, view: LiveView, order: DataScienceSpec, say: Say) -> None:
-        self.client, self.view, self.order, self.say = client, view, order, say
+    def __init__(self, client: Client, cache: WatchCache, wanted: DataScienceSpec, say: Say) -> None:
+        self.client, self.cache, self.wanted, self.say = client, cache, wanted, say
         self.changes: list[str] = []
-        self.deadline = time.monotonic() + order.timeout
+        self.deadline = time.monotonic() + wanted.timeout
         self.definition = self._definition(DSC_NAME)
         for name in (DSC_NAME, DSCI_NAME):
             crd = self._definition(name)
             stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
-            view.follow(f"{at(crd, 'spec.group')}/{stored}", at(crd, "spec.names.kind"))
-        view.follow(V1ALPHA1, "Subscription")
+            cache.follow(f"{at(crd, 'spec.group')}/{stored}", at(crd, "spec.names.kind"))
+        cache.follow(V1ALPHA1, "Subscription")
 
     def _definition(self, name: str) -> dict[str, Any]:
         found = self.client.get(self.client.kind(CRD, "CustomResourceDefinition"), name)
@@ -80,56 +80,56 @@ class DataScience:
 
     def _mine(self, item: dict[str, Any]) -> bool:
         """Whether it is this run's: labelled, or made by the operator itself after this run installed it."""
-        if ours(item, self.order.run_id):
+        if ours(item, self.wanted.run_id):
             return True
         return not label(item, _labels.RUN) and any(
-            ours(one, self.order.run_id)
+            ours(one, self.wanted.run_id)
             and at(one, "spec.name") in PACKAGES
             and item["metadata"]["creationTimestamp"] >= one["metadata"]["creationTimestamp"]
-            for one in self.view.all("Subscription")
+            for one in self.cache.all("Subscription")
         )
 
     def _one(self, kind: str) -> dict[str, Any] | None:
         """The object of a kind of which there is at most one."""
-        return next(iter(self.view.all(kind)), None)
+        return next(iter(self.cache.all(kind)), None)
 
     # Present
 
     def present(self, check: bool) -> None:
         """Make or change what is not as asked for. Raises InputError, OwnershipError."""
-        order = self.order
+        wanted = self.wanted
         there = component_states.known(self.definition)
-        component_states.check(order.components, there)
+        component_states.check(wanted.components, there)
         self._initialisation(check)
         found = self._one("DataScienceCluster")
         if found is not None and not self._mine(found):
-            lacking = component_states.missing(found, order.components)
-            component_states.check_adoption(found, lacking, order.settings, order.adopt)
+            lacking = component_states.missing(found, wanted.components)
+            component_states.check_adoption(found, lacking, wanted.settings, wanted.adopt)
             if lacking:
-                patch = component_states.adding(lacking, component_states.noted(found, order.run_id), order.run_id)
+                patch = component_states.adding(lacking, component_states.noted(found, wanted.run_id), wanted.run_id)
                 self._patch(found, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
         spec = component_states.with_settings(
-            {"components": component_states.exact(order.components, there)}, order.settings
+            {"components": component_states.exact(wanted.components, there)}, wanted.settings
         )
         if found is None:
-            self._create("DataScienceCluster", order.name, spec, check)
-        elif not covers(found.get("spec"), spec) or not ours(found, order.run_id):
-            patch = {"metadata": {"labels": {_labels.RUN: order.run_id}}, "spec": spec}
+            self._create("DataScienceCluster", wanted.name, spec, check)
+        elif not covers(found.get("spec"), spec) or not ours(found, wanted.run_id):
+            patch = {"metadata": {"labels": {_labels.RUN: wanted.run_id}}, "spec": spec}
             self._patch(found, patch, "changed", check)
 
     def _initialisation(self, check: bool) -> None:
         """Have a DSCInitialization. The operator makes one by itself, or we do: it makes none where one is."""
-        order = self.order
+        wanted = self.wanted
         monitoring = {
-            "managementState": component_states.MANAGED if order.monitoring else component_states.REMOVED,
-            "namespace": order.monitoring_namespace,
+            "managementState": component_states.MANAGED if wanted.monitoring else component_states.REMOVED,
+            "namespace": wanted.monitoring_namespace,
         }
-        more = component_states.with_settings({}, order.initialisation_settings)
+        more = component_states.with_settings({}, wanted.initialisation_settings)
         asked = {"monitoring": monitoring, **more}
         found = self._one("DSCInitialization")
         if found is None:
-            spec = {"applicationsNamespace": order.applications_namespace, **asked}
+            spec = {"applicationsNamespace": wanted.applications_namespace, **asked}
             self._create("DSCInitialization", "default-dsci", spec, check)
         elif self._mine(found):
             if not covers(found.get("spec"), asked):
@@ -137,15 +137,15 @@ class DataScience:
         elif not covers(found.get("spec"), more):
             raise OwnershipError(
                 f"{title(found)}, which this run did not make, has not as asked for:"
-                f" {', '.join(sorted(order.initialisation_settings))}. It was left as it is"
+                f" {', '.join(sorted(wanted.initialisation_settings))}. It was left as it is"
             )
 
     def wait(self, step: Step) -> dict[str, Any]:
         """Wait until the DataScienceCluster and its components are ready. Raises WaitTimeout with the cause."""
-        self.view.follow("apps/v1", "Deployment")
+        self.cache.follow("apps/v1", "Deployment")
         told = time.monotonic()
         while True:
-            generation = self.view.generation
+            generation = self.cache.generation
             found = self._one("DataScienceCluster")
             bad = self._trouble(found)
             if found is not None and not bad:
@@ -156,12 +156,12 @@ class DataScience:
             if now - told >= _TELL:
                 told = now
                 self.say(f"waiting for DataScienceCluster: {bad[0]}")
-            self.view.wait(generation, min(_LOOK, self.deadline - now))
+            self.cache.wait(generation, min(_LOOK, self.deadline - now))
 
     def _trouble(self, found: dict[str, Any] | None) -> list[str]:
         if found is None:
             return ["there is no DataScienceCluster"]
-        bad = component_states.trouble(found, self.order.components)
+        bad = component_states.trouble(found, self.wanted.components)
         for one in self._deployments():
             has, wants = pods(one)
             if has < wants:
@@ -169,11 +169,11 @@ class DataScience:
         return bad
 
     def _deployments(self) -> list[dict[str, Any]]:
-        return [one for one in self.view.all("Deployment") if label(one, PART_OF) in self.order.components]
+        return [one for one in self.cache.all("Deployment") if label(one, PART_OF) in self.wanted.components]
 
     def _applications(self) -> str:
         found = self._one("DSCInitialization")
-        return str(at(found, "spec.applicationsNamespace", self.order.applications_namespace))
+        return str(at(found, "spec.applicationsNamespace", self.wanted.applications_namespace))
 
     def _why(self, bad: Sequence[str], step: Step) -> str:
         namespace = self._applications()
@@ -181,7 +181,7 @@ class DataScience:
         causes = failure_causes.workload([], found)
         failure_causes.keep(self.client, namespace, found, step)
         kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
-        return f"DataScienceCluster: not ready after {self.order.timeout:g} s: {'; '.join([*bad, *causes])}{kept}"
+        return f"DataScienceCluster: not ready after {self.wanted.timeout:g} s: {'; '.join([*bad, *causes])}{kept}"
 
     # Absent
 
@@ -190,13 +190,13 @@ class DataScience:
         kept, going = [], []
         self._claim_namespaces(check)
         for kind in ("DataScienceCluster", "DSCInitialization"):
-            for found in self.view.all(kind):
+            for found in self.cache.all(kind):
                 if self._mine(found):
                     going.append(found)
                     continue
-                added = component_states.noted(found, self.order.run_id)
+                added = component_states.noted(found, self.wanted.run_id)
                 if added:
-                    patch = component_states.taking_back(added, self.order.run_id)
+                    patch = component_states.taking_back(added, self.wanted.run_id)
                     self._patch(found, patch, f"took {', '.join(sorted(added))} back from", check)
                 kept.append(f"{title(found)}: this run did not make it")
         for one in going:
@@ -207,10 +207,10 @@ class DataScience:
 
     def _claim_namespaces(self, check: bool) -> None:
         """Label the namespaces that the operator made for us, so that they go when the operator does."""
-        self.view.follow("v1", "Namespace")
-        for one in self.view.all("Namespace"):
+        self.cache.follow("v1", "Namespace")
+        for one in self.cache.all("Namespace"):
             if label(one, GENERATED) == "true" and not label(one, _labels.RUN) and self._mine(one):
-                labels = {_labels.RUN: self.order.run_id, _labels.PART: "operators"}
+                labels = {_labels.RUN: self.wanted.run_id, _labels.PART: "operators"}
                 self._patch(one, {"metadata": {"labels": labels}}, "claimed", check)
 
     # Writing
@@ -225,11 +225,11 @@ class DataScience:
         manifest = {
             "apiVersion": f"{at(crd, 'spec.group')}/{stored}",
             "kind": kind,
-            "metadata": {"name": name, "labels": {_labels.RUN: self.order.run_id}},
+            "metadata": {"name": name, "labels": {_labels.RUN: self.wanted.run_id}},
             "spec": spec,
         }
         # Applied: the operator may make the one that it makes by itself at the same moment.
-        self.view.note(kind, self.client.apply(manifest))
+        self.cache.note(kind, self.client.apply(manifest))
         self.say(f"made {kind} {name}")
 
     def _patch(self, found: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
@@ -237,23 +237,23 @@ class DataScience:
         if check:
             return
         path = self.client.kind_of(found).path("", found["metadata"]["name"])
-        self.view.note(found["kind"], self.client.request("PATCH", path, patch, content_type=MERGE_PATCH))
+        self.cache.note(found["kind"], self.client.request("PATCH", path, patch, content_type=MERGE_PATCH))
         self.say(f"{what} {title(found)}")
 
 
 def bring(
-    client: Client, order: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
+    client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
 ) -> dict[str, Any]:
     """Make a DataScienceCluster present or absent. Raises InputError, OwnershipError, WaitTimeout."""
-    with LiveView(client) as view:
+    with WatchCache(client) as cache:
         try:
-            one = DataScience(client, view, order, say)
+            one = DataScience(client, cache, wanted, say)
         except InputError:
             # Nothing of the product is there (or, in check mode, not yet).
             if state == "absent":
                 return {"changed": False, "changes": [], "kept": []}
             if check:
-                return {"changed": True, "changes": [f"would make DataScienceCluster {order.name}"], "components": []}
+                return {"changed": True, "changes": [f"would make DataScienceCluster {wanted.name}"], "components": []}
             raise
         if state == "absent":
             kept = one.absent(check)

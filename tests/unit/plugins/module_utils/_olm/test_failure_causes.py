@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import deletion, failure_causes, readiness
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import delete_and_wait, failure_causes, readiness
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import (
     ExpectedObjects,
     ReadyCondition,
@@ -66,10 +66,10 @@ def test_the_newest_warnings_are_told() -> None:
 
 def test_what_holds_an_object_is_named() -> None:
     held = {"kind": "Thing", "metadata": {"name": "t", "finalizers": ["example.com/hold"]}}
-    assert "held by finalizer example.com/hold" in deletion.held(held)
+    assert "held by finalizer example.com/hold" in delete_and_wait.held(held)
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "some resources are remaining"}
     space = {"kind": "Namespace", "metadata": {"name": "n"}, "status": {"conditions": [condition]}}
-    assert deletion.held(space) == "Namespace n (some resources are remaining)"
+    assert delete_and_wait.held(space) == "Namespace n (some resources are remaining)"
 
 
 def test_an_operand_is_ready_by_condition_or_field() -> None:

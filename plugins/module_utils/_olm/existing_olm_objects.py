@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator, choose
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
 COPIED = "olm.copiedFrom"
@@ -36,17 +36,17 @@ class ExistingSubscription:
         return str(self.subscription["metadata"]["namespace"])
 
 
-def follow(view: LiveView) -> None:
+def follow(cache: WatchCache) -> None:
     """Follow OLM's kinds. Raises InputError when the cluster has no OLM."""
     try:
         for kind in ("Subscription", "InstallPlan", "CatalogSource"):
-            view.follow(manifests.V1ALPHA1, kind)
-        view.follow(manifests.V1ALPHA1, "ClusterServiceVersion", selector=f"!{COPIED}")
-        view.follow(manifests.V1, "OperatorGroup")
-        view.follow("v1", "Namespace")
+            cache.follow(manifests.V1ALPHA1, kind)
+        cache.follow(manifests.V1ALPHA1, "ClusterServiceVersion", selector=f"!{COPIED}")
+        cache.follow(manifests.V1, "OperatorGroup")
+        cache.follow("v1", "Namespace")
     except InputError as error:
         raise InputError(
-            f"{view.client.access.server} has no Operator Lifecycle Manager (operators.coreos.com): {error}."
+            f"{cache.client.access.server} has no Operator Lifecycle Manager (operators.coreos.com): {error}."
             " A rehearsal cluster has it with 'olm' in rehearsal_components"
         ) from error
 
@@ -67,12 +67,12 @@ def _source(item: dict[str, Any]) -> Any:
     return at(item, "status.catalogSource")
 
 
-def existing_subscription(view: LiveView, one: Operator, run_id: str) -> ExistingSubscription | None:
+def existing_subscription(cache: WatchCache, one: Operator, run_id: str) -> ExistingSubscription | None:
     """Return the Subscription of a package that is there, that of the wanted namespace before others.
 
     Raises OwnershipError when several others stand elsewhere.
     """
-    found = [each for each in view.all("Subscription") if at(each, "spec.name") == one.package]
+    found = [each for each in cache.all("Subscription") if at(each, "spec.name") == one.package]
     here = [each for each in found if each["metadata"]["namespace"] == one.namespace]
     if not here and len(found) > 1:
         places = ", ".join(each["metadata"]["namespace"] for each in found)
@@ -81,16 +81,16 @@ def existing_subscription(view: LiveView, one: Operator, run_id: str) -> Existin
     return ExistingSubscription(chosen, manifests.ours(chosen, run_id)) if chosen else None
 
 
-def check_standing(one: Operator, there: ExistingSubscription, offer: Offer | None) -> None:
+def check_standing(one: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
     """Raise OwnershipError when an operator of somebody else's would have to become another one."""
-    if there.ours:
-        if there.namespace != one.namespace:
+    if existing.ours:
+        if existing.namespace != one.namespace:
             raise OwnershipError(
-                f"{one.package}: this run installed it in {there.namespace}, not in {one.namespace}: remove that first"
+                f"{one.package}: this run installed it in {existing.namespace}, not in {one.namespace}. Remove it first"
             )
-        _check_direction(one, there, offer)
+        _check_direction(one, existing, offer)
         return
-    found = there.subscription
+    found = existing.subscription
     whose = f"{title(found)}, which this run did not make,"
     channel = at(found, "spec.channel", "")
     if one.channel and one.channel != channel:
@@ -105,10 +105,10 @@ def check_standing(one: Operator, there: ExistingSubscription, offer: Offer | No
         )
 
 
-def _check_direction(one: Operator, there: ExistingSubscription, offer: Offer | None) -> None:
+def _check_direction(one: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
     """Raise InputError when OLM would have to go back to an older version, which it never does."""
-    has = str(at(there.subscription, "status.installedCSV", ""))
-    asked = one.version or (one.channel and one.channel != at(there.subscription, "spec.channel", ""))
+    has = str(at(existing.subscription, "status.installedCSV", ""))
+    asked = one.version or (one.channel and one.channel != at(existing.subscription, "spec.channel", ""))
     if asked and offer is not None and has and older(offer.csv, has):
         raise InputError(
             f"operators: {one.package}: {has} is installed, and OLM does not go back to {offer.csv}. Remove it first"
@@ -135,9 +135,9 @@ def _version(csv: str) -> tuple[Any, ...] | None:
     return (*numbers, not before, before)
 
 
-def check_namespace(view: LiveView, one: Operator, offer: Offer | None, run_id: str) -> dict[str, Any] | None:
+def check_namespace(cache: WatchCache, one: Operator, offer: Offer | None, run_id: str) -> dict[str, Any] | None:
     """Return the OperatorGroup to use, None when one is to be made. Raises OwnershipError for one in the way."""
-    groups = [each for each in view.all("OperatorGroup") if each["metadata"]["namespace"] == one.namespace]
+    groups = [each for each in cache.all("OperatorGroup") if each["metadata"]["namespace"] == one.namespace]
     if len(groups) > 1:
         names = ", ".join(each["metadata"]["name"] for each in groups)
         raise OwnershipError(
@@ -154,10 +154,10 @@ def check_namespace(view: LiveView, one: Operator, offer: Offer | None, run_id: 
     return groups[0] if groups else None
 
 
-def check_rivals(view: LiveView, one: Operator, offer: Offer) -> None:
+def check_rivals(cache: WatchCache, one: Operator, offer: Offer) -> None:
     """Raise OwnershipError when another operator provides the same kinds: two would fight over every object."""
-    for csv in view.all("ClusterServiceVersion"):
-        package = package_of(view, csv)
+    for csv in cache.all("ClusterServiceVersion"):
+        package = package_of(cache, csv)
         if package == one.package:
             continue
         owned = {each["name"] for each in at(csv, "spec.customresourcedefinitions.owned", [])}
@@ -169,10 +169,10 @@ def check_rivals(view: LiveView, one: Operator, offer: Offer) -> None:
             )
 
 
-def package_of(view: LiveView, csv: dict[str, Any]) -> str:
+def package_of(cache: WatchCache, csv: dict[str, Any]) -> str:
     """Return the package that a ClusterServiceVersion was installed from, "" if no Subscription tells."""
     name, namespace = csv["metadata"]["name"], csv["metadata"]["namespace"]
-    for each in view.all("Subscription"):
+    for each in cache.all("Subscription"):
         if each["metadata"]["namespace"] == namespace and name in (
             at(each, "status.installedCSV"),
             at(each, "status.currentCSV"),
@@ -181,17 +181,17 @@ def package_of(view: LiveView, csv: dict[str, Any]) -> str:
     return ""
 
 
-def check_catalog(view: LiveView, one: Operator, run_id: str) -> dict[str, Any] | None:
+def check_catalog(cache: WatchCache, one: Operator, run_id: str) -> dict[str, Any] | None:
     """Return the CatalogSource that the operator names, None when it is to be made.
 
     Raises InputError for one that is not there, OwnershipError for another one of that name.
     """
-    found = view.get("CatalogSource", one.catalog_namespace, one.catalog)
+    found = cache.get("CatalogSource", one.catalog_namespace, one.catalog)
     if not one.brings_catalog:
         if one.catalog and found is None:
             names = [
                 each["metadata"]["name"]
-                for each in view.all("CatalogSource")
+                for each in cache.all("CatalogSource")
                 if each["metadata"]["namespace"] == one.catalog_namespace
             ]
             raise InputError(
@@ -209,7 +209,7 @@ def check_catalog(view: LiveView, one: Operator, run_id: str) -> dict[str, Any] 
     return found
 
 
-def offer_of(client: Client, view: LiveView, one: Operator) -> Offer | None:
+def offer_of(client: Client, cache: WatchCache, one: Operator) -> Offer | None:
     """Return what an existing catalog offers, None when there is nothing to read yet.
 
     Raises InputError for a package that no catalog in the namespace has while all of them are ready.
@@ -221,7 +221,7 @@ def offer_of(client: Client, view: LiveView, one: Operator) -> Offer | None:
         return None
     sources: Sequence[dict[str, Any]] = [
         each
-        for each in view.all("CatalogSource")
+        for each in cache.all("CatalogSource")
         if each["metadata"]["namespace"] == one.catalog_namespace
         and (not one.catalog or each["metadata"]["name"] == one.catalog)
     ]

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, metrics_scrape
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, served_metrics
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import ReadyCondition
 from scripted_server import Asked, ScriptedServer, reply, status_object
 
@@ -34,7 +34,7 @@ def asked_of(tmp_path: Path, answer: Any, one: dict[str, Any]) -> tuple[str, lis
     with ScriptedServer(lambda _asked: answer) as server:
         config = server.kubeconfig(tmp_path / "config")
         with Client.from_kubeconfig(config) as client:
-            lack = metrics_scrape.lacks(client, one, READY)
+            lack = served_metrics.lacks(client, one, READY)
         asked: list[Asked] = server.asked
         return lack, [each.path for each in asked]
 
@@ -47,7 +47,7 @@ def test_a_metric_without_a_sample_is_waited_for(tmp_path: Path) -> None:
 
 def test_all_of_them_are_enough(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, (SERVED + MORE).encode()), pod())[0] == ""
-    assert metrics_scrape.names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
+    assert served_metrics.names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
 
 
 def test_an_exporter_that_does_not_answer_is_named_with_the_reason(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class _Followed:
         self.watch: Watch | None = None
 
 
-class LiveView:
+class WatchCache:
     """Kinds that are followed, by name. Use as a context manager: leaving it ends the watches."""
 
     def __init__(self, client: Client) -> None:
@@ -39,7 +39,7 @@ class LiveView:
         self._generation = 0
         self._closed = threading.Event()
 
-    def __enter__(self) -> LiveView:
+    def __enter__(self) -> WatchCache:
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, existing_state
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, existing_olm_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 
 def there(
     installed: str = "nfd.4.18.0", ours: bool = True, channel: str = "stable"
-) -> existing_state.ExistingSubscription:
+) -> existing_olm_objects.ExistingSubscription:
     found = {
         "kind": "Subscription",
         "metadata": {"name": "nfd", "namespace": "openshift-nfd"},
         "spec": {"channel": channel, "source": "redhat-operators"},
         "status": {"installedCSV": installed},
     }
-    return existing_state.ExistingSubscription(found, ours)
+    return existing_olm_objects.ExistingSubscription(found, ours)
 
 
-def check(csv: str, there: existing_state.ExistingSubscription, **asked: Any) -> None:
+def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked: Any) -> None:
     (one,) = desired_state.operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
     offer = Offer("nfd", "redhat-operators", "openshift-marketplace", "stable", csv, False, (), "own")
-    existing_state.check_standing(one, there, offer)
+    existing_olm_objects.check_standing(one, existing, offer)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_versions_are_ordered_by_their_numbers(one: Any, other: Any, letter: boo
     def name(version: tuple[int, int, int]) -> str:
         return f"op.{'v' if letter else ''}{'.'.join(map(str, version))}"
 
-    assert existing_state.older(name(one), name(other)) == (one < other)
-    assert existing_state.older(f"{name(one)}-rc.2", f"{name(one)}-rc.10")
-    assert existing_state.older(f"{name(one)}-rc.2", name(one))
-    assert not existing_state.older(name(one), f"{name(one)}-rc.2")
+    assert existing_olm_objects.older(name(one), name(other)) == (one < other)
+    assert existing_olm_objects.older(f"{name(one)}-rc.2", f"{name(one)}-rc.10")
+    assert existing_olm_objects.older(f"{name(one)}-rc.2", name(one))
+    assert not existing_olm_objects.older(name(one), f"{name(one)}-rc.2")

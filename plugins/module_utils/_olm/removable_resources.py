@@ -13,8 +13,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 CRD = "apiextensions.k8s.io/v1"
 
@@ -56,8 +56,8 @@ class OwnedSubscription:
 class OwnedSearch:
     """A look at what is to be removed. ``kept`` says of everything that stays why it does."""
 
-    def __init__(self, client: Client, view: LiveView, order: RemovalSpec) -> None:
-        self.client, self.view, self.order = client, view, order
+    def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec) -> None:
+        self.client, self.cache, self.spec = client, cache, spec
         self.kept: list[str] = []
         #: Operands of ours that somebody else's operator looks after.
         self.loose: list[dict[str, Any]] = []
@@ -65,16 +65,16 @@ class OwnedSearch:
     def parts(self) -> list[OwnedSubscription]:
         """Return what is to go; what is somebody else's is noted as kept."""
         found = []
-        for each in self.view.all("Subscription"):
+        for each in self.cache.all("Subscription"):
             name = at(each, "spec.name", "")
-            if self.order.packages and name not in self.order.packages:
+            if self.spec.packages and name not in self.spec.packages:
                 continue
-            if ours(each, self.order.run_id):
+            if ours(each, self.spec.run_id):
                 found.append(self._part(each))
             else:
                 # Ours, although somebody else installed the operator.
-                self.loose += [one for one in self._part(each).operands if ours(one, self.order.run_id)]
-            if self.order.packages and not ours(each, self.order.run_id):
+                self.loose += [one for one in self._part(each).operands if ours(one, self.spec.run_id)]
+            if self.spec.packages and not ours(each, self.spec.run_id):
                 self.kept.append(f"{title(each)}: this run did not make it")
         return [one for one in found if self._removable(one)]
 
@@ -83,7 +83,7 @@ class OwnedSearch:
         names = {at(subscription, "status.installedCSV"), at(subscription, "status.currentCSV")}
         part.csvs = [
             each
-            for each in self.view.all("ClusterServiceVersion")
+            for each in self.cache.all("ClusterServiceVersion")
             if each["metadata"]["namespace"] == part.namespace and each["metadata"]["name"] in names
         ]
         part.crds = self._crds(part)
@@ -107,10 +107,10 @@ class OwnedSearch:
 
     def _mine(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
         """Whether a custom resource is this run's: labelled, or made by our operator itself after we installed it."""
-        if ours(one, self.order.run_id):
+        if ours(one, self.spec.run_id):
             return True
         named = any(
-            one["kind"] == each["kind"] and one["metadata"]["name"] == each["name"] for each in self.order.operands
+            one["kind"] == each["kind"] and one["metadata"]["name"] == each["name"] for each in self.spec.operands
         )
         return named and self._since(one, part)
 

@@ -11,11 +11,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_state, manifests, operand
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_olm_objects, manifests, operand
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator, choose
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.existing_state import ExistingSubscription
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.live_view import LiveView
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.existing_olm_objects import ExistingSubscription
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Say, Writer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 #: Reasons of a failed ClusterServiceVersion that no waiting heals.
 HOPELESS = frozenset(
@@ -37,29 +37,29 @@ class OperatorInstallation:
     """One operator on its way. ``step`` does what can be done now and returns what it then waits for, "" at the end."""
 
     client: Client
-    view: LiveView
+    cache: WatchCache
     one: Operator
     run_id: str
     say: Say
     mine: set[str]  # packages of this call
-    there: ExistingSubscription | None = None
+    existing: ExistingSubscription | None = None
     offer: Offer | None = None
     waits: str = ""
     operand: dict[str, Any] | None = None
     writer: Writer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writer = Writer(self.client, self.view, self.one, self.run_id, self.say)
+        self.writer = Writer(self.client, self.cache, self.one, self.run_id, self.say)
 
     @property
     def foreign(self) -> bool:
         """Whether somebody else installed it."""
-        return self.there is not None and not self.there.ours
+        return self.existing is not None and not self.existing.ours
 
     @property
     def namespace(self) -> str:
         """Where it is or will be installed."""
-        return self.there.namespace if self.there is not None else self.one.namespace
+        return self.existing.namespace if self.existing is not None else self.one.namespace
 
     def step(self) -> str:
         """Go as far as possible. Raises SeatrialError when it can't end well."""
@@ -87,14 +87,14 @@ class OperatorInstallation:
         space = self.writer.space(self.one.catalog_namespace)
         if space:
             return space
-        found = existing_state.check_catalog(self.view, self.one, self.run_id)
+        found = existing_olm_objects.check_catalog(self.cache, self.one, self.run_id)
         if self.one.catalog_pull_secret:
             self.writer.catalog_secret()
         if found is None:
             self.writer.create(wanted)
         elif other := manifests.differences(found, wanted):
             self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
-        found = self.view.get("CatalogSource", self.one.catalog_namespace, self.one.catalog)
+        found = self.cache.get("CatalogSource", self.one.catalog_namespace, self.one.catalog)
         state = at(found, "status.connectionState.lastObservedState", "not looked at yet")
         if state == "READY":
             return ""
@@ -103,11 +103,11 @@ class OperatorInstallation:
     def _choice(self) -> str:
         if self.offer is not None or self.foreign:
             return ""
-        items = existing_state.offered(self.client, self.one)
+        items = existing_olm_objects.offered(self.client, self.one)
         if not items:
             return f"a catalog in {self.one.catalog_namespace} to offer package {self.one.package}"
         self.offer = choose(self.one, items)
-        existing_state.check_rivals(self.view, self.one, self.offer)
+        existing_olm_objects.check_rivals(self.cache, self.one, self.offer)
         return ""
 
     def _place(self) -> str:
@@ -116,7 +116,7 @@ class OperatorInstallation:
         space = self.writer.space(self.one.namespace)
         if space:
             return space
-        if existing_state.check_namespace(self.view, self.one, self.offer, self.run_id) is None:
+        if existing_olm_objects.check_namespace(self.cache, self.one, self.offer, self.run_id) is None:
             self.writer.create(manifests.operator_group(self.one, self.offer, self.run_id))
         for one in self.one.objects:
             space = self.writer.space(one["metadata"].get("namespace") or self.one.namespace)
@@ -129,21 +129,21 @@ class OperatorInstallation:
         if self.foreign or self.offer is None:
             return ""
         wanted = manifests.subscription(self.one, self.offer, self.run_id)
-        if self.there is None:
-            self.there = ExistingSubscription(self.writer.create(wanted), True)
-        elif other := manifests.differences(self.there.subscription, wanted):
+        if self.existing is None:
+            self.existing = ExistingSubscription(self.writer.create(wanted), True)
+        elif other := manifests.differences(self.existing.subscription, wanted):
             spec = dict(wanted["spec"])
             spec.setdefault("config", None)
-            self.writer.patch(self.there.subscription, {"spec": spec}, f"{' and '.join(other)} of")
+            self.writer.patch(self.existing.subscription, {"spec": spec}, f"{' and '.join(other)} of")
         return ""
 
     def _subscription(self) -> dict[str, Any]:
-        if self.there is None:
+        if self.existing is None:
             raise AssertionError("there is no Subscription yet")
-        meta = self.there.subscription["metadata"]
-        found = self.view.get("Subscription", meta["namespace"], meta["name"])
+        meta = self.existing.subscription["metadata"]
+        found = self.cache.get("Subscription", meta["namespace"], meta["name"])
         if found is None:
-            raise SeatrialError(f"{title(self.there.subscription)} was deleted while it was installed")
+            raise SeatrialError(f"{title(self.existing.subscription)} was deleted while it was installed")
         return found
 
     def _target(self, subscription: dict[str, Any]) -> str:
@@ -166,7 +166,7 @@ class OperatorInstallation:
         if not wanted:
             return f"OLM to resolve {title(found)}{self._trouble(found)}"
         name = at(found, "status.installPlanRef.name") or at(found, "status.installplan.name")
-        plan = self.view.get("InstallPlan", self.namespace, name or "")
+        plan = self.cache.get("InstallPlan", self.namespace, name or "")
         if plan is None:
             return f"an InstallPlan for {target}"
         if at(plan, "status.phase") == "Failed":
@@ -191,7 +191,7 @@ class OperatorInstallation:
             return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
         if self.foreign:
             return f"whoever installed {self.one.package} to approve {title(plan)} for {target}"
-        for each in self.view.all("Subscription"):
+        for each in self.cache.all("Subscription"):
             if each["metadata"]["namespace"] != self.namespace or at(each, "spec.name") in self.mine:
                 continue
             if at(each, "status.currentCSV") in brings and at(each, "status.installedCSV"):
@@ -205,11 +205,11 @@ class OperatorInstallation:
 
     def csv(self) -> dict[str, Any] | None:
         """The ClusterServiceVersion that the Subscription stands at, None before there is one."""
-        if self.there is None:
+        if self.existing is None:
             return None
         found = self._subscription()
         name = at(found, "status.installedCSV") or at(found, "status.currentCSV") or ""
-        return self.view.get("ClusterServiceVersion", self.namespace, name)
+        return self.cache.get("ClusterServiceVersion", self.namespace, name)
 
     def _csv(self) -> str:
         found = self.csv()
@@ -235,4 +235,4 @@ class OperatorInstallation:
         return waits
 
     def _expected(self) -> str:
-        return operand.expected(self.view, self.one)
+        return operand.expected(self.cache, self.one)
