@@ -48,8 +48,8 @@ options:
     description: File that the least RBAC is written to; none when empty.
     type: path
     default: ""
-  order:
-    description: What the action has made of the settings.
+  requirements:
+    description: What the run requires of the cluster. The action plugin sets it.
     type: dict
     default: {}
 """
@@ -111,7 +111,7 @@ def main() -> None:
             "run_dir": {"type": "path", "default": ""},
             "subject": {"type": "str", "default": ""},
             "rbac_file": {"type": "path", "default": ""},
-            "order": {"type": "dict", "default": {}},
+            "requirements": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -120,9 +120,9 @@ def main() -> None:
     def work(_step: Step) -> dict[str, Any]:
         import yaml
 
-        order = examine_cluster.ExaminationSpec(phases=given["phases"], subject=given["subject"], **given["order"])
+        spec = {**given["requirements"], "phases": given["phases"], "subject": given["subject"]}
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
-            found = examine_cluster.examine(client, order)
+            found = examine_cluster.examine(client, examine_cluster.ExaminationSpec(**spec))
         lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
         path = Path(given["rbac_file"]) if given["rbac_file"] else None

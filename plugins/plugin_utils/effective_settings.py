@@ -70,23 +70,26 @@ def effective(
     return EffectiveSettings(values, resolved, points, late, matrix, pre_cleanup)
 
 
-def refuse_heavy(request: SettingsRequest, values: Mapping[str, Any]) -> None:
-    """Raise SettingsError when a preset that loads a control plane hard meets a cluster that others may use.
-
-    Whoever says ``cluster_exclusive`` knows that nobody else does; what the run makes for itself is ours anyway.
-    """
-    if values.get("cluster_provider") != "existing" or values.get("cluster_exclusive"):
-        return
+def heavy_presets(request: SettingsRequest) -> list[str]:
+    """Return the presets of a request that can overload a control plane."""
     definitions = request.definitions()
-    for name in reachable(definitions, request.names()):
-        if definitions[name].get("heavy"):
-            raise SettingsError(
-                f"preset '{name}' is heavy: it can make a control plane slow for all who use it. On a cluster that is "
-                "there already (cluster_provider=existing) it needs -e cluster_exclusive=true, by which you say that "
-                "nobody else uses the cluster meanwhile",
-                "heavy",
-                f"preset {name}",
-            )
+    return [name for name in reachable(definitions, request.names()) if definitions[name].get("heavy")]
+
+
+def refuse_heavy(request: SettingsRequest, values: Mapping[str, Any]) -> None:
+    """Raise SettingsError if a heavy preset would run on an existing cluster that others may use.
+
+    ``cluster_exclusive`` states that nobody else uses it. A cluster that the run creates is its own.
+    """
+    heavy = heavy_presets(request)
+    if heavy and values.get("cluster_provider") == "existing" and not values.get("cluster_exclusive"):
+        raise SettingsError(
+            f"preset '{heavy[0]}' is heavy: it can slow down the control plane for everyone who uses the cluster. On "
+            "an existing cluster (cluster_provider=existing) it needs -e cluster_exclusive=true, which states that "
+            "nobody else uses the cluster during the run",
+            "heavy",
+            f"preset {heavy[0]}",
+        )
 
 
 def _changes(request: SettingsRequest, catalogue: Catalogue) -> list[Change]:

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,21 @@ def new(
     }
 
 
+def session(started: str, command: CommandLine, tags: list[str], pid: int) -> dict[str, Any]:
+    """Return the record of a session. pid: its ansible-playbook process."""
+    began = round(started_of_process(pid), 2)
+    return {"started": started, "command": command.text(), "tags": tags, "pid": pid, "began": began}
+
+
 class CommandLine:
     """The ansible-playbook command of this process, from ``context.CLIARGS`` and sys.argv."""
+
+    @classmethod
+    def of(cls, argv: list[str], cli: Mapping[str, Any], loader: Any, secrets: Mapping[str, str | None]) -> CommandLine:
+        """Read with Ansible's ``loader`` which files of ``-e @file`` hold secrets. secrets: setting -> value."""
+        files = [one[1:] for one in cli.get("extra_vars") or () if one.startswith("@")]
+        hold = [one for one in files if set(loader.load_from_file(one) or ()) & set(secrets)]
+        return cls(argv, cli, secrets.values(), hold)
 
     def __init__(
         self,
@@ -96,7 +109,7 @@ class CommandLine:
         path = self.argv[0] if "/" in self.argv[0] else shutil.which(self.argv[0])
         return os.path.abspath(path) if path else self.argv[0]
 
-    def give_back(self, run_dir: Path, project: str, tags: list[str]) -> str:
+    def give_back(self, run_dir: Path, project: str, tags: Sequence[str]) -> str:
         """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
         words = self._program_and_files(project)
         for path in self.secret_files:

@@ -9,11 +9,14 @@ else the environment variable ``SEATRIAL_X``. It is never written into a file of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
 MASK = "<secret>"
 
@@ -46,6 +49,31 @@ def missing(name: str, why: str) -> InputError:
         f"{name} is needed {why} and is not given: set the variable {name} (in a vault), "
         f"or {name}_file to the path of a file, or the environment variable {variable(name)}"
     )
+
+
+def required(
+    catalogue: Catalogue,
+    variables: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    chosen: Collection[str],
+    render: Render,
+    template: Callable[[Any], Any],
+) -> dict[str, str | None]:
+    """Return the value of each secret setting, None where none is given.
+
+    chosen: the phases that will run. Raises InputError for a secret that one of them needs (meta/secrets.yml of its
+    role) and that is not given.
+    """
+    values: dict[str, str | None] = {}
+    for name in catalogue.secrets:
+        known = {**variables, f"{name}_file": settings.get(f"{name}_file")}
+        values[name] = read(name, known, os.environ, template)
+        need = catalogue.needs.get(name) or {}
+        phases = [phase for phase in need.get("phases", []) if phase in chosen]
+        condition = "{{ (" + str(need.get("when", True)) + ") | bool }}"
+        if not values[name] and phases and render(condition, settings)[0] is True:
+            raise missing(name, f"by phase {phases[0]}")
+    return values
 
 
 def mask(text: str, values: Iterable[str | None]) -> str:

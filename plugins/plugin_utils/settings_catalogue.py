@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +102,7 @@ def _very_near(name: str, known: Iterable[str]) -> bool:
     return bool(difflib.get_close_matches(name, list(known), n=1, cutoff=0.85))
 
 
+@functools.cache
 def load(root: Path) -> Catalogue:
     """Read the catalogue of the collection at ``root``.
 

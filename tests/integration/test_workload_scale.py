@@ -189,7 +189,7 @@ def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Pa
         for _each in range(2):
             done = play("--tags", "report", "-e", f"run_dir={run}", artifacts=artifacts, project="workload_scale")
             assert done.code == 0, done.output[-4000:]
-            assert "this is the report of what there is so far" in done.output
+            assert "this is the report of the results so far" in done.output
             assert (run / "report" / "index.html").exists()
         record = _files.read_yaml(run / "run.yml")
         assert record["phases"]["test"]["started"] == before["started"] and len(record["sessions"]) == 1

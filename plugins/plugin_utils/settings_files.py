@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of a run directory that hold its settings: request, settings, provenance, settings of each point."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_display, yaml_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
+
+HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows who set them.\n"
+
+
+def write(
+    directory: Path, found: EffectiveSettings, request: SettingsRequest, secrets: Iterable[str], given: Iterable[str]
+) -> None:
+    """Write the files. secrets: names of all secret settings, which are left out. given: those that have a value.
+
+    The state of a point that exists already stays.
+    """
+    hidden = set(secrets)
+
+    def dump(path: Path, values: dict[str, Any]) -> None:
+        public = {name: value for name, value in values.items() if name not in hidden}
+        _files.replace_text(path, HEAD + yaml_templates.dump(public))
+
+    document = request.document()
+    _files.check("request/1", document)
+    _files.check("settings/1", found.settings)
+    _files.replace_text(directory / "request.yml", "---\n" + yaml_templates.dump(document))
+    dump(directory / "settings.yml", found.settings)
+    provenance = settings_display.provenance(found, request, given)
+    _files.write_yaml(directory / "provenance.yml", provenance, "provenance/1")
+    for point in found.points:
+        place = directory / "points" / point.name
+        place.mkdir(parents=True, exist_ok=True)
+        dump(place / "settings.yml", point.settings)
+        if not (place / "point.yml").exists():
+            record = {"schema": "point/1", "point": point.name, "uuid": str(uuid.uuid4()), "status": "planned"}
+            _files.write_yaml(place / "point.yml", {**record, "settings": point.values}, "point/1")

@@ -1,0 +1,238 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A session that resolves the settings of a run: it opens a run, continues one, or applies cluster profiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    carried_extra_vars,
+    collect_layers,
+    effective_settings,
+    estimates,
+    held_by_run,
+    interrupted_run,
+    preflight,
+    run_directory,
+    run_record,
+    secret_settings,
+    settings_display,
+    settings_files,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import ROOT, SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import names_of
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
+
+
+@dataclass
+class SettingsSession:
+    """One call of module settings.
+
+    phases: all phases of the playbook. loader, templar: Ansible's. argv, cliargs: the command line, as typed and as
+    Ansible parsed it. say: prints a line.
+    """
+
+    context: SettingsContext
+    phases: list[str]
+    loader: Any
+    templar: Any
+    argv: list[str]
+    cliargs: Mapping[str, Any]
+    say: Callable[[str], None]
+    #: Secret setting -> its value, None where none is given.
+    secrets: dict[str, str | None] = field(default_factory=dict)
+
+    def begin(self) -> dict[str, Any]:
+        """Open a new run or continue an earlier one. Every error in the input is found before a file is written."""
+        extra, given = self.context.extra, self.context.variables.get("run_dir")
+        self.context.check_names()
+        chosen = self._chosen()
+        if "run_dir" in extra and not extra["run_dir"]:
+            raise InputError("-e run_dir= is empty; give the directory of an earlier run, or leave it out")
+        return self._continue(str(self.templar.template(given)), chosen) if given else self._open(chosen)
+
+    def apply_profiles(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
+        """Apply the cluster profiles that match this cluster: by API host, node name or kind."""
+        variables, catalogue = self.context.variables, self.context.catalogue
+        directory = Path(str(self.templar.template(variables["run_dir"])))
+        request = self._read(directory / "request.yml")
+        profiles = self.templar.template(variables.get("cluster_profiles") or {})
+        names = {cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])}
+        matching = {key: names_of(value) for key, value in profiles.items() if key in names}
+        if not matching:
+            return self._result(directory, self.context.effective(request), request)
+        known = collect_layers.presets(variables, self.context.project, catalogue)
+        layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
+        wanted = [name for presets in matching.values() for name in presets]
+        changed = request.with_layers(*collect_layers.preset_layers(wanted, known, catalogue), *layers)
+        found = self.context.effective(changed)
+        effective_settings.refuse_heavy(changed, found.settings)
+        self._read_secrets(found, [])
+        self._write(directory, found, changed)
+        self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
+        self._show(found, changed)
+        return {**self._result(directory, found, changed), "changed": changed != request}
+
+    def _open(self, chosen: list[str]) -> dict[str, Any]:
+        project = self.context.project
+        request = carried_extra_vars.opened(self.context.request(), self.context.extra)
+        found = self._checked(request, chosen, None)
+        self._show(found, request)
+        if chosen == ["settings"]:
+            self._show_points(found)
+            return self._result(None, found, request, only_settings=True)
+        run_id = run_directory.new_id()
+        presets = list(request.presets)
+        name = run_directory.name_of(project, presets, run_id)
+        parent = Path(found.settings["run_artifacts_dir"])
+        command = self._command()
+
+        def fill(directory: Path) -> None:
+            self._write(directory, found, request)
+            record = run_record.new(run_id, project, presets, [point.name for point in found.points], ROOT, command)
+            tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
+            record["give_back"] = command.give_back(parent / name, project, tags)
+            record["sessions"].append(self._session(record, record["started"], command, chosen))
+            run_record.write(directory, record)
+            _files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
+
+        directory = run_directory.create(parent, name, fill)
+        self.say(f"Run {run_id} in {directory}")
+        self.say(f"  interrupted? {directory / 'GIVE_BACK'} holds the command that gives back")
+        return self._result(directory, found, request)
+
+    def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
+        context = self.context
+        directory = run_directory.existing(path)
+        request = self._read(directory / "request.yml")
+        self._refuse_other_run(path, directory, request)
+        if chosen == ["report"] and run_record.at_work(directory) is not None:
+            return self._beside(directory, request)
+        run_record.refuse_while_running(directory)
+        words = {word: context.extra[word] for word in ("matrix", "pre_cleanup") if word in context.extra}
+        more = collect_layers.extra_layer(context.extra, context.catalogue, words)
+        earlier = run_record.read(directory)
+        request, dropped = carried_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
+        found = self._checked(request, chosen, directory)
+        if chosen == ["settings"]:
+            self._show(found, request)
+            self._show_points(found)
+            return self._result(directory, found, request, only_settings=True)
+        held_by_run.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
+        command = self._command()
+        self._write(directory, found, request)
+
+        def edit(record: dict[str, Any]) -> None:
+            for phase in record["phases"].values():
+                if phase["status"] == "running":
+                    phase["status"] = "interrupted"
+            record["status"] = "running"
+            session = self._session(record, run_record.stamp(), command, chosen)
+            record["sessions"] = [*record.get("sessions", []), session]
+
+        run_record.change(directory, edit)
+        (directory / "FINISHED").unlink(missing_ok=True)
+        if dropped:
+            self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
+        return self._result(directory, found, request)
+
+    def _refuse_other_run(self, path: str, directory: Path, request: SettingsRequest) -> None:
+        project = self.context.project
+        if request.project != project:
+            raise InputError(f"-e run_dir={path}: that is a run of {request.project}, this playbook runs {project}")
+        asked = names_of(self.context.variables.get("preset"))
+        if asked and asked != list(request.presets):
+            had = ", ".join(request.presets) or "no preset"
+            raise InputError(f"-e preset={','.join(asked)}: {directory.name} ran with {had}; a run keeps its presets")
+
+    def _beside(self, directory: Path, request: SettingsRequest) -> dict[str, Any]:
+        """Report on a run while another session works on it, without changing that session's record."""
+        if collect_layers.extra_layer(self.context.extra, self.context.catalogue, {}).values:
+            raise InputError(
+                f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
+            )
+        self.say(f"Run {run_record.read(directory)['id']} is still running; this is the report of the results so far.")
+        return {**self._result(directory, self.context.effective(request), request), "beside": True}
+
+    def _read(self, path: Path) -> SettingsRequest:
+        document = self.loader.load_from_file(str(path), trusted_as_template=True, cache="none")
+        return SettingsRequest.read(collect_layers.raw(document), str(path))
+
+    def _checked(self, request: SettingsRequest, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
+        """Resolve a request and check everything that its phases need before one of them runs."""
+        context = self.context
+        found = context.effective(request)
+        self._read_secrets(found, chosen)
+        if "test" in chosen:
+            effective_settings.refuse_heavy(request, found.settings)
+        check = preflight.Preflight(request, found, context.catalogue, context.render, chosen, context.variables)
+        check.check(run_dir)
+        return found
+
+    def _read_secrets(self, found: EffectiveSettings, chosen: list[str]) -> None:
+        context = self.context
+        self.secrets = secret_settings.required(
+            context.catalogue, context.variables, found.settings, chosen, context.render, self.templar.template
+        )
+
+    def _tags(self) -> tuple[list[str], list[str]]:
+        given = (self.context.variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
+        run, skip = (list(one or []) for one in given)
+        return run, skip
+
+    def _chosen(self) -> list[str]:
+        return collect_layers.chosen(self.phases, *self._tags())
+
+    def _command(self) -> run_record.CommandLine:
+        return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, self.secrets)
+
+    def _session(
+        self, record: Mapping[str, Any], started: str, command: run_record.CommandLine, chosen: list[str]
+    ) -> dict[str, Any]:
+        # An action runs in a worker of ansible-playbook.
+        session = run_record.session(started, command, self._tags()[0], os.getppid())
+        return {**session, **carried_extra_vars.held(record, chosen)}
+
+    def _given_secrets(self) -> list[str]:
+        return [name for name, value in self.secrets.items() if value]
+
+    def _write(self, directory: Path, found: EffectiveSettings, request: SettingsRequest) -> None:
+        settings_files.write(directory, found, request, self.context.catalogue.secrets, self._given_secrets())
+
+    def _show(self, found: EffectiveSettings, request: SettingsRequest) -> None:
+        document = settings_display.provenance(found, request, self._given_secrets())
+        defaults = self.context.defaults
+        rendered = {name: self.context.render(value, defaults)[0] for name, value in defaults.items()}
+        rows = settings_display.rows(document, rendered)
+        for line in settings_display.table(rows, list(request.presets), len(found.points)):
+            self.say(line)
+
+    def _show_points(self, found: EffectiveSettings) -> None:
+        loads = estimates.estimates(self.context.project, found.points, self.context.render)
+        for line in settings_display.points(found, loads):
+            self.say(line)
+
+    def _result(
+        self, directory: Path | None, found: EffectiveSettings, request: SettingsRequest, only_settings: bool = False
+    ) -> dict[str, Any]:
+        return {
+            "only_settings": only_settings,
+            "beside": False,
+            "run_dir": str(directory) if directory else None,
+            "run_id": run_record.read(directory)["id"] if directory else None,
+            "points": [point.name for point in found.points],
+            "presets": list(request.presets),
+            "late": list(found.late),
+            "pre_cleanup": found.pre_cleanup,
+            "gives_back": interrupted_run.phases(self._chosen(), self.phases, found.settings),
+            "keep_failed": bool(found.settings.get("cluster_keep_failed")),
+        }
