@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the machines of a cluster from an inventory: that of the play, or another one that was written meanwhile."""
+"""Read the machines of a cluster from the inventory of the play or another one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
-#: What is read of a machine, beside what a setting of ours says of it.
+#: Variables of a machine that are read, beside cluster_agent_*.
 NAMES = ("quads_macs", "macs", "quads_model", "model", "bmc_address", "bmc_user", "bmc_system")
 
 
 class ActionModule(SeatrialAction):
-    """Return the machines in the order of the groups and their hosts, and the passwords that the inventory knows."""
+    """Return the machines in the order of groups and hosts, and their passwords, where the inventory has them."""
 
     ARGUMENTS = {
         "inventory": {"type": "path"},
@@ -30,7 +30,7 @@ class ActionModule(SeatrialAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Read, touch nothing."""
+        """Read the inventory; change nothing."""
         source = arguments["inventory"]
         hostvars, groups = self._other(source) if source else (task_vars["hostvars"], task_vars["groups"])
         machines, passwords = [], {}

@@ -11,8 +11,8 @@ short_description: Write the configuration of openshift-install
 version_added: 0.1.0
 description:
   - Renders C(install-config.yaml), and C(agent-config.yaml) for bare metal, from settings of role C(cluster), checks
-    every field against those that are documented, and writes them where the installer reads them.
-  - Copies without secrets stand in O(step_dir).
+    every field against the documented ones, and writes them to the installer's folder.
+  - Copies without secrets are written to O(step_dir).
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -31,7 +31,7 @@ attributes:
     support: none
 options:
   provider:
-    description: Which installation it is for.
+    description: Provider of the cluster.
     type: str
     choices: [openshift_ipi, openshift_agent]
     required: true
@@ -46,16 +46,16 @@ options:
     default: []
     suboptions:
       name:
-        description: Its name.
+        description: Name of the machine.
         type: str
         required: true
       role:
-        description: What it is.
+        description: Role in the cluster.
         type: str
         choices: [master, worker]
         required: true
       vars:
-        description: What the inventory says of it.
+        description: Its inventory variables.
         type: dict
         required: true
   pull_secret:
@@ -63,7 +63,7 @@ options:
     type: str
     required: true
   ssh_key:
-    description: Public key of those who may log in to the nodes.
+    description: Public key that may log in to the nodes.
     type: str
     default: ''
 """
@@ -90,7 +90,7 @@ machines:
   type: list
   elements: dict
 rendezvous:
-  description: Address of the machine that installs the others.
+  description: Address of the rendezvous host, which installs the others.
   returned: success
   type: str
 """
@@ -118,27 +118,27 @@ MACHINE = {
 
 
 def render(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Return the documents by file name, and what the caller wants to know. Raises InputError."""
+    """Return the documents by file name, and the module's results. Raises InputError."""
     try:
         auths = json.loads(given["pull_secret"])["auths"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError("cluster_pull_secret is no pull secret: JSON with a dictionary 'auths'") from error
+        raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'") from error
     if not isinstance(auths, dict):
-        raise InputError("cluster_pull_secret is no pull secret: JSON with a dictionary 'auths'")
+        raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'")
     settings = {**given["settings"], "cluster_provider": given["provider"]}
-    told: dict[str, Any] = {"machines": [], "rendezvous": ""}
+    results: dict[str, Any] = {"machines": [], "rendezvous": ""}
     documents: dict[str, dict[str, Any]] = {}
     if given["provider"] == "openshift_ipi":
-        marks = install_config.tags(settings, given["expires"], given["owner"])
-        config = install_config.ipi(settings, given["name"], marks)
+        tags = install_config.tags(settings, given["expires"], given["owner"])
+        config = install_config.ipi(settings, given["name"], tags)
     else:
         machines = [bare_metal_hosts.read(one["name"], one["role"], one["vars"], settings) for one in given["machines"]]
         config = install_config.agent(settings, given["name"], *bare_metal_hosts.check_set(machines))
         agent = bare_metal_hosts.agent_config(machines, settings, given["name"])
         documents["agent-config.yaml"] = agent
         addresses = bare_metal_hosts.addressed(machines, settings)
-        told["rendezvous"] = agent["rendezvousIP"]
-        told["machines"] = [
+        results["rendezvous"] = agent["rendezvousIP"]
+        results["machines"] = [
             {
                 "name": one.name,
                 "role": one.role,
@@ -149,11 +149,11 @@ def render(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, 
             }
             for one in machines
         ]
-        unreachable = [one["name"] for one in told["machines"] if not one["address"] or not one["user"]]
+        unreachable = [one["name"] for one in results["machines"] if not one["address"] or not one["user"]]
         if unreachable:
-            raise InputError(f"{unreachable[0]}: the inventory has no bmc_address and bmc_user of it")
+            raise InputError(f"{unreachable[0]}: bmc_address or bmc_user is missing in the inventory")
     documents["install-config.yaml"] = install_config.with_secrets(config, given["pull_secret"], given["ssh_key"])
-    return documents, told
+    return documents, results
 
 
 def main() -> None:
@@ -174,13 +174,13 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        documents, told = render(module.params)
+        documents, results = render(module.params)
         if not module.check_mode:
             Installer("openshift-install", Path(module.params["install_dir"]), {}).configure(documents)
         for name, document in documents.items():
             step.manifest(name.removesuffix(".yaml"), [_files.plain(install_config.shown(document))])
         step.log(f"{', '.join(documents)} for {module.params['name']}")
-        return {"changed": not module.check_mode, **told}
+        return {"changed": not module.check_mode, **results}
 
     _module_main.run(module, work)
 

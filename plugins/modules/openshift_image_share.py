@@ -10,8 +10,9 @@ module: openshift_image_share
 short_description: Serve an installation image to BMCs
 version_added: 0.1.0
 description:
-  - Serves the folder C(www) of O(folder) by HTTP, without listings, until it is told to stop or O(lifetime) is over.
-  - Runs on the machine that BMCs reach, which needs Python 3.11.
+  - Serves the folder C(www) of O(folder) over HTTP, without directory listings, until it is stopped or O(lifetime) has
+    passed.
+  - Runs on a machine that BMCs can reach, which needs Python 3.11.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,11 +31,11 @@ options:
     choices: [present, absent]
     default: present
   folder:
-    description: The folder.
+    description: Folder of the server.
     type: path
     required: true
   address:
-    description: Address to listen on, and by which BMCs reach it. That from which O(towards) is reached when empty.
+    description: Address to listen on, which BMCs must reach. If empty, the local address of connections to O(towards).
     type: str
     default: ''
   towards:
@@ -42,11 +43,11 @@ options:
     type: str
     default: ''
   port:
-    description: Port to listen on; V(0) takes any that is free.
+    description: Port to listen on; V(0) chooses a free one.
     type: int
     default: 0
   lifetime:
-    description: How long it serves at most, in seconds.
+    description: Maximum lifetime of the server, in seconds.
     type: float
     default: 14400
 """
@@ -61,7 +62,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 url:
-  description: Address of the folder C(www).
+  description: URL of the folder C(www).
   returned: state is present
   type: str
   sample: http://198.18.0.5:41771
@@ -99,8 +100,8 @@ def main() -> None:
             shutil.rmtree(folder, ignore_errors=True)
             return {"changed": bool(stopped) or there}
         address = given["address"] or boot_image_server.own_address(given["towards"])
-        port, begun = boot_image_server.start(folder, address, given["port"], given["lifetime"])
-        return {"changed": begun, "url": f"http://{address}:{port}"}
+        port, started = boot_image_server.start(folder, address, given["port"], given["lifetime"])
+        return {"changed": started, "url": f"http://{address}:{port}"}
 
     _module_main.run(module, work)
 

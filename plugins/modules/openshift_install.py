@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: openshift_install
-short_description: Make or destroy a cluster with openshift-install
+short_description: Create or destroy a cluster with openshift-install
 version_added: 0.1.0
 description:
-  - Does one step of an installation and says meanwhile what the installer says. A step that was done is not done again.
-  - The log, without passwords, is copied into O(step_dir) when the step ends, whatever its end.
+  - Runs one step of an installation and prints the installer's messages meanwhile. A completed step is not repeated.
+  - The log, without passwords, is copied into O(step_dir) when the step ends, also if it fails.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,32 +30,32 @@ attributes:
 options:
   state:
     description:
-      - V(prepared), on a cloud, has everything written that comes before the first request to it, and returns the
-        metadata by which the cluster can be destroyed. V(begun) begins to create it, V(created) waits for that.
-      - V(image), on bare metal, makes the image that machines boot from. V(bootstrapped) and V(installed) wait.
-      - V(gathered) puts what tells why an installation failed into O(bundle). V(destroyed) destroys the cluster on a
-        cloud by its metadata. V(absent) ends what runs and removes O(install_dir).
+      - V(prepared), on a cloud, writes all files that precede the first request to the cloud, and returns the metadata
+        with which the cluster can be destroyed. V(begun) starts the creation, V(created) waits for its end.
+      - V(image), on bare metal, creates the image that machines boot from. V(bootstrapped) and V(installed) wait.
+      - V(gathered) collects logs of a failed installation in O(bundle). V(destroyed) destroys the cluster on a cloud
+        by its metadata. V(absent) ends running programs and removes O(install_dir).
     type: str
     choices: [prepared, begun, created, image, bootstrapped, installed, gathered, destroyed, absent]
     required: true
   program:
-    description: Path of openshift-install; that of the PATH when empty and there is no O(mirror).
+    description: Path of openshift-install. If it and O(mirror) are empty, the one in PATH is used.
     type: str
     default: ''
   mirror:
-    description: Address of a folder with a folder for each version, from which it is fetched.
+    description: URL of a folder with one folder per version, from which openshift-install is downloaded.
     type: str
     default: ''
   version:
-    description: The version that is fetched.
+    description: The version to download.
     type: str
     default: ''
   checksum:
-    description: SHA-256 of the archive that is fetched.
+    description: SHA-256 of the downloaded archive.
     type: str
     default: ''
   cache_dir:
-    description: Where what was fetched is kept.
+    description: Folder of downloaded programs.
     type: path
     default: ~/.cache/seatrial/openshift
   environment:
@@ -67,23 +67,23 @@ options:
     type: bool
     default: false
   timeout:
-    description: How long the step may take, in seconds.
+    description: Timeout of the step, in seconds.
     type: float
     default: 3600
   store:
-    description: Where O(entry) is kept for other machines; a folder or C(s3://bucket/prefix). Empty is nowhere.
+    description: Store of O(entry) for other machines, a folder or C(s3://bucket/prefix); empty for none.
     type: str
     default: ''
   entry:
-    description: What is kept there beside the metadata.
+    description: Values stored there beside the metadata.
     type: dict
     default: {}
   metadata:
-    description: The metadata of a cluster that is destroyed from another machine.
+    description: Metadata of a cluster that was created on another machine.
     type: dict
     default: {}
   addresses:
-    description: Addresses that V(gathered) asks; C(bootstrap) and C(masters).
+    description: Addresses for V(gathered), C(bootstrap) and C(masters).
     type: dict
     default: {}
   ssh_private_key:
@@ -93,7 +93,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Have everything written by which the cluster can be destroyed
+- name: Write the files with which the cluster can be destroyed
   perfscale.seatrial.openshift_install:
     state: prepared
     name: t1121-k3f9xa
@@ -102,7 +102,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 metadata:
-  description: What the installer needs to destroy the cluster.
+  description: Metadata with which the installer destroys the cluster.
   returned: state is prepared
   type: dict
 image:
@@ -114,12 +114,12 @@ kubeconfig:
   returned: state is created, image or installed
   type: str
 files:
-  description: What was gathered.
+  description: Names of the collected files.
   returned: state is gathered
   type: list
   elements: str
 version:
-  description: What the installer says of its version.
+  description: Version of the installer.
   returned: state is prepared or image
   type: str
 """

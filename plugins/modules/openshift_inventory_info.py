@@ -10,8 +10,8 @@ module: openshift_inventory_info
 short_description: Read the machines of a cluster from an inventory
 version_added: 0.1.0
 description:
-  - Reads what M(perfscale.seatrial.openshift_config) needs to know of machines, from the inventory of the play or from
-    another one, such as the one that role C(quads_lease) has just written.
+  - Returns the machines for M(perfscale.seatrial.openshift_config), from the inventory of the play or from another one,
+    such as the one that role C(quads_lease) has just written.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -25,14 +25,14 @@ attributes:
     support: full
 options:
   inventory:
-    description: Another inventory than that of the play.
+    description: Inventory to read instead of that of the play.
     type: path
   control_plane_group:
-    description: Group of the control plane's machines.
+    description: Group of the control plane machines.
     type: str
     required: true
   worker_group:
-    description: Group of the workers; there need not be one.
+    description: Group of the workers, if any.
     type: str
     default: ''
 """
@@ -54,7 +54,7 @@ machines:
   type: list
   elements: dict
 passwords:
-  description: Host to C(bmc_password), for those of which the inventory knows it.
+  description: C(bmc_password) by host, for hosts that have one in the inventory.
   returned: success
   type: dict
 """

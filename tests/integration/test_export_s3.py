@@ -198,7 +198,7 @@ def test_what_destroys_a_cluster_is_kept_on_a_server_until_it_is_dropped(
         assert cluster_metadata_store.get(where, "perf") == {**entry, "owner": "jo"}
         cluster_metadata_store.drop(where, "perf")
         cluster_metadata_store.drop(where, "perf")
-        with pytest.raises(DataError, match=f"{where} knows no cluster perf"):
+        with pytest.raises(DataError, match=f"{where} has no cluster perf"):
             cluster_metadata_store.get(where, "perf")
     with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*make the bucket first"):
         cluster_metadata_store.put("s3://no-such-bucket/x", "perf", entry)

@@ -64,7 +64,7 @@ def test_a_cluster_is_asked_for_once_used_and_deleted_with_what_was_made_for_it(
 def test_a_cluster_of_another_run_is_neither_used_nor_deleted(stand_in: StandIn) -> None:
     manager(stand_in, run_id="t1121-others").create(SETTINGS, {}, "")
     for what in (lambda one: one.create(SETTINGS, {}, ""), lambda one: one.delete(5)):
-        with pytest.raises(OwnershipError, match="a cluster perf that is of run t1121-others"):
+        with pytest.raises(OwnershipError, match="cluster perf exists and belongs to run t1121-others"):
             what(manager(stand_in))
     assert len(service(stand_in)) == 1
 
@@ -93,9 +93,9 @@ def test_what_was_made_for_a_cluster_is_deleted_also_when_only_the_cluster_could
 
 
 def test_what_can_not_be_right_is_told(stand_in: StandIn) -> None:
-    with pytest.raises(InputError, match="cluster_managed_region is needed"):
+    with pytest.raises(InputError, match="cluster_managed_region is required"):
         manager(stand_in).create({}, {}, "")
-    with pytest.raises(InputError, match="cluster_managed_subnets is needed"):
+    with pytest.raises(InputError, match="cluster_managed_subnets is required"):
         manager(stand_in).create({**SETTINGS, "cluster_managed_hosted": True}, {}, "")
     with pytest.raises(ProcessError, match="ocm get /api.*Not logged in"):
         manager(stand_in, token="wrong").find()

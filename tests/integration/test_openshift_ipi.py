@@ -108,6 +108,6 @@ def test_a_failed_install_leaves_a_bundle_and_is_destroyed_also_from_another_mac
 def test_what_can_not_be_right_is_told_before_the_cloud_is_asked(cloud: Cloud) -> None:
     more = ["-e", '{"cluster_ipi_install_config": {"platform": {"aws": {"usrTags": {}}}}}']
     done = cloud.run("acquire", *cloud.words, *more)
-    message = "install-config.yaml: platform.aws.usrTags is no documented field (did you mean 'userTags'?)"
+    message = "install-config.yaml: platform.aws.usrTags is not a documented field (did you mean 'userTags'?)"
     assert done.code != 0 and message in done.flat(), done.output
     assert cloud.stand_in.seen == []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machines of a bare-metal cluster, from variables of an inventory, and agent-config.yaml from them."""
+"""The machines of a bare-metal cluster, read from inventory variables, and agent-config.yaml."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.inst
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 ROLES = ("master", "worker")
 
-#: What a setting about machines may hold for a model, and a host as a variable of its own.
+#: Keys of a model in cluster_agent_models.
 OF_MODEL = ("interface", "root_device")
 
 
 @dataclass(frozen=True)
 class Host:
-    """One machine. macs: interface -> MAC. interface: the one of the machines' network. network: NMState, if given."""
+    """One machine. macs: interface -> MAC. interface: that in the machine network. network: NMState, if given."""
 
     name: str
     role: str
@@ -39,20 +39,20 @@ class Host:
 
     @property
     def mac(self) -> str:
-        """The MAC address by which the installer knows it."""
+        """The MAC address by which the installer identifies the machine."""
         return self.macs[self.interface]
 
     @property
     def hostname(self) -> str:
-        """Its name without a domain."""
+        """The name without its domain."""
         return self.name.split(".")[0]
 
 
 def read(name: str, role: str, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> Host:
-    """Return a machine from what an inventory says about it; those of our QUADS plugin say enough.
+    """Return a machine from its inventory variables; those of our QUADS inventory plugin are sufficient.
 
-    variables: quads_macs (interface -> MAC) or macs; quads_model or model; bmc_address, bmc_user, bmc_system; and for
-    what the settings do not say of all machines or of a model: cluster_agent_interface, cluster_agent_address,
+    variables: quads_macs (interface -> MAC) or macs; quads_model or model; bmc_address, bmc_user, bmc_system; and
+    values that override the settings of all machines or of a model: cluster_agent_interface, cluster_agent_address,
     cluster_agent_root_device, cluster_agent_network_config. Raises InputError naming host and variable.
     """
     macs = {
@@ -60,16 +60,16 @@ def read(name: str, role: str, variables: Mapping[str, Any], settings: Mapping[s
     }
     for nic, mac in macs.items():
         if not MAC.fullmatch(mac):
-            raise InputError(f"{name}: '{mac}' of {nic} is no MAC address")
+            raise InputError(f"{name}: '{mac}' of {nic} is not a MAC address")
     if not macs:
-        raise InputError(f"{name}: the inventory has no MAC addresses of it: set macs to interface: address")
+        raise InputError(f"{name}: no MAC addresses in the inventory: set macs to a dictionary, interface: address")
     model = str(variables.get("quads_model") or variables.get("model") or "")
-    of_model = _of_model(settings.get("cluster_agent_models") or {}, model)
+    by_model = _of_model(settings.get("cluster_agent_models") or {}, model)
     given = (
-        variables.get("cluster_agent_interface") or of_model.get("interface") or settings.get("cluster_agent_interface")
+        variables.get("cluster_agent_interface") or by_model.get("interface") or settings.get("cluster_agent_interface")
     )
     interface = _interface(name, str(given or ""), macs)
-    hints = variables.get("cluster_agent_root_device") or of_model.get("root_device")
+    hints = variables.get("cluster_agent_root_device") or by_model.get("root_device")
     hints = dict(hints or settings.get("cluster_agent_root_device") or {})
     install_config_fields.check(hints, install_config_fields.ROOT_DEVICE, f"{name}: root device")
     return Host(
@@ -95,26 +95,26 @@ def _of_model(models: Mapping[str, Mapping[str, Any]], model: str) -> Mapping[st
 
 
 def _interface(host: str, given: str, macs: Mapping[str, str]) -> str:
-    """Return the interface by its name or by its place among the names in order, 0 for the first; by default that."""
+    """Return the interface by its name or its index among the sorted names (default 0)."""
     names = sorted(macs)
     if given.isdigit() or not given:
         at = int(given or 0)
         if at >= len(names):
-            raise InputError(f"{host}: cluster_agent_interface is {at}, and it has {len(names)} interfaces, from 0")
+            raise InputError(f"{host}: cluster_agent_interface is {at}, but the interfaces are 0 to {len(names) - 1}")
         return names[at]
     if given not in macs:
-        raise InputError(f"{host}: it has no interface {given}{nearest(given, names)}; it has {', '.join(names)}")
+        raise InputError(f"{host} has no interface {given}{nearest(given, names)}; it has {', '.join(names)}")
     return given
 
 
 def check_set(machines: Sequence[Host]) -> tuple[int, int]:
-    """Return how many masters and workers there are. Raises InputError for a set that can't be a cluster."""
+    """Return the numbers of masters and workers. Raises InputError for a set that can't form a cluster."""
     masters = sum(one.role == "master" for one in machines)
     workers = len(machines) - masters
     if masters not in (1, 3, 4, 5) or (masters == 1 and workers):
         raise InputError(
-            f"{masters} control plane machines and {workers} workers are no cluster: 1 alone, or 3 to 5 with any "
-            "number of workers; see cluster_agent_control_plane_group and cluster_agent_worker_group"
+            f"{masters} control plane machines and {workers} workers do not form a cluster: 1 alone, or 3 to 5 with "
+            "any number of workers; see cluster_agent_control_plane_group and cluster_agent_worker_group"
         )
     for what, values in (("MAC address", [one.mac for one in machines]), ("name", [one.hostname for one in machines])):
         twice = sorted({value for value in values if values.count(value) > 1})
@@ -124,14 +124,15 @@ def check_set(machines: Sequence[Host]) -> tuple[int, int]:
 
 
 def addressed(machines: Sequence[Host], settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return machine -> address, empty for those that get theirs by DHCP.
+    """Return machine -> address, empty for DHCP.
 
-    cluster_agent_first_address gives consecutive ones in the order of the machines, leaving out the virtual addresses
-    and the gateway; a machine's own comes first. Raises InputError for what is outside the network or given twice.
+    Addresses are consecutive from cluster_agent_first_address in the order of the machines, without the virtual
+    addresses and the gateway; a machine's own address has precedence. Raises InputError for an address outside the
+    network or given twice.
     """
     cidr = network(settings, "cluster_agent_machine_network", "")
     if ":" in cidr:
-        raise InputError(f"cluster_agent_machine_network: {cidr}: only IPv4 is known here")
+        raise InputError(f"cluster_agent_machine_network: {cidr}: only IPv4 is supported")
     taken = {str(settings.get(f"cluster_agent_{part}") or "") for part in ("api_vip", "ingress_vip", "gateway")}
     taken |= {one.address for one in machines}
     first = settings.get("cluster_agent_first_address")
@@ -188,7 +189,7 @@ def _host(one: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def nmstate(one: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the network of a machine as NMState describes it: one interface, static or DHCP, tagged or not."""
+    """Return the NMState configuration of a machine: one interface, static or DHCP, optionally with a VLAN."""
     vlan = int(settings.get("cluster_agent_vlan") or 0)
     mtu = int(settings.get("cluster_agent_mtu") or 0)
     plain: dict[str, Any] = {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An HTTP server for one installation image, which BMCs fetch. No listing; it ends by itself when nobody ends it."""
+"""An HTTP server from which BMCs fetch a boot image. It has no directory listings and a limited lifetime."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ server.serve_forever()
 
 
 def start(folder: Path, address: str, port: int, lifetime: float, limit: float = 30.0) -> tuple[int, bool]:
-    """Serve ``folder/www`` on address and port (0: any) for ``lifetime`` s; return the port and whether it was begun.
+    """Serve ``folder/www`` on address and port (0: any) for ``lifetime`` s; return the port and whether it was started.
 
-    Raises ProcessError, WaitTimeout.
+    limit: seconds to wait for the server. Raises ProcessError, WaitTimeout.
     """
-    told = folder / "server.json"
-    if told.exists():
-        known = _files.read_json(told)
+    state = folder / "server.json"
+    if state.exists():
+        known = _files.read_json(state)
         if known["pid"] in installer_process.marked(folder):
             return int(known["port"]), False
-        told.unlink()
+        state.unlink()
     command = [sys.executable, "-c", _SERVER, str(folder), address, str(port), str(lifetime)]
     child = installer_process.start(command, folder, {}, "server.log")
     end = time.monotonic() + limit
-    while not told.exists():
+    while not state.exists():
         if child.poll() is not None:
-            said = (folder / "server.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise ProcessError(f"can't serve {folder} on {address}:{port}: {said[-1] if said else 'no reason given'}")
+            log = (folder / "server.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise ProcessError(f"can't serve {folder} on {address}:{port}: {log[-1] if log else 'no reason logged'}")
         if time.monotonic() > end:
-            raise WaitTimeout(f"the server of {folder} did not come up within {limit:g} s")
+            raise WaitTimeout(f"the server of {folder} did not start within {limit:g} s")
         time.sleep(0.05)
-    return int(_files.read_json(told)["port"]), True
+    return int(_files.read_json(state)["port"]), True
 
 
 def own_address(towards: str) -> str:
-    """Return the address from which this machine reaches ``towards`` (host or host:port, no packet is sent)."""
+    """Return the local address of connections to ``towards`` (host or host:port); no packet is sent."""
     host = towards.split("://")[-1].split("/")[0].rsplit(":", 1)[0] or "127.0.0.1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, 443))
         except OSError as error:
-            raise ProcessError(f"can't tell by which address {host} reaches this machine: {error}") from error
+            raise ProcessError(f"can't determine by which address {host} reaches this machine: {error}") from error
         return str(probe.getsockname()[0])

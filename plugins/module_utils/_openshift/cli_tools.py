@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vendors' programs: a path that was given, one of the PATH, or one from a mirror with a pinned checksum."""
+"""Finding command-line tools of OpenShift: by a given path, in PATH, or on a mirror with a pinned checksum."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ARCHIVES = {"openshift-install": "openshift-install-linux.tar.gz", "oc": "opensh
 def find(
     name: str, given: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]
 ) -> str:
-    """Return the path of a program. Raises InputError when there is none, ProcessError when it can't be fetched.
+    """Return the path of a program. Raises InputError if there is none, ProcessError if the download fails.
 
-    given: its path. mirror: address of a folder with a folder for each version; then version and checksum (SHA-256 of
-    the archive) are needed, so that what was tried is what runs.
+    given: its path. mirror: URL of a folder with one folder per version; it requires version and checksum (SHA-256 of
+    the archive), so that exactly the tested program runs.
     """
     if given:
         path = Path(given).expanduser().absolute()
@@ -38,8 +38,8 @@ def find(
     found = shutil.which(name)
     if not found:
         raise InputError(
-            f"{name} is not in the PATH: give its path, or cluster_installer_mirror, cluster_version and "
-            "cluster_installer_checksum to fetch it"
+            f"{name} is not in PATH: set its path, or cluster_installer_mirror, cluster_version and "
+            "cluster_installer_checksum to download it"
         )
     return found
 
@@ -48,16 +48,16 @@ def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, s
     digest = checksum.lower().removeprefix("sha256:")
     if not version or len(digest) != 64:
         raise InputError(
-            f"{name} is fetched from {mirror} only with cluster_version and with cluster_installer_checksum, the "
-            "SHA-256 of its archive, as the mirror's sha256sum.txt has it"
+            f"{name} is downloaded from {mirror} only with cluster_version and with cluster_installer_checksum, the "
+            "SHA-256 of its archive in the mirror's sha256sum.txt"
         )
     path = cache / f"{name}-{version}-{digest[:12]}"
     if path.exists():
         return str(path)
     if name not in ARCHIVES or platform.system() != "Linux":
-        raise InputError(f"{name} can't be fetched for {platform.system()}: give its path")
+        raise InputError(f"{name} can't be downloaded for {platform.system()}: set its path")
     url = f"{mirror.rstrip('/')}/{version}/{ARCHIVES[name]}"
-    say(f"fetches {url}")
+    say(f"downloading {url}")
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         archive = Path(folder) / ARCHIVES[name]
         found = _https_request.download(url, archive)
@@ -77,6 +77,6 @@ def _unpack(file: Path, name: str, path: Path, url: str) -> None:
         member = next((one for one in archive.getmembers() if one.isfile() and Path(one.name).name == name), None)
         stream = archive.extractfile(member) if member else None
         if stream is None:
-            raise ProcessError(f"{url} holds no {name}")
+            raise ProcessError(f"{url} does not contain {name}")
         with open(path, "wb") as out:
             shutil.copyfileobj(stream, out)

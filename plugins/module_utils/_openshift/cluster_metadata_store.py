@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is needed to destroy a cluster, kept where another machine finds it.
+"""The metadata with which a cluster can be destroyed, stored where other machines can read it.
 
-It stands in the run directory's cluster.yml anyway. A store is a folder that machines share, or s3://bucket/prefix; an
-entry is <name>.json, written before anything of the cluster exists and removed when nothing is left of it. There is no
-secret in it.
+The run directory's cluster.yml has it too. A store is a shared folder or s3://bucket/prefix; an entry is <name>.json,
+written before anything of the cluster exists and removed with the last of it. It contains no secret.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 
 def put(store: str, name: str, entry: Mapping[str, Any]) -> None:
-    """Write the entry of a cluster. Raises AccessError when it can't be."""
+    """Write the entry of a cluster. Raises AccessError."""
     if not store:
         return
     if store.startswith("s3://"):
@@ -66,21 +65,21 @@ def drop(store: str, name: str) -> None:
 
 
 def _unknown(store: str, name: str) -> DataError:
-    return DataError(f"cluster_metadata_store {store} knows no cluster {name}: it was given back, or kept elsewhere")
+    return DataError(f"cluster_metadata_store {store} has no cluster {name}: it was released, or stored elsewhere")
 
 
 def _checked(name: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
-        raise InputError(f"'{name}' is no name of a cluster")
+        raise InputError(f"'{name}' is not a valid cluster name")
     return name
 
 
 @contextmanager
 def _bucket(store: str, name: str) -> Iterator[tuple[Any, dict[str, str]]]:
-    """Yield a client and where an entry lies; endpoint, region and credentials are those of the environment."""
+    """Yield a client and the bucket and key of an entry; endpoint, region and credentials are the environment's."""
     bucket, _slash, prefix = store.removeprefix("s3://").partition("/")
     if not bucket:
-        raise InputError(f"cluster_metadata_store: {store} names no bucket: s3://bucket/prefix")
+        raise InputError(f"cluster_metadata_store: {store} has no bucket: use s3://bucket/prefix")
     key = "/".join([*(part for part in prefix.split("/") if part), f"{_checked(name)}.json"])
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     place = _s3.S3Location(bucket, prefix.strip("/"), endpoint, region="")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""install-config.yaml, from settings. Pure functions; secrets are put in by the caller at the last moment."""
+"""install-config.yaml, from settings. Pure functions; the caller adds the secrets just before writing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config_fields
 
-#: What an installer takes as the name of a cluster: a DNS label.
+#: Cluster names that the installer accepts: DNS labels.
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,52}[a-z0-9])?")
 
-#: Where a secret stands in copies that people read.
+#: Replaces secrets in copies for people.
 HIDDEN = "<secret>"
 
 
 def tags(settings: Mapping[str, Any], expires: str | None, owner: str) -> dict[str, str]:
-    """Return what every resource of the cluster is tagged with: whose it is, for what, and until when.
+    """Return the tags of every cloud resource of the cluster.
 
-    cluster_tags come first; Owner and TimeToLive, ExpirationDate (UTC, as reapers of clouds read it) are added.
+    cluster_tags have precedence; Owner, TimeToLive and ExpirationDate (UTC, as cleanup jobs of clouds read it) are
+    added.
     """
     given = {str(name): str(value) for name, value in (settings.get("cluster_tags") or {}).items()}
     found = {"Owner": owner, "TimeToLive": str(settings.get("cluster_lifetime", "")), **given}
@@ -32,7 +33,7 @@ def tags(settings: Mapping[str, Any], expires: str | None, owner: str) -> dict[s
     return {name: value for name, value in found.items() if value}
 
 
-def ipi(settings: Mapping[str, Any], name: str, marks: Mapping[str, str]) -> dict[str, Any]:
+def ipi(settings: Mapping[str, Any], name: str, user_tags: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration of a cluster on a cloud, without pull secret."""
     need(settings, "cluster_base_domain", "cluster_ipi_region")
     single = settings.get("cluster_ipi_variant", "full") == "single_node"
@@ -44,7 +45,7 @@ def ipi(settings: Mapping[str, Any], name: str, marks: Mapping[str, str]) -> dic
     config["controlPlane"] = _pool("master", control, settings, "control_plane")
     config["compute"] = [_pool("worker", workers, settings, "compute")]
     config["networking"]["machineNetwork"] = [{"cidr": network(settings, "cluster_ipi_machine_network", "10.0.0.0/16")}]
-    config["platform"] = {"aws": {"region": str(settings["cluster_ipi_region"]), "userTags": dict(marks)}}
+    config["platform"] = {"aws": {"region": str(settings["cluster_ipi_region"]), "userTags": dict(user_tags)}}
     config["platform"]["aws"]["propagateUserTags"] = True
     config["publish"] = str(settings.get("cluster_ipi_publish", "External"))
     return merged(config, settings.get("cluster_ipi_install_config") or {})
@@ -74,10 +75,10 @@ def agent(settings: Mapping[str, Any], name: str, masters: int, workers: int) ->
 
 
 def common(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what all configurations share."""
+    """Return the part that all configurations share."""
     if not NAME.fullmatch(name):
         raise InputError(
-            f"cluster_name: '{name}' is no name for a cluster: small letters, digits and - between them, 54 at most"
+            f"cluster_name: '{name}' is not a cluster name: lower-case letters, digits and inner hyphens, at most 54"
         )
     return {
         "apiVersion": "v1",
@@ -93,7 +94,7 @@ def common(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def with_secrets(config: Mapping[str, Any], pull_secret: str, ssh_key: str) -> dict[str, Any]:
-    """Return the configuration that an installer reads; checked field by field."""
+    """Return the configuration with secrets, as the installer reads it. Raises InputError for an unknown field."""
     found = {**config, "pullSecret": pull_secret}
     if ssh_key:
         found["sshKey"] = ssh_key
@@ -102,19 +103,19 @@ def with_secrets(config: Mapping[str, Any], pull_secret: str, ssh_key: str) -> d
 
 
 def shown(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy for people: secrets hidden."""
+    """Return a copy for people, with secrets hidden."""
     return {**config, **{name: HIDDEN for name in ("pullSecret", "sshKey") if config.get(name)}}
 
 
 def need(settings: Mapping[str, Any], *names: str) -> None:
-    """Raise InputError for the first of these settings that is not given."""
+    """Raise InputError for the first of these settings that is not set."""
     for name in names:
         if settings.get(name) in (None, "", []):
-            raise InputError(f"{name} is needed for provider {settings.get('cluster_provider', '')} and is not given")
+            raise InputError(f"{name} is required for provider {settings.get('cluster_provider', '')} and is not set")
 
 
 def network(settings: Mapping[str, Any], name: str, default: str) -> str:
-    """Return a network in CIDR notation. Raises InputError for what is none."""
+    """Return a network in CIDR notation. Raises InputError for any other value."""
     value = str(settings.get(name) or default)
     try:
         return str(ipaddress.ip_network(value))
@@ -123,7 +124,7 @@ def network(settings: Mapping[str, Any], name: str, default: str) -> str:
 
 
 def inside(address: str, cidr: str, name: str) -> str:
-    """Return an address that lies in a network. Raises InputError for another."""
+    """Return an address in a network. Raises InputError for one outside it."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError as error:
@@ -134,7 +135,7 @@ def inside(address: str, cidr: str, name: str) -> str:
 
 
 def merged(config: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``config`` with ``more`` laid over it, dictionaries into each other, anything else in place of it."""
+    """Return ``config`` merged with ``more``: dictionaries are merged recursively, other values replaced."""
     found = dict(config)
     for name, value in more.items():
         old = found.get(name)

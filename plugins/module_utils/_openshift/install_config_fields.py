@@ -4,10 +4,10 @@
 """The documented fields of install-config.yaml and agent-config.yaml, as far as this collection may write them.
 
 The names are those of the public Go types of openshift/installer (pkg/types and pkg/types/agent). An installer ignores
-or refuses a field that it does not know an hour later; here it is refused before anything is taken.
+an unknown field, or rejects it an hour later; here it is rejected before anything is acquired.
 
-A specification is a name of SCALARS, a tuple of allowed values, a list of one specification, or a dict: field -> its
-specification, a trailing ``!`` for one that must be there. ``free`` is not looked into.
+A specification is a name in SCALARS, a tuple of allowed values, a list of one specification, or a dict: field ->
+specification, with a trailing ``!`` if the field is required. ``free`` is not checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
-SCALARS: dict[str, tuple[type, ...]] = {"text": (str,), "number": (int,), "truth": (bool,), "free": (object,)}
+SCALARS: dict[str, tuple[type, ...]] = {"text": (str,), "number": (int,), "boolean": (bool,), "free": (object,)}
 
 _VOLUME = {"iops": "number", "size": "number", "type": "text", "throughput": "number", "kmsKeyARN": "text"}
 _AWS_POOL = {
@@ -45,10 +45,10 @@ _AWS = {
     "hostedZoneRole": "text",
     "lbType": ("Classic", "NLB"),
     "userTags": "free",
-    "propagateUserTags": "truth",
+    "propagateUserTags": "boolean",
     "serviceEndpoints": [{"name!": "text", "url!": "text"}],
     "defaultMachinePlatform": _AWS_POOL,
-    "preserveBootstrapIgnition": "truth",
+    "preserveBootstrapIgnition": "boolean",
 }
 _BAREMETAL = {
     "apiVIP": "text",
@@ -86,7 +86,7 @@ INSTALL_CONFIG: dict[str, Any] = {
         {"source!": "text", "mirrors": ["text"], "sourcePolicy": ("NeverContactSource", "AllowContactingSource")}
     ],
     "publish": ("External", "Internal", "Mixed"),
-    "fips": "truth",
+    "fips": "boolean",
     "cpuPartitioningMode": ("None", "AllNodes"),
     "credentialsMode": ("Mint", "Passthrough", "Manual"),
     "bootstrapInPlace": {"installationDisk!": "text"},
@@ -105,7 +105,7 @@ ROOT_DEVICE: dict[str, Any] = {
     "wwn": "text",
     "wwnWithExtension": "text",
     "wwnVendorExtension": "text",
-    "rotational": "truth",
+    "rotational": "boolean",
 }
 
 AGENT_CONFIG: dict[str, Any] = {
@@ -115,14 +115,14 @@ AGENT_CONFIG: dict[str, Any] = {
     "rendezvousIP": "text",
     "additionalNTPSources": ["text"],
     "bootArtifactsBaseURL": "text",
-    "minimalISO": "truth",
+    "minimalISO": "boolean",
     "hosts": [
         {
             "hostname!": "text",
             "role": ("master", "worker"),
             "rootDeviceHints": ROOT_DEVICE,
             "interfaces!": [{"name!": "text", "macAddress!": "text"}],
-            # NMState's own schema is large and open: only its sections are named here.
+            # NMState's schema is large and open: only its sections are listed here.
             "networkConfig": {"interfaces": "free", "dns-resolver": "free", "routes": "free"},
         }
     ],
@@ -130,12 +130,12 @@ AGENT_CONFIG: dict[str, Any] = {
 
 
 def check(document: Any, fields: Any, where: str) -> None:
-    """Raise InputError for the first field that is unknown, missing or of another type; the message names its place."""
+    """Raise InputError for the first field that is unknown, missing or of another type; the message has its path."""
     if isinstance(fields, dict):
         _object(document, fields, where)
     elif isinstance(fields, list):
         if not isinstance(document, list):
-            raise InputError(f"{where}: needs a list, got {document!r}")
+            raise InputError(f"{where}: a list is required, got {document!r}")
         for number, one in enumerate(document):
             check(one, fields[0], f"{where}[{number}]")
     elif isinstance(fields, tuple):
@@ -144,17 +144,17 @@ def check(document: Any, fields: Any, where: str) -> None:
                 f"{where}: '{document}' is not allowed{nearest(str(document), fields)}; allowed: {', '.join(fields)}"
             )
     elif not isinstance(document, SCALARS[fields]) or (isinstance(document, bool) and fields == "number"):
-        raise InputError(f"{where}: needs a {fields}, got {document!r}")
+        raise InputError(f"{where}: a {fields} is required, got {document!r}")
 
 
 def _object(document: Any, fields: dict[str, Any], where: str) -> None:
     if not isinstance(document, Mapping):
-        raise InputError(f"{where}: needs a dictionary, got {document!r}")
+        raise InputError(f"{where}: a dictionary is required, got {document!r}")
     known = {name.rstrip("!"): one for name, one in fields.items()}
     for name, value in document.items():
         place = f"{where}: {name}" if where.endswith(".yaml") else f"{where}.{name}"
         if name not in known:
-            raise InputError(f"{place} is no documented field{nearest(str(name), known)}; known: {', '.join(known)}")
+            raise InputError(f"{place} is not a documented field{nearest(str(name), known)}; known: {', '.join(known)}")
         check(value, known[name], place)
     missing = [name.rstrip("!") for name in fields if name.endswith("!") and name.rstrip("!") not in document]
     if missing:

@@ -18,13 +18,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer_commands import LOG, Installer
 
 Given = Mapping[str, Any]
-#: Steps that need no installer.
-WITHOUT = ("absent",)
+#: Steps that do not run the installer.
+WITHOUT_PROGRAM = ("absent",)
 
 
 def do(state: str, given: Given, say: Callable[[str], None], step: Path | None) -> dict[str, Any]:
-    """Do one step; return the module's result. The log is copied into ``step``, whatever the end."""
-    path = "openshift-install" if state in WITHOUT else _program(given, say)
+    """Run one step; return the module's result. The log is copied into ``step`` also if the step fails."""
+    path = "openshift-install" if state in WITHOUT_PROGRAM else _program(given, say)
     environment = {name: str(value) for name, value in given["environment"].items() if value not in (None, "")}
     installer = Installer(path, given["install_dir"], environment, say)
     try:
@@ -59,8 +59,8 @@ def _created(installer: Installer, given: Given) -> dict[str, Any]:
 def _image(installer: Installer, given: Given) -> dict[str, Any]:
     cluster_metadata_store.put(given["store"], given["name"], given["entry"])
     image = installer.image(given["timeout"])
-    told = {"kubeconfig": installer.kubeconfig(), "version": installer.version()}
-    return {"changed": True, "image": str(image), **told}
+    more = {"kubeconfig": installer.kubeconfig(), "version": installer.version()}
+    return {"changed": True, "image": str(image), **more}
 
 
 def _bootstrapped(installer: Installer, given: Given) -> dict[str, Any]:

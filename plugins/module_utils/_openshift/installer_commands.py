@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""openshift-install: what is asked of it for a cluster, and what it leaves.
+"""The commands of openshift-install for a cluster, and the files that it writes.
 
-The folder of a cluster holds ``assets`` (the installer's own directory), the output and the end of what it was
-started for. It has secrets in it, so it lies outside the run directory, is readable by its owner only, and goes when
-the cluster is destroyed.
+The folder of a cluster holds ``assets`` (the installer's directory), the output and the exit code of the installer. It
+contains secrets, so it is outside the run directory, readable by its owner only, and removed with the cluster.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import installer_log, installer_process
 
-#: Names of its own files in the folder of a cluster.
+#: The installer's files in ``assets``.
 LOG = ".openshift_install.log"
 METADATA = "metadata.json"
 
-#: The worker machine sets among the manifests, into which spot is written: install-config has no field for it.
+#: The manifests of the worker MachineSets, which request spot instances: install-config has no field for it.
 WORKERS = "99_openshift-cluster-api_worker-machineset-*.yaml"
 
 
 class Installer:
-    """The installer for one cluster. environment: credentials and the like. say: told what it says."""
+    """The installer for one cluster. environment: credentials, for example. say: called with its messages."""
 
     def __init__(
         self, program: str, folder: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda text: None
@@ -50,10 +49,13 @@ class Installer:
     # configuration
 
     def configure(self, documents: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write the installer's input (file name -> document), which it consumes. Nothing may have been begun yet."""
+        """Write the installer's input (file name -> document), which it deletes after reading.
+
+        Raises OwnershipError if the folder holds a cluster whose creation has started.
+        """
         if (self.assets / METADATA).exists() or (self.assets / "auth").exists():
             raise OwnershipError(
-                f"{self.folder} holds a cluster that was begun: give it back before another of this name is made"
+                f"{self.folder} holds a cluster whose creation has started: release it before creating another"
             )
         self.assets.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
@@ -61,12 +63,12 @@ class Installer:
             _files.write_yaml(self.assets / name, document)
             (self.assets / name).chmod(0o600)
 
-    # a cloud
+    # on a cloud
 
     def prepare(self, spot: bool, timeout: float) -> dict[str, Any]:
-        """Have everything written that comes before the first request to the cloud; return the metadata.
+        """Let the installer write all files that precede the first request to the cloud; return the metadata.
 
-        By them the cluster can be destroyed, whatever becomes of its creation.
+        With it the cluster can be destroyed, even if its creation fails.
         """
         if not (self.assets / METADATA).exists():
             if spot:
@@ -78,44 +80,47 @@ class Installer:
     def _make_spot(self) -> None:
         found = sorted((self.assets / "openshift").glob(WORKERS))
         if not found:
-            raise ProcessError(f"the installer wrote no {WORKERS}: spot workers can't be asked for")
+            raise ProcessError(f"the installer wrote no {WORKERS}: can't request spot workers")
         for path in found:
             document = _files.read_yaml(path)
             document["spec"]["template"]["spec"]["providerSpec"]["value"]["spotMarketOptions"] = {}
             _files.write_yaml(path, document)
 
     def create(self) -> bool:
-        """Begin to create the cluster, unless that is under way or over; return whether it was begun."""
+        """Start the creation of the cluster unless it was started before; return whether it was started now."""
         if installer_process.marked(self.folder) or (self.folder / "exit.json").exists():
             return False
         installer_process.begin(self._command(["create", "cluster"]), self.folder, self.environment)
         return True
 
     def created(self, timeout: float) -> None:
-        """Wait until the cluster is there. Raises ProcessError with the first cause, WaitTimeout."""
+        """Wait until the cluster is created. Raises ProcessError with the first cause, WaitTimeout."""
         code = installer_process.await_end(self.folder, timeout, "openshift-install create cluster", self._follow)
         if code:
             raise ProcessError(f"openshift-install create cluster: {self.cause()}")
 
-    # bare metal
+    # on bare metal
 
     def image(self, timeout: float) -> Path:
-        """Have the image made that the machines boot from; return its path."""
+        """Create the image that the machines boot from, unless it exists; return its path."""
         found = sorted(self.assets.glob("agent.*.iso"))
         if not found:
             self._run(["agent", "create", "image"], timeout)
             found = sorted(self.assets.glob("agent.*.iso"))
         if not found:
-            raise ProcessError("openshift-install agent create image made no image")
+            raise ProcessError("openshift-install agent create image created no image")
         return found[0]
 
     def wait_for(self, what: str, timeout: float) -> None:
-        """Wait for bootstrap-complete or install-complete. The installer's own patience may be shorter than ours."""
+        """Wait for bootstrap-complete or install-complete, again after the installer's timeout, up to ``timeout`` s.
+
+        Raises ProcessError with the first cause, WaitTimeout.
+        """
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise WaitTimeout(f"{what} did not come within {timeout:g} s: {self.cause()}")
+                raise WaitTimeout(f"{what} was not reached within {timeout:g} s: {self.cause()}")
             code = installer_process.run(
                 self._command(["agent", "wait-for", what]), self.folder, self.environment, left, self._follow
             )
@@ -125,12 +130,12 @@ class Installer:
             if not any(word in cause for word in ("timed out", "deadline exceeded", "timeout")):
                 raise ProcessError(f"openshift-install agent wait-for {what}: {cause}")
 
-    # the end
+    # removal
 
     def destroy(self, metadata: Mapping[str, Any] | None, timeout: float) -> bool:
-        """Destroy the cluster by its metadata, after ending what still creates it; return whether there was any.
+        """Destroy the cluster by its metadata, after ending a running creation; return whether there was a cluster.
 
-        metadata: what was kept of it, for a machine on which it was not created.
+        metadata: a copy, for a machine on which the cluster was not created.
         """
         installer_process.stop(self.folder)
         path = self.assets / METADATA
@@ -144,16 +149,16 @@ class Installer:
         return True
 
     def forget(self) -> bool:
-        """End what runs and remove the folder; return whether there was one."""
+        """End running programs and remove the folder; return whether there was one."""
         installer_process.stop(self.folder)
         there = self.folder.exists()
         shutil.rmtree(self.folder, ignore_errors=True)
         return there
 
     def gather(self, bundle: Path, hosts: Mapping[str, Any], key: str, timeout: float) -> list[str]:
-        """Put what tells why it failed into ``bundle``; return the names. hosts: bootstrap, masters (addresses).
+        """Collect logs of a failed installation in ``bundle``; return the names. hosts: bootstrap, masters (addresses).
 
-        Whatever can't be had is noted there, and the rest is taken.
+        Logs that can't be collected are listed in not_gathered.txt.
         """
         bundle.mkdir(parents=True, exist_ok=True)
         words = ["gather", "bootstrap"]
@@ -179,31 +184,31 @@ class Installer:
             _files.replace_text(bundle / "not_gathered.txt", installer_log.masked("\n".join(notes)) + "\n")
         return sorted(path.name for path in bundle.iterdir())
 
-    # what it left
+    # the installer's files
 
     def metadata(self) -> dict[str, Any]:
-        """Return metadata.json. Raises DataError when there is none."""
+        """Return metadata.json. Raises DataError if there is none."""
         path = self.assets / METADATA
         if not path.exists():
             raise DataError(f"openshift-install wrote no {path}")
         return dict(_files.read_json(path))
 
     def kubeconfig(self) -> str:
-        """Return the path of the cluster's kubeconfig. Raises DataError when there is none."""
+        """Return the path of the cluster's kubeconfig. Raises DataError if there is none."""
         path = self.assets / "auth" / "kubeconfig"
         if not path.exists():
             raise DataError(f"openshift-install wrote no {path}")
         return str(path)
 
     def cause(self) -> str:
-        """Return the first cause in its log, in a line."""
+        """Return the first cause in the log, in one line."""
         for path in (self.assets / LOG, self.folder / "output.log"):
             if path.exists() and path.stat().st_size:
                 return installer_log.first_cause(path.read_text(encoding="utf-8", errors="replace"))
-        return "the installer said nothing"
+        return "the installer logged nothing"
 
     def version(self) -> str:
-        """Return the first line of its version."""
+        """Return the installer's version, its first line of output. Raises ProcessError."""
         try:
             done = subprocess.run([self.program, "version"], capture_output=True, text=True, timeout=60, check=True)
         except (OSError, subprocess.SubprocessError) as error:

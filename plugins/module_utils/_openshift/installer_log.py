@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an installer's log says: lines for people, the first cause of a failure, nothing secret."""
+"""Reading an installer's log: progress messages, the first cause of a failure, secrets masked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-#: time="…" level=info msg="…", as logrus writes it; the message may hold escaped quotes.
+#: time="…" level=info msg="…", the format of logrus; the message may contain escaped quotes.
 LINE = re.compile(r'level=(?P<level>\w+) msg=(?P<message>"(?:[^"\\]|\\.)*"|\S+)')
 
-#: Errors that say that something failed, and not what.
+#: Errors without a cause: they only report that something failed.
 EMPTY = (
     "failed to wait for bootstrapping",
     "bootstrap failed to complete",
@@ -32,7 +32,7 @@ _SECRETS = (
 
 
 def masked(text: str) -> str:
-    """Return a log without passwords: the last line of a good install tells kubeadmin's."""
+    """Return a log without passwords: the last line of a successful installation has kubeadmin's."""
     for pattern, by in _SECRETS:
         text = pattern.sub(by, text)
     return text
@@ -52,15 +52,15 @@ def messages(text: str, levels: Iterable[str]) -> list[str]:
 
 
 def first_cause(text: str) -> str:
-    """Return the first error that says what failed, else the first error, else the last words; one line."""
+    """Return the first error with a cause, else the first error, else the last line; at most 500 characters."""
     errors = messages(text, ("error", "fatal"))
-    telling = [one for one in errors if not one.lower().startswith(EMPTY)]
+    causes = [one for one in errors if not one.lower().startswith(EMPTY)]
     last = [line for line in masked(text).splitlines() if line.strip()]
-    return (telling or errors or last[-1:] or ["the installer said nothing"])[0][:500]
+    return (causes or errors or last[-1:] or ["the installer logged nothing"])[0][:500]
 
 
 class InstallerLogTail:
-    """Messages of a log that grows."""
+    """Messages of a growing log file."""
 
     def __init__(self, path: Path, levels: tuple[str, ...] = ("info", "warning", "error", "fatal")) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class InstallerLogTail:
         self.offset = path.stat().st_size if path.exists() else 0
 
     def new(self) -> list[str]:
-        """Return the messages of the whole lines that were appended since the last look."""
+        """Return the messages of the complete lines that were appended since the last call."""
         try:
             with open(self.path, "rb") as stream:
                 stream.seek(self.offset)

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Clusters of OpenShift Cluster Manager through its command lines: ROSA by rosa, OSD by ocm.
+"""Clusters of OpenShift Cluster Manager through its command-line tools: ROSA with rosa, OSD with ocm.
 
-A cluster is known by its name and by the property seatrial_run, which says whose it is from the request on. State,
-credentials and the end of an OSD cluster are asked by ``ocm get`` and ``ocm delete``, whose paths are those of the
-public API clusters_mgmt/v1.
+A cluster is identified by its name and by the property seatrial_run, which records its owner from the request on.
+``ocm get`` and ``ocm delete`` read state and credentials and delete an OSD cluster; their paths are those of the public
+API clusters_mgmt/v1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 CLUSTERS = "/api/clusters_mgmt/v1/clusters"
 PROPERTY = "seatrial_run"
 PAUSE = 30.0
-#: Where an offline token is turned into one that lasts minutes, as the ocm client writes it into its configuration.
+#: Endpoint that exchanges an offline token for a short-lived one, as in the configuration of the ocm client.
 SSO = "https://sso.redhat.com/auth/realms/redhat-external/protocol/openid-connect/token"
 API = "https://api.openshift.com"
 
@@ -39,15 +39,15 @@ API = "https://api.openshift.com"
 def need(settings: Mapping[str, Any]) -> None:
     """Raise InputError for a setting that is missing."""
     if not settings.get("cluster_managed_region"):
-        raise InputError("cluster_managed_region is needed for provider managed and is not given")
+        raise InputError("cluster_managed_region is required for provider managed and is not set")
     if settings.get("cluster_managed_hosted") and not settings.get("cluster_managed_subnets"):
         raise InputError(
-            "cluster_managed_subnets is needed for a hosted control plane: its subnets are not made for it"
+            "cluster_managed_subnets is required for a hosted control plane: rosa does not create its subnets"
         )
 
 
-def rosa_words(name: str, run_id: str, settings: Mapping[str, Any], tags: Mapping[str, str]) -> list[str]:
-    """Return the words behind ``rosa`` that ask for a cluster."""
+def rosa_arguments(name: str, run_id: str, settings: Mapping[str, Any], tags: Mapping[str, str]) -> list[str]:
+    """Return the arguments of ``rosa`` that create a cluster."""
     words = ["create", "cluster", "--cluster-name", name, "--sts", "--mode", "auto", "--yes"]
     words += ["--region", str(settings["cluster_managed_region"]), "--properties", f"{PROPERTY}:{run_id}"]
     words += ["--replicas", str(settings.get("cluster_managed_compute_count", 2))]
@@ -65,7 +65,7 @@ def rosa_words(name: str, run_id: str, settings: Mapping[str, Any], tags: Mappin
 def osd_body(
     name: str, run_id: str, settings: Mapping[str, Any], tags: Mapping[str, str], expires: str
 ) -> dict[str, Any]:
-    """Return the request for an OSD cluster. Tags stand among its properties."""
+    """Return the request for an OSD cluster. Tags become properties."""
     body: dict[str, Any] = {
         "name": name,
         "product": {"id": "osd"},
@@ -84,7 +84,7 @@ def osd_body(
 
 
 class Manager:
-    """The command lines, for one cluster. flavour: rosa or osd. folder: for credentials, readable by its owner only."""
+    """The tools for one cluster. flavour: rosa or osd. folder: for credentials, readable by its owner only."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Manager:
         self.pause = pause
 
     def log_in(self) -> None:
-        """Use a token of ours instead of the login that the programs have. It is on no command line."""
+        """Use the given token instead of the tools' login. It appears on no command line."""
         if not self.token:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -120,25 +120,25 @@ class Manager:
         self.environment["OCM_CONFIG"] = str(path)
 
     def find(self) -> dict[str, Any] | None:
-        """Return the cluster of this name. Raises OwnershipError when it is another run's or nobody's."""
+        """Return the cluster of this name, if any. Raises OwnershipError if it does not belong to this run."""
         found = self._ocm("get", CLUSTERS, "--parameter", f"search=name = '{self.name}'").get("items") or []
         if not found:
             return None
         owner = (found[0].get("properties") or {}).get(PROPERTY)
         if owner != self.run_id:
             raise OwnershipError(
-                f"there is a cluster {self.name} that is {'of run ' + owner if owner else 'not ours'}: choose another "
+                f"cluster {self.name} exists and belongs to {'run ' + owner if owner else 'no run'}: choose another "
                 "cluster_name"
             )
         return dict(found[0])
 
     def create(self, settings: Mapping[str, Any], tags: Mapping[str, str], expires: str) -> bool:
-        """Ask for the cluster unless it is there; return whether it was asked for."""
+        """Request the cluster unless it exists; return whether it was requested."""
         need(settings)
         if self.find():
             return False
         if self.flavour == "rosa":
-            self._call("rosa", rosa_words(self.name, self.run_id, settings, tags), 1800)
+            self._call("rosa", rosa_arguments(self.name, self.run_id, settings, tags), 1800)
             return True
         self.folder.mkdir(parents=True, exist_ok=True)
         body = self.folder / "request.json"
@@ -149,53 +149,56 @@ class Manager:
     def await_ready(self, timeout: float) -> dict[str, Any]:
         """Wait until the cluster is ready. Raises ProcessError with the first cause, WaitTimeout."""
         deadline = time.monotonic() + timeout
-        told = ""
+        reported = ""
         while True:
             found = self.find()
             if found is None:
-                raise ProcessError(f"cluster {self.name} is gone while it was waited for")
+                raise ProcessError(f"cluster {self.name} was deleted while it was being created")
             state = str(found.get("state", "unknown"))
-            if state != told:
-                told = state
+            if state != reported:
+                reported = state
                 self.say(f"{self.name}: {state}")
             if state == "ready":
                 return found
             if state in ("error", "uninstalling"):
                 status = found.get("status") or {}
                 raise ProcessError(
-                    f"cluster {self.name}: {state}: {status.get('provision_error_message') or 'no reason'}"
+                    f"cluster {self.name}: {state}: {status.get('provision_error_message') or 'no reason given'}"
                 )
             if time.monotonic() > deadline:
                 raise WaitTimeout(f"cluster {self.name} is still {state} after {timeout:g} s")
             time.sleep(self.pause)
 
     def kubeconfig(self, cluster: Mapping[str, Any]) -> str:
-        """Write the kubeconfig of the cluster's administrator; return its path."""
+        """Write the kubeconfig of the cluster's administrator; return its path. Raises AccessError."""
         given = self._ocm("get", f"{CLUSTERS}/{cluster['id']}/credentials").get("kubeconfig")
         if not given:
-            raise AccessError(f"cluster {self.name}: no kubeconfig is among its credentials")
+            raise AccessError(f"cluster {self.name}: its credentials contain no kubeconfig")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         _files.replace_text(self.folder / "kubeconfig", str(given), 0o600)
         return str(self.folder / "kubeconfig")
 
     def logs(self, bundle: Path) -> list[str]:
-        """Put the log of the installation into a folder; return the names."""
+        """Write cluster.yml and the installation log into a folder; return the names."""
         found = self.find()
         bundle.mkdir(parents=True, exist_ok=True)
         if found:
             _files.write_yaml(bundle / "cluster.yml", found)
             try:
-                told = self._ocm("get", f"{CLUSTERS}/{found['id']}/logs/install")
-                _files.replace_text(bundle / "install.log", str(told.get("content") or ""))
+                log = self._ocm("get", f"{CLUSTERS}/{found['id']}/logs/install")
+                _files.replace_text(bundle / "install.log", str(log.get("content") or ""))
             except (ProcessError, AccessError) as error:
                 _files.replace_text(bundle / "not_gathered.txt", f"{error}\n")
         return sorted(path.name for path in bundle.iterdir())
 
     def delete(self, timeout: float) -> bool:
-        """Delete the cluster and what was made for it, and wait until it is gone; return whether there was one."""
+        """Delete the cluster, its roles and its OIDC provider; return whether there was one.
+
+        timeout: seconds until the cluster must be deleted. Raises WaitTimeout, ProcessError.
+        """
         found = self.find()
-        # By its id roles and provider are found after the cluster is gone, also by a call that follows a failed one.
+        # By the cluster's id its roles and provider are found after its deletion, also by a call after a failed one.
         note = self.folder / "deleting.json"
         known = str(found["id"]) if found is not None else _files.read_json(note)["id"] if note.exists() else ""
         if found is not None:
@@ -209,7 +212,7 @@ class Manager:
             deadline = time.monotonic() + timeout
             while self.find() is not None:
                 if time.monotonic() > deadline:
-                    raise WaitTimeout(f"cluster {self.name} is not gone after {timeout:g} s")
+                    raise WaitTimeout(f"cluster {self.name} is not deleted after {timeout:g} s")
                 time.sleep(self.pause)
         if known and self.flavour == "rosa":
             for what in ("operator-roles", "oidc-provider"):
@@ -218,16 +221,16 @@ class Manager:
         return bool(known)
 
     def _ocm(self, *words: str) -> dict[str, Any]:
-        said = self._call("ocm", list(words), 120)
+        output = self._call("ocm", list(words), 120)
         try:
-            return dict(json.loads(said)) if said.strip() else {}
+            return dict(json.loads(output)) if output.strip() else {}
         except ValueError as error:
-            raise ProcessError(f"ocm {' '.join(words[:2])} said what is no JSON: {said[:200]}") from error
+            raise ProcessError(f"ocm {' '.join(words[:2])} printed no JSON: {output[:200]}") from error
 
     def _call(self, program: str, words: list[str], timeout: float) -> str:
         path = self.programs.get(program) or shutil.which(program)
         if not path:
-            raise InputError(f"{program} is not in the PATH: give cluster_managed_{program}")
+            raise InputError(f"{program} is not in PATH: set cluster_managed_{program}")
         try:
             done = subprocess.run(
                 [path, *words],
@@ -243,6 +246,6 @@ class Manager:
         except subprocess.TimeoutExpired as error:
             raise WaitTimeout(f"{program} {' '.join(words[:2])} has not ended after {timeout:g} s") from error
         if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-            raise ProcessError(f"{program} {' '.join(words[:2])}: {said}")
+            message = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+            raise ProcessError(f"{program} {' '.join(words[:2])}: {message}")
         return done.stdout

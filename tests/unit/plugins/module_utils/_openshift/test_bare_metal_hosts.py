@@ -60,7 +60,7 @@ def test_every_machine_gets_its_address_network_and_disk() -> None:
 
 def test_without_addresses_machines_ask_dhcp_and_the_rendezvous_must_be_told() -> None:
     settings = {name: value for name, value in SETTINGS.items() if name != "cluster_agent_first_address"}
-    with pytest.raises(InputError, match="cluster_agent_rendezvous_ip is needed"):
+    with pytest.raises(InputError, match="cluster_agent_rendezvous_ip is required"):
         bare_metal_hosts.agent_config([machine(1)], settings, "perf")
     config = bare_metal_hosts.agent_config(
         [machine(1)], {**settings, "cluster_agent_rendezvous_ip": "198.18.0.9"}, "perf"
@@ -87,14 +87,14 @@ def test_a_model_says_which_interface_and_disk() -> None:
 @pytest.mark.parametrize(
     ("variables", "settings", "message"),
     [
-        ({}, {}, "a: the inventory has no MAC addresses"),
-        ({"macs": {"em1": "02:00"}}, {}, "a: '02:00' of em1 is no MAC address"),
-        ({"macs": {"em1": "02:00:00:00:00:01"}}, {"cluster_agent_interface": "em2"}, "a: it has no interface em2"),
-        ({"macs": {"em1": "02:00:00:00:00:01"}}, {"cluster_agent_interface": "1"}, "it has 1 interfaces, from 0"),
+        ({}, {}, "a: no MAC addresses in the inventory"),
+        ({"macs": {"em1": "02:00"}}, {}, "a: '02:00' of em1 is not a MAC address"),
+        ({"macs": {"em1": "02:00:00:00:00:01"}}, {"cluster_agent_interface": "em2"}, "a has no interface em2"),
+        ({"macs": {"em1": "02:00:00:00:00:01"}}, {"cluster_agent_interface": "1"}, "the interfaces are 0 to 0"),
         (
             {"macs": {"em1": "02:00:00:00:00:01"}},
             {"cluster_agent_root_device": {"devicename": "/dev/sda"}},
-            "a: root device.devicename is no documented field .did you mean 'deviceName'",
+            "a: root device.devicename is not a documented field .did you mean 'deviceName'",
         ),
         (
             {"macs": {"em1": "02:00:00:00:00:01"}},
@@ -111,7 +111,9 @@ def test_what_an_inventory_lacks_is_named(variables: dict, settings: dict, messa
 @pytest.mark.parametrize(("masters", "workers"), [(0, 3), (2, 0), (1, 1), (6, 0)])
 def test_a_set_of_machines_that_is_no_cluster_is_refused(masters: int, workers: int) -> None:
     machines = [machine(at) for at in range(masters)] + [machine(20 + at, "worker") for at in range(workers)]
-    with pytest.raises(InputError, match=f"{masters} control plane machines and {workers} workers are no cluster"):
+    with pytest.raises(
+        InputError, match=f"{masters} control plane machines and {workers} workers do not"
+    ):
         bare_metal_hosts.check_set(machines)
 
 
@@ -140,5 +142,5 @@ def test_addresses_outside_the_network_and_given_twice_are_refused() -> None:
     twice = [machine(at, cluster_agent_address="198.18.0.9") for at in (1, 2)]
     with pytest.raises(InputError, match="two machines have the address 198.18.0.9"):
         bare_metal_hosts.addressed(twice, SETTINGS)
-    with pytest.raises(InputError, match="only IPv4 is known here"):
+    with pytest.raises(InputError, match="only IPv4 is supported"):
         bare_metal_hosts.addressed([machine(1)], {"cluster_agent_machine_network": "2001:db8::/64"})

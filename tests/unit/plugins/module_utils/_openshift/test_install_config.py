@@ -45,7 +45,7 @@ def test_a_single_node_has_one_machine() -> None:
 
 
 def test_bare_metal_has_virtual_addresses_unless_it_is_a_single_node() -> None:
-    with pytest.raises(InputError, match="cluster_agent_api_vip is needed"):
+    with pytest.raises(InputError, match="cluster_agent_api_vip is required"):
         install_config.agent(AGENT, "perf", 3, 2)
     vips = {"cluster_agent_api_vip": "198.18.0.5", "cluster_agent_ingress_vip": "198.18.0.6"}
     config = install_config.with_secrets(install_config.agent({**AGENT, **vips}, "perf", 3, 2), SECRET, "")
@@ -59,8 +59,8 @@ def test_bare_metal_has_virtual_addresses_unless_it_is_a_single_node() -> None:
 @pytest.mark.parametrize(
     ("settings", "name", "message"),
     [
-        ({**IPI, "cluster_ipi_region": ""}, "perf", "cluster_ipi_region is needed"),
-        (IPI, "Not_A_Name", "'Not_A_Name' is no name for a cluster"),
+        ({**IPI, "cluster_ipi_region": ""}, "perf", "cluster_ipi_region is required"),
+        (IPI, "Not_A_Name", "'Not_A_Name' is not a cluster name"),
         ({**IPI, "cluster_ipi_control_plane_count": 2}, "perf", "3 or 5 machines, not 2"),
         ({**IPI, "cluster_ipi_machine_network": "10.0.0.1/8"}, "perf", "cluster_ipi_machine_network: .*host bits"),
     ],
@@ -73,13 +73,13 @@ def test_what_can_not_be_is_refused(settings: dict, name: str, message: str) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"baseDomian": "x"}, "baseDomian is no documented field .did you mean 'baseDomain'"),
-        ({"fips": "yes"}, "fips: needs a truth, got 'yes'"),
+        ({"baseDomian": "x"}, "baseDomian is not a documented field .did you mean 'baseDomain'"),
+        ({"fips": "yes"}, "fips: a boolean is required, got 'yes'"),
         ({"publish": "external"}, "publish: 'external' is not allowed .did you mean 'External'"),
-        ({"compute": [{"name": "worker", "replicas": True}]}, r"compute\[0\].replicas: needs a number"),
-        ({"compute": {}}, "compute: needs a list"),
+        ({"compute": [{"name": "worker", "replicas": True}]}, r"compute\[0\].replicas: a number is required"),
+        ({"compute": {}}, "compute: a list is required"),
         ({"platform": {"aws": {}}}, "platform.aws: region is missing"),
-        ({"networking": []}, "networking: needs a dictionary"),
+        ({"networking": []}, "networking: a dictionary is required"),
     ],
 )
 def test_a_field_is_refused_by_its_place(change: dict, message: str) -> None:

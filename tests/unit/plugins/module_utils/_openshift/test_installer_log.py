@@ -25,7 +25,7 @@ def test_where_no_error_is_telling_the_first_counts_and_without_any_the_last_lin
     only = 'level=error msg="Bootstrap failed to complete: timed out"\nlevel=fatal msg="failed waiting for it"\n'
     assert installer_log.first_cause(only) == "Bootstrap failed to complete: timed out"
     assert installer_log.first_cause("one\nexec format error\n") == "exec format error"
-    assert installer_log.first_cause("") == "the installer said nothing"
+    assert installer_log.first_cause("") == "the installer logged nothing"
 
 
 def test_passwords_are_not_passed_on() -> None:
