@@ -7,14 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cleanup_run
-short_description: Delete everything that carries a run's label
+short_description: Delete all objects with a run's label
 version_added: 0.1.0
 description:
-  - Asks the API server which kinds it has, finds in each of them, in every namespace, what carries the label
-    C(perfscale.seatrial/run) of this run, deletes it and waits until it is gone.
-  - Nothing without the label is deleted. A namespace of the run in which somebody else's objects lie loses the label
-    and stays.
-  - What lives in namespaces goes first, then what belongs to the cluster, then namespaces, then nodes.
+  - Finds the objects of all kinds and all namespaces that have the label C(perfscale.seatrial/run) of this run, deletes
+    them and waits until they no longer exist.
+  - No object without the label is deleted. A namespace of the run that has objects of others is kept, without the label.
+  - Namespaced objects are deleted first, then cluster-scoped objects, then namespaces, then nodes.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -36,29 +35,30 @@ options:
     type: str
     required: true
   selector:
-    description: A label selector that objects must meet besides the run's label.
+    description: Additional label selector that objects must match.
     type: str
     default: ''
   kinds:
-    description: Delete only these kinds, such as V(PyTorchJob) or V(PyTorchJob.kubeflow.org). All kinds when empty.
+    description: Delete only these kinds, such as V(PyTorchJob) or V(PyTorchJob.kubeflow.org). Empty means all kinds.
     type: list
     elements: str
     default: []
   keep_nodes:
-    description: Leave the nodes that this run made.
+    description: Whether to keep the nodes that this run created.
     type: bool
     default: false
   verify:
-    description: Delete nothing, and fail when something carries the label.
+    description: Delete nothing, and fail if an object has the label.
     type: bool
     default: false
   timeout:
-    description: How long to wait until everything is gone, in seconds.
+    description: Timeout until everything is deleted, in seconds.
     type: float
     default: 300
   unreachable:
     description:
-      - What to do when the API server does not answer. V(skip) is for a cluster that is removed as a whole anyway.
+      - What to do if the API server does not respond. V(skip) is for a cluster that will be deleted as a whole, or that
+        the run never reached.
     type: str
     choices: [fail, skip]
     default: fail
@@ -68,18 +68,18 @@ options:
     default: false
   run_dir:
     description:
-      - The run directory. Before anything is deleted, the module waits until no submitter or sampler writes to it.
-        One whose run was killed ends within seconds, and what it created meanwhile would stay.
+      - The run directory. Before anything is deleted, the module waits until no submitter or sampler writes to it,
+        because objects that it creates meanwhile would remain. After a kill of the run, both end within seconds.
     type: path
 """
 
 EXAMPLES = r"""
-- name: Delete what this run created
+- name: Delete the objects of this run
   perfscale.seatrial.cleanup_run:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
 
-- name: Prove that nothing is left
+- name: Verify that nothing is left
   perfscale.seatrial.cleanup_run:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
@@ -88,34 +88,34 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reachable:
-  description: Whether the API server answered.
+  description: Whether the API server responded.
   returned: success
   type: bool
 deleted:
-  description: How many objects of each kind were deleted, or would be in check mode.
+  description: Number of objects of each kind that were deleted, or would be in check mode.
   returned: success
   type: dict
   sample: {Pod: 24, PyTorchJob: 12, ConfigMap: 1, Namespace: 1}
 left:
-  description: How many objects of each kind still carry the label. Empty after a success.
+  description: Number of objects of each kind that still have the label. Empty after a success.
   returned: always
   type: dict
 kept:
-  description: How many nodes were left because of O(keep_nodes).
+  description: Number of nodes that were kept because of O(keep_nodes).
   returned: success
   type: dict
 handed_over:
-  description: Namespaces and definitions that lost the label and stay, because others use them.
+  description: Namespaces and definitions that were kept without the label, because others use them.
   returned: success
   type: list
   elements: str
 unlisted:
-  description: Kinds that could not be listed, with the HTTP status, so that nothing is known about them.
+  description: Kinds that could not be listed, with the HTTP status. Objects of these kinds may be left.
   returned: success
   type: list
   elements: str
 summary:
-  description: All of it in one sentence.
+  description: Summary in one sentence.
   returned: success
   type: str
 """
@@ -151,7 +151,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         result = run_cleanup.run(run_cleanup.CleanupSpec.of(module.params, module.check_mode), step)
         for one in result["unlisted"]:
-            module.warn(f"{one} could not be listed: what this run has of it is not known")
+            module.warn(f"{one} could not be listed: objects of this run may be left")
         return result
 
     _module_main.run(module, work)

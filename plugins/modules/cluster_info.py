@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_info
-short_description: Tell what a cluster is
+short_description: Identify a cluster
 version_added: 0.1.0
 description:
-  - Asks an API server for its version, its nodes with their GPUs, whether it is OpenShift, and whether its nodes are
-    real or played, in a few requests.
+  - Reads the version, the nodes and their GPUs from an API server in a few requests, and whether it is OpenShift and
+    whether its nodes are real or simulated.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,29 +30,28 @@ attributes:
 options:
   expected_host:
     description:
-      - Fail before a request is sent unless the kubeconfig leads to this API server.
-        A host, C(host:port) or an address.
+      - Fail before a request is sent unless the kubeconfig leads to this API server. A host, C(host:port) or a URL.
     type: str
     default: ''
   timeout:
-    description: How long to wait for the API server and for O(nodes_ready), in seconds. V(0) asks once.
+    description: Timeout for the API server and for O(nodes_ready), in seconds. V(0) means one attempt.
     type: float
     default: 0
   nodes_ready:
-    description: Wait for this many nodes to be Ready.
+    description: Number of nodes to wait for until they are Ready.
     type: int
     default: 0
   run_id:
-    description: Leave out nodes that carry the label of another run than this one. All nodes count when empty.
+    description: Do not count nodes with the label of another run than this one. Empty counts all nodes.
     type: str
     default: ''
   kinds:
-    description: Kinds to look for, such as V(kubeflow.org/v1/PyTorchJob).
+    description: Kinds to check, such as V(kubeflow.org/v1/PyTorchJob).
     type: list
     elements: str
     default: []
   namespaces:
-    description: Namespaces to look for.
+    description: Namespaces to check.
     type: list
     elements: str
     default: []
@@ -67,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cluster:
-  description: What is recorded of a cluster; keys as in the schema C(cluster/1).
+  description: Values for the record of the cluster; keys as in the schema C(cluster/1).
   returned: success
   type: dict
   sample:
@@ -88,8 +87,8 @@ kinds:
   sample: {kubeflow.org/v1/PyTorchJob: true}
 namespaces:
   description:
-    - For each of the O(namespaces) that exists the run whose label it carries, an empty string when it has none.
-      Null for one that does not exist.
+    - For each of the O(namespaces), the run in its label, an empty string without a label, or null if the namespace
+      does not exist.
   returned: success
   type: dict
   sample: {fine-tuning: t1121-k3f9xa}
@@ -98,7 +97,7 @@ nodes_ready:
   returned: success
   type: int
 server:
-  description: Address of the API server.
+  description: URL of the API server.
   returned: success
   type: str
 """

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_owner_annotations
-short_description: Have a cluster say whose it is
+short_description: Annotate a cluster with its owner
 version_added: 0.1.0
 description:
-  - Annotates the namespace C(kube-system) of a cluster that was made for a run with the run, its owner, its purpose and
-    when the cluster may be removed. Only for clusters that are the run's own.
+  - Annotates the namespace C(kube-system) of a cluster that was created for a run with the run, the owner, the purpose
+    and the expiry of the cluster. Use it only for clusters that the run owns.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -31,17 +31,17 @@ attributes:
     support: full
 options:
   run_id:
-    description: The run that the cluster was made for.
+    description: The run that the cluster was created for.
     type: str
     required: true
   taken:
-    description: When it was taken.
+    description: When the cluster was acquired.
     type: str
     default: ''
 """
 
 EXAMPLES = r"""
-- name: Have the cluster say whose it is
+- name: Annotate the cluster with its owner
   perfscale.seatrial.cluster_owner_annotations:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"

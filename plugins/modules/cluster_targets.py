@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_targets
-short_description: Compute which clusters a run acquires
+short_description: Select the clusters that a run acquires
 version_added: 0.1.0
 description:
   - Reads the settings C(cluster_provider), C(cluster_kubeconfig), C(cluster_context), C(cluster_expected_host)
-    and C(rehearsal_name), and what the inventory says about them for its hosts C(sutest) and C(driver).
-  - Refuses a provider that does not exist, an existing cluster that was not named, and one at another host than
-    expected, before anything is touched.
-  - Writes the clusters into C(cluster.yml) in state C(acquiring), so that a run that is killed right afterwards can
-    still give them back.
+    and C(rehearsal_name), and their values in the inventory for its hosts C(sutest) and C(driver).
+  - Refuses an unknown provider, an existing cluster without a kubeconfig, and a cluster at another host than expected,
+    before anything is touched.
+  - Writes the clusters to C(cluster.yml) in state C(acquiring), so that a run that is killed right afterwards can still
+    release them.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -31,7 +31,7 @@ attributes:
     support: full
 options:
   run_id:
-    description: The run's id, which is the name of a rehearsal cluster of its own.
+    description: The run's id, which is also the default name of its clusters.
     type: str
     required: true
 seealso:
@@ -39,7 +39,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Compute the clusters
+- name: Select the clusters
   perfscale.seatrial.cluster_targets:
     run_dir: "{{ run_dir }}"
     run_id: "{{ run_id }}"
@@ -49,9 +49,9 @@ EXAMPLES = r"""
 RETURN = r"""
 targets:
   description:
-    - One entry a cluster, with C(hosts), C(provider), its C(settings), the C(steps) of its provider, whether it is
-      C(there) already, and what is known of it so far (C(name) of a rehearsal cluster,
-      C(kubeconfig) and C(context) of an existing one).
+    - One entry per cluster, with C(hosts), C(provider), its C(settings), the C(steps) of its provider, C(there)
+      (whether the run has acquired it already), and its initial record (C(name) of a rehearsal cluster, C(kubeconfig) and
+      C(context) of an existing one).
   returned: success
   type: list
   elements: dict

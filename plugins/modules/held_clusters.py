@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: held_clusters
-short_description: List the clusters that runs hold, and give back those that expired
+short_description: List the clusters that runs hold, and release expired ones
 version_added: 0.1.0
 description:
-  - Looks into the run directories of this machine, and at its rehearsal clusters. Lists what is held, by whom, what for
-    and until when.
-  - With O(state=reaped) gives back what expired, by running the command that the run directory holds for it. In check
-    mode it only says what that would be.
+  - Reads the run directories and the rehearsal clusters of this machine. Lists the clusters that are held, with owner,
+    purpose and expiry.
+  - With O(state=reaped), releases expired clusters by running the give-back command of their run directories. Check
+    mode only lists them.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -29,7 +29,7 @@ attributes:
     support: full
 options:
   state:
-    description: Whether to list only (V(listed)), or to give back what expired (V(reaped)).
+    description: V(listed) only lists the clusters, V(reaped) releases expired ones.
     type: str
     choices: [listed, reaped]
     default: listed
@@ -45,13 +45,13 @@ options:
     description: Directory of the components of rehearsal clusters. The action plugin sets it.
     type: path
   timeout:
-    description: How long to wait for each to be given back, in seconds.
+    description: Timeout for the release of each cluster, in seconds.
     type: float
     default: 3600
 """
 
 EXAMPLES = r"""
-- name: Say what would be given back
+- name: List the clusters that would be released
   perfscale.seatrial.held_clusters:
     state: reaped
     artifacts_dir: artifacts
@@ -61,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 held:
-  description: What is held, the first to expire first.
+  description: The clusters, those that expire first at the beginning.
   returned: success
   type: list
   elements: dict
@@ -79,12 +79,12 @@ held:
       run_dir: /home/ann/artifacts/fine_tuning-light-t1121-k3f9xa
       give_back: ansible-playbook perfscale.seatrial.fine_tuning --tags cleanup,release -e run_dir=...
 lines:
-  description: The same for people.
+  description: The same as lines of text, and a line for each lock that a run of this machine holds.
   returned: success
   type: list
   elements: str
 reaped:
-  description: Names of what was given back, or would be.
+  description: Names of the clusters that were released, or would be.
   returned: success
   type: list
   elements: str
@@ -115,7 +115,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.teller(module.params["progress_file"], "clusters")
-        return release_expired.look_and_reap(module.params, step, say, module.check_mode)
+        return release_expired.list_and_release(module.params, step, say, module.check_mode)
 
     _module_main.run(module, work)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: hive_claim
-short_description: Claim a cluster out of a pool that Hive keeps
+short_description: Claim a cluster from a Hive cluster pool
 version_added: 0.1.0
 description:
-  - Makes a C(ClusterClaim) (C(hive.openshift.io/v1)) on a hub cluster, waits until the cluster runs and writes its
-    administrator's kubeconfig. Gives it back by deleting the claim, upon which Hive destroys the cluster.
+  - Creates a C(ClusterClaim) (C(hive.openshift.io/v1)) on a hub cluster, waits until the cluster runs and writes its
+    administrator's kubeconfig. Releases the cluster by deleting the claim; Hive then destroys the cluster.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -34,8 +34,8 @@ options:
     description: Kubeconfig of the hub.
   state:
     description:
-      - V(claimed) makes the claim, V(running) waits until its cluster runs as well, V(absent) deletes it and waits
-        until it is gone.
+      - V(claimed) creates the claim. V(running) also waits until its cluster runs. V(absent) deletes the claim and
+        waits until it no longer exists.
     type: str
     choices: [claimed, running, absent]
     default: running
@@ -48,22 +48,22 @@ options:
     type: str
     required: true
   pool:
-    description: The C(ClusterPool); needed unless O(state=absent).
+    description: The C(ClusterPool); required unless O(state=absent).
     type: str
     default: ''
   run_id:
-    description: The run that the claim is for. A claim of the same name that is not this run's is left alone.
+    description: The run that the claim is for. A claim of the same name that belongs to another run is left unchanged.
     type: str
     required: true
   lifetime:
-    description: After how many seconds with a cluster Hive deletes the claim; what the pool says when V(0).
+    description: Time after which Hive deletes a claim that has a cluster, in seconds; V(0) means that of the pool.
     type: float
     default: 0
   dest:
-    description: File for the kubeconfig of the claimed cluster; needed when O(state=running).
+    description: File for the kubeconfig of the claimed cluster; required if O(state=running).
     type: path
   timeout:
-    description: How long to wait, in seconds.
+    description: Timeout, in seconds.
     type: float
     default: 3600
 """
@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cluster:
-  description: What is recorded of the cluster; keys as in the schema C(cluster/1).
+  description: Values for the record of the cluster; keys as in the schema C(cluster/1).
   returned: when O(state=running)
   type: dict
   sample: {kubeconfig: /runs/one/kubeconfig-sutest, expires: "2026-11-21T22:00:00.000Z"}
@@ -125,16 +125,16 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         names = ("name", "namespace", "pool", "owner", "purpose", "lifetime", "timeout")
-        wish = hive_claim.ClaimSpec(run=given["run_id"], **{name: given[name] for name in names})
+        spec = hive_claim.ClaimSpec(run=given["run_id"], **{name: given[name] for name in names})
         say = step.teller(given["progress_file"], "hive")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
             if given["state"] == "absent":
-                return {"changed": hive_claim.give_back(client, wish, module.check_mode)}
-            changed = hive_claim.claim(client, wish, module.check_mode)
+                return {"changed": hive_claim.release(client, spec, module.check_mode)}
+            changed = hive_claim.claim(client, spec, module.check_mode)
             if given["state"] == "claimed" or module.check_mode:
                 return {"changed": changed}
             with step.timed("cluster", "claim"):
-                found = hive_claim.wait(client, wish, Path(given["dest"]), say)
+                found = hive_claim.wait(client, spec, Path(given["dest"]), say)
             return {"changed": changed, "deployment": found.pop("deployment"), "cluster": found}
 
     _module_main.run(module, work)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: managed_openshift
-short_description: Make or delete a ROSA or OSD cluster
+short_description: Create or delete a ROSA or OSD cluster
 version_added: 0.1.0
 description:
-  - Asks OpenShift Cluster Manager through its command lines, C(rosa) and C(ocm), for a cluster by name; waits for it;
-    deletes it with what was made for it.
-  - A cluster of that name that is not of O(run_id) is refused, never used and never deleted.
+  - Creates a cluster through the command lines C(rosa) and C(ocm) of OpenShift Cluster Manager, waits for it, and
+    deletes it together with the resources that were created for it.
+  - A cluster of that name that does not belong to O(run_id) is refused. It is never used or deleted.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -32,17 +32,17 @@ attributes:
     support: full
 options:
   state:
-    description: V(begun) asks for it, V(ready) waits for it, V(gathered) gets its log, V(absent) deletes it.
+    description: V(begun) requests the cluster, V(ready) waits for it, V(gathered) gets its log, V(absent) deletes it.
     type: str
     choices: [begun, ready, gathered, absent]
     required: true
   flavour:
-    description: Whose clusters.
+    description: The service, Red Hat OpenShift Service on AWS or OpenShift Dedicated.
     type: str
     choices: [rosa, osd]
     default: rosa
   run_id:
-    description: Whose it is.
+    description: The run that the cluster belongs to.
     type: str
     required: true
   settings:
@@ -58,25 +58,25 @@ options:
     type: str
     default: ''
   token:
-    description: Offline token; without it the programs' own login counts.
+    description: Offline token. Without it, the programs must be logged in.
     type: str
     default: ''
   environment:
-    description: Environment variables, such as credentials of the cloud. Empty ones are left out.
+    description: Environment variables, such as credentials of the cloud. Empty ones are ignored.
     type: dict
     default: {}
   interval:
-    description: How often to look, in seconds.
+    description: Interval between two status queries, in seconds.
     type: float
     default: 30
   timeout:
-    description: How long V(ready) and V(absent) may take, in seconds.
+    description: Timeout of V(ready) and V(absent), in seconds.
     type: float
     default: 5400
 """
 
 EXAMPLES = r"""
-- name: Ask for a cluster
+- name: Request a cluster
   perfscale.seatrial.managed_openshift:
     state: begun
     name: t1121-k3f9xa
@@ -89,15 +89,15 @@ EXAMPLES = r"""
 RETURN = r"""
 kubeconfig:
   description: Path of the kubeconfig.
-  returned: state is ready
+  returned: when O(state=ready)
   type: str
 console:
-  description: Address of the console.
-  returned: state is ready
+  description: URL of the console.
+  returned: when O(state=ready)
   type: str
 files:
-  description: What was gathered.
-  returned: state is gathered
+  description: The files that were gathered.
+  returned: when O(state=gathered)
   type: list
   elements: str
 """
@@ -113,7 +113,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 
 def do(manager: Manager, given: dict[str, Any]) -> dict[str, Any]:
-    """Do what the state says."""
+    """Bring the cluster to the state; return the module's result."""
     manager.log_in()
     if given["state"] == "begun":
         tags = install_config.tags(given["settings"], given["expires"], given["owner"])

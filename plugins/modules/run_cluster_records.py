@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: run_cluster_records
-short_description: Read or write the record of a run's clusters
+short_description: Read or update the records of a run's clusters
 version_added: 0.1.0
 description:
-  - Merges values into the records of some hosts in C(cluster.yml). Without O(hosts) it only reads them.
+  - Merges values into the records of some hosts in C(cluster.yml). Without O(hosts), only reads them.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -31,29 +31,30 @@ options:
     elements: str
     default: []
   values:
-    description: What is merged into each of these records; keys as in the schema C(cluster/1).
+    description: Values to merge into each of these records; keys as in the schema C(cluster/1).
     type: dict
     default: {}
   named:
-    description: Take a cluster over that another machine has made, from O(store).
+    description: Record the cluster of this name that another machine has created, from O(store).
     type: str
     default: ''
   store:
-    description: Where what destroys clusters is kept; a folder or C(s3://bucket/prefix).
+    description: Store of the metadata that is required to destroy clusters, a folder or C(s3://bucket/prefix).
     type: str
     default: ''
   regain:
     description:
-      - Record the kubeconfig that is given now (C(cluster_kubeconfig), C(KUBECONFIG)) where the recorded one is gone,
-        or where one is given by C(-e). Fails when it leads to another API server.
+      - Replace a recorded kubeconfig that no longer exists by the one that the current session names
+        (C(cluster_kubeconfig), C(KUBECONFIG)), or by one that C(-e) names. Fails if C(-e) names a kubeconfig of another
+        API server.
     type: bool
     default: false
   show:
-    description: Print a line about each cluster whose identity is known.
+    description: Print a line for each identified cluster.
     type: bool
     default: false
   say:
-    description: Lines to print as they are, so that commands in them can be copied.
+    description: Lines to print without decoration, so that commands in them can be copied.
     type: list
     elements: str
     default: []
@@ -62,7 +63,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Record that the cluster was given back
+- name: Record that the cluster was released
   perfscale.seatrial.run_cluster_records:
     run_dir: "{{ run_dir }}"
     hosts: [sutest, driver]
@@ -76,16 +77,16 @@ clusters:
   returned: success
   type: dict
 distinct:
-  description: Each cluster once, with the C(hosts) that it is for and its C(record).
+  description: Each cluster once, with its C(hosts) and its C(record).
   returned: success
   type: list
   elements: dict
 operators:
-  description: Whether the run began to install operators or to change what they look after, by its steps.
+  description: Whether the run started to install operators or to change what they manage, by its steps.
   returned: success
   type: bool
 lines:
-  description: A line for people about each cluster whose identity is known.
+  description: A line of text for each identified cluster.
   returned: success
   type: list
   elements: str

@@ -113,9 +113,9 @@ def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world:
             hive_claim.wait(hub, asked, tmp_path / "kubeconfig", said.append)
         assert "waits for a cluster (NoClusters: No clusters in pool are ready to be claimed)" in str(raised.value)
         with pytest.raises(OwnershipError):
-            hive_claim.give_back(hub, wish(world, run="run-second"))
-        assert hive_claim.give_back(hub, asked) is True
-        assert hive_claim.give_back(hub, asked) is False
+            hive_claim.release(hub, wish(world, run="run-second"))
+        assert hive_claim.release(hub, asked) is True
+        assert hive_claim.release(hub, asked) is False
     finally:
         player.stop()
     assert said[-1].startswith("claim t-claim of pool small waits")

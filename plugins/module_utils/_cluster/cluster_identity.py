@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a cluster is: asked of its API server in a few requests."""
+"""Identify a cluster with a few requests to its API server: version, nodes, GPUs, real or simulated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 
-#: Extended resources that are GPUs or the like, and the label in which their operator names the product.
+#: Extended resources that are accelerators, and the node label in which their operator names the product.
 GPU_RESOURCES = {
     "nvidia.com/gpu": "nvidia.com/gpu.product",
     "amd.com/gpu": "amd.com/gpu.product-name",
@@ -32,30 +32,30 @@ GPU_RESOURCES = {
     "habana.ai/gaudi": "habana.ai/product",
 }
 
-#: KWOK plays the life of nodes that carry this annotation, and of their pods.
-PLAYED_NODE = "kwok.x-k8s.io/node"
+#: KWOK simulates nodes with this annotation, and their pods.
+SIMULATED_NODE = "kwok.x-k8s.io/node"
 
-#: A rehearsal cluster says what it is in this ConfigMap.
+#: Every rehearsal cluster has this ConfigMap.
 REHEARSAL = "/api/v1/namespaces/kube-public/configmaps/seatrial-rehearsal"
 
-#: More node names than this are not recorded: a profile needs some, a person reads none.
+#: Largest number of node names in a record: cluster profiles need a few of them.
 NODE_NAMES = 200
 
 _PAUSE = 0.5
-#: Seconds between two lines that say what is waited for.
-_TELL = 5.0
+#: Seconds between two progress lines.
+_REPORT_INTERVAL = 5.0
 
 
 @dataclass
 class Identity:
-    """What is recorded of a cluster; field names as in schema cluster/1."""
+    """The identity of a cluster; field names as in schema cluster/1."""
 
     api_host: str
     version: str
     openshift: str | None = None
     nodes: int = 0
     nodes_ready: int = 0
-    nodes_played: int = 0
+    nodes_simulated: int = 0
     node_names: list[str] = field(default_factory=list)
     gpus: int = 0
     gpu_products: dict[str, int] = field(default_factory=dict)
@@ -63,19 +63,19 @@ class Identity:
     rehearsal: bool = False
 
     def record(self) -> dict[str, Any]:
-        """Return the part that cluster.yml keeps. With played nodes a cluster is simulated, whoever gave it to us."""
+        """Return the fields for cluster.yml. A cluster with simulated nodes is simulated, whatever its provider."""
         kept = ("api_host", "version", "openshift", "nodes", "gpus", "gpu_products", "kind")
         found = {name: getattr(self, name) for name in kept}
         found["node_names"] = self.node_names[:NODE_NAMES]
-        if self.nodes_played or self.rehearsal:
+        if self.nodes_simulated or self.rehearsal:
             found |= {"simulated": True, "simulated_writers": ["node"]}
         return found
 
 
 def gather(client: Client, run: str = "") -> Identity:
-    """Ask for version, nodes and, on OpenShift, its version and platform. Raises AccessError, ApiError.
+    """Read the version, the nodes and, on OpenShift, its version and platform. Raises AccessError, ApiError.
 
-    run: nodes that carry another run's label do not count. All do when it is empty.
+    run: do not count nodes with the label of another run; empty counts all nodes.
     """
     access = client.access
     found = Identity(api_host(access), client.request("GET", "/version")["gitVersion"])
@@ -83,7 +83,7 @@ def gather(client: Client, run: str = "") -> Identity:
     found.nodes = len(nodes)
     found.node_names = sorted(node["metadata"]["name"] for node in nodes)
     found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
-    found.nodes_played = sum(_played(node) for node in nodes)
+    found.nodes_simulated = sum(_is_simulated(node) for node in nodes)
     found.gpu_products = gpu_products(nodes)
     found.gpus = sum(found.gpu_products.values())
     found.openshift = _optional(
@@ -98,7 +98,7 @@ def gather(client: Client, run: str = "") -> Identity:
 
 
 def api_host(access: Access) -> str:
-    """Return the API server's host, with its port where that is none of the usual two."""
+    """Return the API server's host, with its port unless that is 443 or 6443."""
     host = f"[{access.host}]" if ":" in access.host else access.host
     return host if access.port in (443, 6443) else f"{host}:{access.port}"
 
@@ -109,7 +109,7 @@ def _nodes(client: Client) -> list[dict[str, Any]]:
     except ApiError as error:
         if error.status == 403:
             raise ApiError(
-                f"{client.access.source} may not list nodes, and without them nothing can be told of GPUs: {error}",
+                f"{client.access.source} may not list nodes, which is required to count GPUs: {error}",
                 403,
                 error.reason,
             ) from error
@@ -117,7 +117,7 @@ def _nodes(client: Client) -> list[dict[str, Any]]:
 
 
 def _optional(client: Client, path: str, *keys: str) -> str | None:
-    """Return a value of an object that may not be there or not be shown to us."""
+    """Return a value of an object; None if the object does not exist or may not be read."""
     try:
         value: Any = client.request("GET", path)
     except ApiError as error:
@@ -130,12 +130,12 @@ def _optional(client: Client, path: str, *keys: str) -> str | None:
 
 
 def kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:
-    """Return for each ``<apiVersion>/<Kind>`` whether the server has it. Raises InputError for what is no such name."""
+    """Return for each ``<apiVersion>/<Kind>`` whether the server has it. Raises InputError for an invalid name."""
     found: dict[str, bool] = {}
     for name in names:
         version, _slash, kind = name.rpartition("/")
         if not version or not kind:
-            raise InputError(f"kinds: '{name}' is no <apiVersion>/<Kind>, such as kubeflow.org/v1/PyTorchJob")
+            raise InputError(f"kinds: '{name}' is not an <apiVersion>/<Kind>, such as kubeflow.org/v1/PyTorchJob")
         try:
             client.kind(version, kind)
             found[name] = True
@@ -145,7 +145,7 @@ def kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:
 
 
 def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
-    """Return for each namespace the run whose label it carries (empty: none), None when it does not exist."""
+    """Return for each namespace the run in its label (empty without a label); None if it does not exist."""
     kind = client.kind("v1", "Namespace")
     found: dict[str, str | None] = {}
     for name in names:
@@ -154,12 +154,12 @@ def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
-def _played(node: dict[str, Any]) -> bool:
-    return PLAYED_NODE in (node["metadata"].get("annotations") or {})
+def _is_simulated(node: dict[str, Any]) -> bool:
+    return SIMULATED_NODE in (node["metadata"].get("annotations") or {})
 
 
 def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return product -> number of GPUs that pods can ask for, the most frequent first."""
+    """Return product -> number of allocatable GPUs, the most frequent product first."""
     products: Counter[str] = Counter()
     for node in nodes:
         allocatable = (node.get("status") or {}).get("allocatable") or {}
@@ -172,10 +172,10 @@ def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def kind_of(nodes: Iterable[dict[str, Any]], platform: str | None = None) -> str | None:
-    """Return ``metal`` or ``light`` where the nodes let one tell, else None.
+    """Return ``metal`` or ``light`` if the nodes determine it, else None.
 
-    metal: every node that says what it is says bare metal. light: every node is played, or is a machine of this host
-    (kind, minikube).
+    metal: all nodes of a known type are bare metal. light: all nodes are simulated, or run on this host (kind,
+    minikube).
     """
     kinds = {_node_kind(node) for node in nodes} - {None}
     if platform == "BareMetal":
@@ -187,7 +187,7 @@ def _node_kind(node: dict[str, Any]) -> str | None:
     labels = node["metadata"].get("labels") or {}
     instance = labels.get("node.kubernetes.io/instance-type", "")
     provider = (node.get("spec") or {}).get("providerID") or ""
-    if _played(node) or provider.startswith("kind://") or "minikube.k8s.io/name" in labels:
+    if _is_simulated(node) or provider.startswith("kind://") or "minikube.k8s.io/name" in labels:
         return "light"
     if provider.startswith("baremetalhost://") or instance.endswith(".metal") or ".metal-" in instance:
         return "metal"
@@ -201,13 +201,13 @@ def wait(
     say: Callable[[str], None] = lambda text: None,
     run: str = "",
 ) -> Identity:
-    """Ask until the API server answers and so many nodes are Ready; return the identity then, as gather() does.
+    """Wait until the API server responds and ``nodes_ready`` nodes are Ready; return the identity as gather() does.
 
-    ``timeout`` in seconds; 0 asks once. What no waiting mends (an untrusted certificate, refused credentials, a
-    kubeconfig that can't be used) is raised at once. Raises WaitTimeout naming what is missing.
+    ``timeout`` in seconds; 0 means one attempt. Permanent errors (an untrusted certificate, refused credentials, an
+    invalid kubeconfig) are raised at once. Raises WaitTimeout naming what is missing.
     """
     deadline = time.monotonic() + timeout
-    told = 0.0
+    reported = 0.0
     while True:
         try:
             found = gather(client, run)
@@ -221,8 +221,8 @@ def wait(
             missing = f"{found.nodes_ready} of {nodes_ready} nodes are Ready ({found.nodes} known)"
             if time.monotonic() >= deadline:
                 raise WaitTimeout(f"{client.access.server}: after {timeout:g} s {missing}")
-        if time.monotonic() - told >= _TELL:
-            told = time.monotonic()
+        if time.monotonic() - reported >= _REPORT_INTERVAL:
+            reported = time.monotonic()
             say(f"waiting for {client.access.server}: {missing}")
         time.sleep(_PAUSE)
 
@@ -234,18 +234,18 @@ def _may_pass(error: Exception) -> bool:
 
 
 def line(record: dict[str, Any], hosts: Iterable[str]) -> str:
-    """Return a cluster's record as one line for people."""
-    played = " (simulated)" if record.get("simulated") else ""
+    """Return a cluster's record as one line of text."""
+    simulated = " (simulated)" if record.get("simulated") else ""
     name = f" {record['name']}" if record.get("name") else ""
     parts = [f"{record['provider']} cluster{name} at {record.get('api_host', '?')}"]
     if record.get("openshift"):
         parts.append(f"OpenShift {record['openshift']}")
     parts.append(f"Kubernetes {record.get('version', '?')}")
     nodes = record.get("nodes", 0)
-    parts.append(f"{nodes} {'node' if nodes == 1 else 'nodes'}{played if nodes else ''}")
+    parts.append(f"{nodes} {'node' if nodes == 1 else 'nodes'}{simulated if nodes else ''}")
     products = record.get("gpu_products") or {}
-    parts += [f"{count} x {product}{played}" for product, count in products.items()] or ["no GPUs"]
-    if record.get("kind") and not played:
+    parts += [f"{count} x {product}{simulated}" for product, count in products.items()] or ["no GPUs"]
+    if record.get("kind") and not simulated:
         parts.append(record["kind"])
     parts.append("owned by this run" if record.get("owned") else "not owned by this run")
     return f"{' and '.join(hosts)}: {', '.join(parts)}"

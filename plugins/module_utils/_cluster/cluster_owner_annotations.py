@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose a cluster is, said by the cluster itself: annotations of its namespace kube-system, which every cluster has.
+"""Annotations that name the owner of a cluster, on its namespace kube-system, which every cluster has.
 
-Whoever finds a cluster and nothing else learns from it which run made it, for whom, what for, and until when.
+They identify run, owner, purpose and expiry of a cluster whose run directory is lost.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 PATH = "/api/v1/namespaces/kube-system"
 PREFIX = "perfscale.seatrial/made-"
 
-#: Keys of a cluster's record, also the ends of the annotations' names.
+#: Keys of a cluster's record, and suffixes of the annotations.
 KEYS = ("run", "owner", "purpose", "taken", "expires")
 
 
 def read(client: Client) -> dict[str, str]:
-    """Return what a cluster says of itself; empty when it says nothing, or not to us."""
+    """Return the annotations by key; empty if there are none or they may not be read."""
     try:
         found = client.request("GET", PATH)
     except ApiError as error:
@@ -32,9 +32,9 @@ def read(client: Client) -> dict[str, str]:
     return {key: annotations[PREFIX + key] for key in KEYS if annotations.get(PREFIX + key)}
 
 
-def write(client: Client, marks: dict[str, Any], check: bool = False) -> bool:
-    """Have a cluster say this of itself; return whether that is new to it."""
-    wanted = {key: str(marks[key]) for key in KEYS if marks.get(key)}
+def write(client: Client, values: dict[str, Any], check: bool = False) -> bool:
+    """Write the annotations; return whether they differ from the existing ones. check: only compare."""
+    wanted = {key: str(values[key]) for key in KEYS if values.get(key)}
     if read(client) == wanted:
         return False
     if not check:

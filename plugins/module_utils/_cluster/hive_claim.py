@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster out of a pool that Hive keeps on a hub cluster: claimed, waited for, given back by deleting the claim.
+"""Claim a cluster from a ClusterPool that Hive keeps on a hub cluster, wait for it, release it by deleting the claim.
 
-API: hive.openshift.io/v1 ClusterClaim, ClusterPool and ClusterDeployment (openshift/hive, apis/hive/v1). A claim lies
-in its pool's namespace. Hive puts the namespace of the cluster's ClusterDeployment, which has the same name, into the
-claim's spec; condition ClusterRunning says when it can be used, Pending why not yet. Claimed clusters never go back
-into the pool: when the claim goes, and at the end of its lifetime, the cluster is destroyed.
+API: hive.openshift.io/v1 ClusterClaim, ClusterPool and ClusterDeployment (openshift/hive, apis/hive/v1). A claim is in
+the namespace of its pool. Hive writes the namespace of the cluster's ClusterDeployment, which has the same name, to
+the claim's spec; condition ClusterRunning becomes true when the cluster is ready, Pending has the reason for the wait.
+Claimed clusters never return to the pool: when the claim is deleted or its lifetime ends, the cluster is destroyed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until imp
 
 VERSION = "hive.openshift.io/v1"
 
-#: Annotations of a claim: whose it is, and what for.
+#: Annotations of a claim: its run, its owner, its purpose.
 RUN, OWNER, PURPOSE = (f"perfscale.seatrial/made-{name}" for name in ("run", "owner", "purpose"))
 
 _GO = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>h|ms|m|s)")
@@ -45,7 +46,7 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 @dataclass(frozen=True)
 class ClaimSpec:
-    """A claim. ``lifetime`` and ``timeout`` in seconds; a lifetime of 0 leaves it to the pool."""
+    """A claim. ``lifetime`` and ``timeout`` in seconds; a lifetime of 0 means that of the pool."""
 
     name: str
     namespace: str
@@ -71,97 +72,97 @@ class ClaimSpec:
 
 
 def go_duration(text: str) -> float | None:
-    """Return the seconds of a Go duration such as 11h59m0s, None for what is none (time.ParseDuration)."""
+    """Return the seconds of a Go duration such as 11h59m0s; None for an invalid one (time.ParseDuration)."""
     found = list(_GO.finditer(text or ""))
     if not found or "".join(one.group() for one in found) != text:
         return None
     return sum(float(one["number"]) * _SECONDS[one["unit"]] for one in found)
 
 
-def claim(client: Client, wish: ClaimSpec, check: bool = False) -> bool:
-    """Make the claim; return whether it is new. One of this name that this run made is taken for it.
+def claim(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
+    """Create the claim; return whether it is new. An existing claim of this name and run is reused.
 
-    Raises InputError naming the pools that there are, OwnershipError for somebody else's claim.
+    Raises InputError naming the existing pools, OwnershipError for the claim of another run.
     """
-    if not wish.namespace or not wish.pool:
-        raise InputError("hive_pool needs cluster_hive_namespace and cluster_hive_pool: which pool of the hub?")
+    if not spec.namespace or not spec.pool:
+        raise InputError("cluster_hive_namespace and cluster_hive_pool are required: they name a pool of the hub")
     kind = client.kind(VERSION, "ClusterClaim")
-    there = client.get(kind, wish.name, wish.namespace)
-    if there is None:
-        _check_pool(client, wish)
+    existing = client.get(kind, spec.name, spec.namespace)
+    if existing is None:
+        _check_pool(client, spec)
         if check:
             return True
         try:
-            client.request("POST", kind.path(wish.namespace), wish.manifest())
+            client.request("POST", kind.path(spec.namespace), spec.manifest())
             return True
         except ApiError as error:
             if error.status != 409:
                 raise
-            there = client.get(kind, wish.name, wish.namespace)
-    _check_ours(there, wish, client)
+            existing = client.get(kind, spec.name, spec.namespace)
+    _check_ours(existing, spec, client)
     return False
 
 
-def _check_pool(client: Client, wish: ClaimSpec) -> None:
+def _check_pool(client: Client, spec: ClaimSpec) -> None:
     kind = client.kind(VERSION, "ClusterPool")
-    if client.get(kind, wish.pool, wish.namespace) is None:
-        names = sorted(one["metadata"]["name"] for one in client.list(kind, wish.namespace)[0])
+    if client.get(kind, spec.pool, spec.namespace) is None:
+        names = sorted(one["metadata"]["name"] for one in client.list(kind, spec.namespace)[0])
         known = f"there are {', '.join(names)}" if names else "there is none"
         raise InputError(
-            f"cluster_hive_pool: namespace {wish.namespace} of {client.access.server} has no ClusterPool "
-            f"'{wish.pool}'{nearest(wish.pool, names)}; {known}"
+            f"cluster_hive_pool: namespace {spec.namespace} of {client.access.server} has no ClusterPool "
+            f"'{spec.pool}'{nearest(spec.pool, names)}; {known}"
         )
 
 
-def _check_ours(there: Mapping[str, Any] | None, wish: ClaimSpec, client: Client) -> None:
-    whose = ((there or {}).get("metadata", {}).get("annotations") or {}).get(RUN, "")
-    if there is not None and whose != wish.run:
+def _check_ours(existing: Mapping[str, Any] | None, spec: ClaimSpec, client: Client) -> None:
+    whose = ((existing or {}).get("metadata", {}).get("annotations") or {}).get(RUN, "")
+    if existing is not None and whose != spec.run:
         raise OwnershipError(
-            f"{client.access.server}: ClusterClaim {wish.namespace}/{wish.name} is "
-            f"{f'of run {whose}' if whose else 'not of any run'}, not of {wish.run}: nothing was changed"
+            f"{client.access.server}: ClusterClaim {spec.namespace}/{spec.name} is "
+            f"{f'of run {whose}' if whose else 'not of any run'}, not of {spec.run}: nothing was changed"
         )
 
 
-def wait(client: Client, wish: ClaimSpec, kubeconfig: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until the claimed cluster runs, write its administrator's kubeconfig, return what the record keeps.
+def wait(client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Wait until the claimed cluster runs, write its administrator's kubeconfig, return the values for its record.
 
-    Raises WaitTimeout with the claim's own words, DataError when Hive took the cluster away.
+    Raises WaitTimeout with the conditions of the claim, DataError if Hive has deleted the claim or the cluster.
     """
     kind = client.kind(VERSION, "ClusterClaim")
 
-    def look() -> tuple[dict[str, Any] | None, str]:
-        found = client.get(kind, wish.name, wish.namespace)
+    def poll() -> tuple[dict[str, Any] | None, str]:
+        found = client.get(kind, spec.name, spec.namespace)
         if found is None:
-            raise DataError(f"ClusterClaim {wish.namespace}/{wish.name} is gone from {client.access.server}")
+            raise DataError(f"ClusterClaim {spec.namespace}/{spec.name} no longer exists on {client.access.server}")
         state = conditions(found)
         if holds(found, "ClusterDeleted"):
-            raise DataError(f"Hive has deleted the cluster of claim {wish.name}: {_words(state['ClusterDeleted'])}")
+            raise DataError(f"Hive has deleted the cluster of claim {spec.name}: {_reason(state['ClusterDeleted'])}")
         if holds(found, "ClusterRunning") and found["spec"].get("namespace"):
-            return _taken(client, wish, found, kubeconfig), ""
-        return None, _waiting(wish, state)
+            return _taken(client, spec, found, kubeconfig), ""
+        return None, _waiting(spec, state)
 
-    return wait_until(look, wish.timeout, say, lambda words: f"after {wish.timeout:g} s {words}")
+    return wait_until(poll, spec.timeout, say, lambda state: f"after {spec.timeout:g} s {state}")
 
 
-def _words(condition: Mapping[str, Any]) -> str:
+def _reason(condition: Mapping[str, Any]) -> str:
     parts = (str(condition.get(name) or "") for name in ("reason", "message"))
     return ": ".join(one for one in parts if one) or "no reason given"
 
 
-def _waiting(wish: ClaimSpec, state: Mapping[str, Mapping[str, Any]]) -> str:
+def _waiting(spec: ClaimSpec, state: Mapping[str, Mapping[str, Any]]) -> str:
     which = state.get("Pending", {})
     if which.get("status") != "True":
         which = state.get("ClusterRunning", {})
     return (
-        f"claim {wish.name} of pool {wish.pool} waits for a cluster ({_words(which) if which else 'not looked at yet'})"
+        f"claim {spec.name} of pool {spec.pool} waits for a cluster ({_reason(which) if which else 'no condition yet'})"
     )
 
 
-def _taken(client: Client, wish: ClaimSpec, found: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
+def _taken(client: Client, spec: ClaimSpec, found: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
     name = found["spec"]["namespace"]
     deployment = client.get(client.kind(VERSION, "ClusterDeployment"), name, name)
     if deployment is None:
-        raise DataError(f"claim {wish.name} names ClusterDeployment {name}/{name}, which is not there")
+        raise DataError(f"claim {spec.name} names ClusterDeployment {name}/{name}, which does not exist")
     metadata = (deployment.get("spec") or {}).get("clusterMetadata") or {}
     secret_name = (metadata.get("adminKubeconfigSecretRef") or {}).get("name", "")
     secret = client.get(client.kind("v1", "Secret"), secret_name, name) if secret_name else None
@@ -182,9 +183,10 @@ def _taken(client: Client, wish: ClaimSpec, found: Mapping[str, Any], kubeconfig
 
 
 def _expires(found: Mapping[str, Any]) -> float | None:
-    """When Hive deletes the claim: its effective lifetime (the pool may shorten it) after it was given a cluster."""
-    from datetime import datetime
+    """Return when Hive deletes the claim, in seconds since the epoch.
 
+    That is the effective lifetime, which the pool may limit, after the claim received a cluster.
+    """
     lifetime = go_duration((found.get("status") or {}).get("lifetime") or found["spec"].get("lifetime") or "")
     since = conditions(found).get("Pending", {}).get("lastTransitionTime") or found["metadata"].get("creationTimestamp")
     try:
@@ -193,26 +195,27 @@ def _expires(found: Mapping[str, Any]) -> float | None:
         return None
 
 
-def give_back(client: Client, wish: ClaimSpec, check: bool = False) -> bool:
-    """Delete the claim and wait until it is gone; return whether there was one. Safe twice.
+def release(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
+    """Delete the claim and wait until it no longer exists; return whether it existed. Safe to repeat.
 
-    Raises OwnershipError for somebody else's, WaitTimeout.
+    Raises OwnershipError for the claim of another run, WaitTimeout.
     """
     kind = client.kind(VERSION, "ClusterClaim")
-    found = client.get(kind, wish.name, wish.namespace)
+    found = client.get(kind, spec.name, spec.namespace)
     if found is None:
         return False
-    _check_ours(found, wish, client)
+    _check_ours(found, spec, client)
     if check:
         return True
     uid = found["metadata"]["uid"]
-    client.delete(kind, wish.name, wish.namespace, {"preconditions": {"uid": uid}})
-    deadline = time.monotonic() + wish.timeout
-    while (left := client.get(kind, wish.name, wish.namespace)) and left["metadata"]["uid"] == uid:
+    client.delete(kind, spec.name, spec.namespace, {"preconditions": {"uid": uid}})
+    deadline = time.monotonic() + spec.timeout
+    while (left := client.get(kind, spec.name, spec.namespace)) and left["metadata"]["uid"] == uid:
         if time.monotonic() >= deadline:
-            held = ", ".join(left["metadata"].get("finalizers") or []) or "nothing that it says"
+            finalizers = ", ".join(left["metadata"].get("finalizers") or []) or "none"
             raise WaitTimeout(
-                f"ClusterClaim {wish.namespace}/{wish.name} is still there after {wish.timeout:g} s: {held}"
+                f"ClusterClaim {spec.namespace}/{spec.name} still exists after {spec.timeout:g} s; "
+                f"finalizers: {finalizers}"
             )
         time.sleep(0.3)
     return True

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of a run's clusters: cluster.yml, written before a cluster is taken."""
+"""The records of a run's clusters in cluster.yml, which is written before a cluster is acquired."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 FILE = "cluster.yml"
 
-#: What every record holds until more is known.
-_UNKNOWN: dict[str, Any] = {"owned": False, "simulated": False, "simulated_writers": []}
+#: Values of a record until the cluster is identified.
+_INITIAL: dict[str, Any] = {"owned": False, "simulated": False, "simulated_writers": []}
 
 
 def read(run_dir: str | Path) -> dict[str, dict[str, Any]]:
-    """Return host -> record of the clusters of a run; empty when none was ever asked for."""
+    """Return host -> record of the clusters of a run; empty if none was ever requested."""
     path = Path(run_dir) / FILE
     return dict(_files.read_yaml(path)["clusters"]) if path.exists() else {}
 
@@ -31,7 +31,7 @@ def update(
 ) -> tuple[dict[str, dict[str, Any]], bool]:
     """Merge ``values`` into the records of ``hosts``; return all records and whether they changed."""
     before = read(run_dir)
-    after = {**before, **{host: {**_UNKNOWN, **before.get(host, {}), **values} for host in hosts}}
+    after = {**before, **{host: {**_INITIAL, **before.get(host, {}), **values} for host in hosts}}
     if after != before:
         _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/1", "clusters": after}, "cluster/1")
     return after, after != before
@@ -40,46 +40,46 @@ def update(
 def begin(
     run_dir: str | Path, hosts: Iterable[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], bool]:
-    """Write what is about to be taken for ``hosts``, in state ``acquiring``, forgetting what was released earlier.
+    """Record the cluster to acquire for ``hosts``, in state ``acquiring``, in place of a released one.
 
-    A cluster that this run already holds stays as it is when it is the same one. Raises OwnershipError when it is
-    another: forgetting it would leave it up for ever.
+    The record of the same cluster, if this run already holds it, is kept. Raises OwnershipError if the run holds
+    another cluster for a host: without its record it would never be released.
     """
     wanted = list(hosts)
     before = read(run_dir)
-    held = dict(before)
+    kept = dict(before)
     for host in wanted:
-        record = held.get(host)
+        record = kept.get(host)
         if not record or record["state"] == "released":
-            held.pop(host, None)
+            kept.pop(host, None)
         elif _other(record, values):
             which = record.get("name") or record.get("api_host") or record.get("kubeconfig") or ""
             raise OwnershipError(
                 f"this run already holds {record['provider']} cluster {which} for {host}: "
-                f"release it (--tags release -e run_dir={run_dir}) before taking another cluster"
+                f"release it (--tags release -e run_dir={run_dir}) before acquiring another cluster"
             )
-    fresh = [host for host in wanted if host not in held]
-    records = {**held, **{host: {**_UNKNOWN, **values, "state": "acquiring"} for host in fresh}}
+    fresh = [host for host in wanted if host not in kept]
+    records = {**kept, **{host: {**_INITIAL, **values, "state": "acquiring"} for host in fresh}}
     changed = records != before
     if changed:
         _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/1", "clusters": records}, "cluster/1")
     return records, changed
 
 
-#: What of an entry of cluster_metadata_store stands in the record.
-_KEPT = ("provider", "name", "owned", "owner", "purpose", "taken", "expires")
+#: Keys that an entry of cluster_metadata_store and a record share.
+_SHARED = ("provider", "name", "owned", "owner", "purpose", "taken", "expires")
 
 
-def take_over(run_dir: str | Path, kept: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], bool]:
-    """Record a cluster that another machine has made, as an entry of cluster_metadata_store tells it.
+def take_over(run_dir: str | Path, entry: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Record a cluster that another machine has created. entry: its entry in cluster_metadata_store.
 
-    Raises OwnershipError when this run holds another one.
+    Raises OwnershipError if this run holds another cluster.
     """
-    values = {name: kept[name] for name in _KEPT if name in kept}
-    data = dict(kept.get("provider_data") or {})
-    if kept.get("metadata"):
-        data["metadata"] = kept["metadata"]
-    return begin(run_dir, kept.get("hosts") or ("sutest", "driver"), {**values, "provider_data": data})
+    values = {name: entry[name] for name in _SHARED if name in entry}
+    data = dict(entry.get("provider_data") or {})
+    if entry.get("metadata"):
+        data["metadata"] = entry["metadata"]
+    return begin(run_dir, entry.get("hosts") or ("sutest", "driver"), {**values, "provider_data": data})
 
 
 def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs of this machine hold: clusters in their run directories, and rehearsal clusters that outlived theirs.
+"""Clusters that runs of this machine hold, and rehearsal clusters whose run directory no longer exists.
 
-A run directory knows how to give back what it holds: the command in its file GIVE_BACK. To reap is to run it.
+The file GIVE_BACK of a run directory has the command that releases them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REHEARSAL = PROVIDER.name
 
 @dataclass(frozen=True)
 class HeldCluster:
-    """One cluster that is held. ``command``: what gives it back, empty when there is no run directory any more."""
+    """A held cluster. ``command``: the give-back command, empty if the run directory no longer exists."""
 
     provider: str
     name: str
@@ -43,33 +43,36 @@ class HeldCluster:
     command: tuple[str, ...]
 
     def summary(self) -> dict[str, Any]:
-        """Return what a module says of it."""
-        return {**{key: value for key, value in self.__dict__.items() if key != "command"}, "give_back": self.told}
+        """Return the cluster as a module returns it."""
+        return {
+            **{key: value for key, value in self.__dict__.items() if key != "command"},
+            "give_back": self.shell_command,
+        }
 
     @property
-    def told(self) -> str:
-        """The command, as a shell takes it."""
+    def shell_command(self) -> str:
+        """The give-back command, quoted for a shell."""
         return shlex.join(self.command)
 
     def line(self) -> str:
-        """Return it as one line for people."""
-        until = f"until {self.expires}" if self.expires else "without an end"
+        """Return the cluster as one line of text."""
+        until = f"until {self.expires}" if self.expires else "no expiry"
         kept = ", kept" if self.kept else ""
-        over = " - EXPIRED" if self.expired else ""
+        expired = " - EXPIRED" if self.expired else ""
         state = "" if self.state == "acquired" else f", {self.state}"
         by_default = f"run {self.run}" if self.run not in ("", self.name) else ""  # the name may be the run's id
         whose = (by_default if self.owner == self.run else self.owner) if self.owner else "no owner"
         why, since = self.purpose and f"for {self.purpose}", self.taken and f"since {self.taken}"
         details = [one for one in (whose, why, since) if one]
-        return f"{self.provider} cluster {self.name}: {' '.join(details)}, {until}{kept}{state}{over}"
+        return f"{self.provider} cluster {self.name}: {' '.join(details)}, {until}{kept}{state}{expired}"
 
 
 def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
-    """Return what is held, the first to expire first. ``now`` in seconds since the epoch."""
+    """Return the held clusters, expired ones first, then by expiry. ``now`` in seconds since the epoch."""
     of_runs = [one for folder in _run_dirs(artifacts) for one in _of_run(folder, now)]
     known = {one.name for one in of_runs if one.provider == REHEARSAL}
-    alone = [_of_instance(one, now) for one in instances(rehearsals) if one["name"] not in known]
-    return sorted([*of_runs, *alone], key=lambda one: (not one.expired, one.expires or "9", one.name))
+    orphaned = [_of_instance(one, now) for one in instances(rehearsals) if one["name"] not in known]
+    return sorted([*of_runs, *orphaned], key=lambda one: (not one.expired, one.expires or "9", one.name))
 
 
 def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
@@ -128,7 +131,7 @@ def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
 
 
 def expired(until: str | None, now: float) -> bool:
-    """Tell whether a moment (as in _step.stamp()) has passed; what has no end, or can't be read, has not."""
+    """Return whether a time (as from _step_dir.stamp()) has passed; False without a time or if it can't be parsed."""
     try:
         return bool(until) and datetime.fromisoformat(str(until)).timestamp() < now
     except ValueError:
@@ -136,14 +139,17 @@ def expired(until: str | None, now: float) -> bool:
 
 
 def give_back(command: Iterable[str], log: Path, timeout: float, environment: Mapping[str, str]) -> str:
-    """Run the give-back command of a run; return why it failed, empty when it did not. Its output goes to ``log``."""
+    """Run the give-back command of a run; return the error, empty on success. Its output goes to ``log``.
+
+    timeout: in seconds.
+    """
     words = list(command)
     variables: dict[str, str] = {}
     while words and "=" in words[0] and not words[0].startswith(("-", "/", ".")):
         name, _equals, value = words.pop(0).partition("=")
         variables[name] = value
     if not words:
-        return "there is no command in its GIVE_BACK"
+        return "its GIVE_BACK has no command"
     with open(log, "ab") as stream:
         try:
             done = subprocess.run(
@@ -157,10 +163,10 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            return f"it did not end within {timeout:g} s; see {log}"
+            return f"its give-back command did not end within {timeout:g} s; see {log}"
         except OSError as error:
             return f"{words[0]} can't be started: {error.strerror}"
-    return "" if done.returncode == 0 else f"it ended with {done.returncode}; see {log}"
+    return "" if done.returncode == 0 else f"its give-back command ended with exit code {done.returncode}; see {log}"
 
 
 def locks(artifacts: str | Path) -> list[str]:

@@ -19,38 +19,38 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehe
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
-def look_and_reap(given: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
-    """List what is held; with state=reaped give back what expired, each whatever became of the others.
+def list_and_release(given: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
+    """List the held clusters; with state=reaped, release each expired one, also after an error with another.
 
-    Raises ProcessError naming those that could not be given back.
+    Raises ProcessError naming those that could not be released.
     """
-    there = held_clusters.found(given["artifacts_dir"], given["rehearsal_dir"], time.time())
-    lines = [one.line() for one in there] + held_clusters.locks(given["artifacts_dir"]) or ["nothing is held"]
-    over = [one for one in there if one.expired] if given["state"] == "reaped" else []
+    held = held_clusters.found(given["artifacts_dir"], given["rehearsal_dir"], time.time())
+    lines = [one.line() for one in held] + held_clusters.locks(given["artifacts_dir"]) or ["nothing is held"]
+    expired = [one for one in held if one.expired] if given["state"] == "reaped" else []
     failures: list[str] = []
-    for one in [] if check else over:
-        say(f"giving back {one.line()}")
-        why = _give_back(one, given, step)
-        if why:
-            failures.append(f"{one.provider} cluster {one.name} of run {one.run}: {why}")
+    for one in [] if check else expired:
+        say(f"releasing {one.line()}")
+        error = _release(one, given, step)
+        if error:
+            failures.append(f"{one.provider} cluster {one.name} of run {one.run}: {error}")
     if failures:
-        raise ProcessError("not everything could be given back: " + "; ".join(failures))
+        raise ProcessError("could not release " + "; ".join(failures))
     return {
-        "changed": bool(over),
-        "held": [one.summary() for one in there],
+        "changed": bool(expired),
+        "held": [one.summary() for one in held],
         "lines": lines,
-        "reaped": [one.name for one in over],
+        "reaped": [one.name for one in expired],
     }
 
 
-def _give_back(one: held_clusters.HeldCluster, given: Mapping[str, Any], step: Step) -> str:
+def _release(one: held_clusters.HeldCluster, given: Mapping[str, Any], step: Step) -> str:
     if one.command:
         folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
         return held_clusters.give_back(
             one.command, folder / f"reap-{one.run}.log", given["timeout"], _processes.environment()
         )
     if one.provider != held_clusters.REHEARSAL:
-        return f"{one.run_dir} has no GIVE_BACK"
+        return f"{one.run_dir} has no file GIVE_BACK"
     options = {"name": one.name, "data_dir": given["rehearsal_dir"], "components_dir": given["components_dir"]}
     try:
         cluster_lifecycle.absent(Options.of({**options, "cache_dir": "", "force": True}), lambda _line: None)

@@ -61,7 +61,7 @@ def test_the_kind_is_told_only_where_all_nodes_agree(
 
 
 def test_a_cluster_with_played_nodes_is_simulated_whoever_gave_it_to_us() -> None:
-    found = cluster_identity.Identity("127.0.0.1:1", "v1", nodes=2, nodes_played=1).record()
+    found = cluster_identity.Identity("127.0.0.1:1", "v1", nodes=2, nodes_simulated=1).record()
     assert found["simulated"] is True and found["simulated_writers"] == ["node"]
 
 
