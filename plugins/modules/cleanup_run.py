@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Finds the objects of all kinds and all namespaces that have the label C(perfscale.seatrial/run) of this run, deletes
     them and waits until they no longer exist.
-  - No object without the label is deleted. A namespace of the run that has objects of others is kept, without the label.
+  - No object without the label is deleted. A namespace of the run that has objects of others is kept
+    and loses the label.
   - Namespaced objects are deleted first, then cluster-scoped objects, then namespaces, then nodes.
 author:
   - The perfscale.seatrial authors (@perfscale)
