@@ -105,7 +105,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import detached_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -132,13 +132,13 @@ def main() -> None:
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        place = remote_load.LoadDirectory(given["root"], given["run_id"], given["point"])
+        place = detached_load.LoadDirectory(given["root"], given["run_id"], given["point"])
         if given["state"] == "absent":
-            return {"changed": remote_load.remove(place)}
+            return {"changed": detached_load.remove(place)}
         if given["state"] == "status":
-            return {"changed": False, **remote_load.status(place, given["offset"])}
+            return {"changed": False, **detached_load.status(place, given["offset"])}
         asked = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
-        new = remote_load.start(place, asked, given["kubeconfig_content"], given["lock"])
+        new = detached_load.start(place, asked, given["kubeconfig_content"], given["lock"])
         return {"changed": new, "found": not new}
 
     _module_main.run(module, work)

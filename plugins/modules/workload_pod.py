@@ -132,7 +132,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import run_in_pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 
@@ -165,8 +165,8 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         if module.params["state"] == "absent":
-            return run_in_pod.absent(module.params, step)
-        return run_in_pod.present(module.params, step)
+            return load_in_pod.absent(module.params, step)
+        return load_in_pod.present(module.params, step)
 
     _module_main.run(module, work)
 

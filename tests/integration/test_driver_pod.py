@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_record, run_in_pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod, remote_load_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import DriverPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from load_world import SUSPENDED, World
@@ -161,12 +161,12 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
     other.write_text(yaml.safe_dump(config), encoding="utf-8")
     given = site.given(target_kubeconfig=str(other))
     order, request = (
-        run_in_pod.order_of(given),
+        load_in_pod.spec_of(given),
         load_spec.remote_parameters(given["request"], given["run_id"], given["point"]),
     )
     wanted = LoadSpec.of({**request, "kubeconfig": str(other)})
     site.point.mkdir(parents=True)
-    remote_record.write(site.point, remote_record.DRIVER_POD, "", remote_record.STARTED)
+    remote_load_record.write(site.point, remote_load_record.DRIVER_POD, "", remote_load_record.STARTED)
     pod = DriverPod(client, order, lambda line: None)
     assert pod.start(request, wanted, None) and not pod.start(request, wanted, None)
     until(lambda: len(site.workloads()) >= 3, "the load begins")
@@ -179,7 +179,7 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
     stop = site.begin("stop.log", entry="stop")
     assert stop.wait(timeout=120) == 0, site.said("stop.log")
     assert process.poll() is not None
-    assert not (site.point / remote_record.FILE).exists()
+    assert not (site.point / remote_load_record.FILE).exists()
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
     assert pod.remove() is False, "safe twice"
 
@@ -187,17 +187,17 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
 def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site) -> None:
     nowhere = site.given(node_selector={"no": "such-node"}, start_timeout=1.0)
     with pytest.raises(WaitTimeout, match="did not begin within 1 s: Unschedulable: "):
-        run_in_pod.present(nowhere, Step(None))
-    assert run_in_pod.absent(nowhere, Step(None))["changed"]
+        load_in_pod.present(nowhere, Step(None))
+    assert load_in_pod.absent(nowhere, Step(None))["changed"]
     until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(run_in_pod.present, site.given(), Step(None))
+        asked = pool.submit(load_in_pod.present, site.given(), Step(None))
         until(lambda: len(site.workloads()) >= 3 or asked.done(), "the load begins")
         (process,) = site.kubelet.processes.values()
         os.killpg(process.pid, signal.SIGKILL)
         with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
             asked.result(60)
-    run_in_pod.absent(site.given(), Step(None))
+    load_in_pod.absent(site.given(), Step(None))
 
 
 def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> None:
@@ -207,5 +207,5 @@ def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> No
         ({"request": {**site.given()["request"], "templates": [{"content": "{{ nobody }}"}]}}, "'nobody' is undefined"),
     ):
         with pytest.raises(InputError, match=words):
-            run_in_pod.present(site.given(**more), Step(None))
-        assert not site.left() and not (site.point / remote_record.FILE).exists()
+            load_in_pod.present(site.given(**more), Step(None))
+        assert not site.left() and not (site.point / remote_load_record.FILE).exists()

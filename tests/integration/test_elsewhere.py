@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import ssh_server
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import detached_load
 from load_world import SUSPENDED, World
 from playbook import PROGRAM, ROOT, environment
 
@@ -40,7 +40,7 @@ class Site:
         self.run_dir = folder / "run"
         self.run_dir.mkdir()
         self.root = folder / "loads"
-        self.place = remote_load.LoadDirectory(self.root, world.run_id, "001")
+        self.place = detached_load.LoadDirectory(self.root, world.run_id, "001")
         self.play = folder / "play.yml"
         self.play.write_text(PLAY, encoding="utf-8")
         self.template = folder / "job.yml.j2"
@@ -86,7 +86,7 @@ def site(world: World, tmp_path: Path) -> Iterator[Site]:
     server = ssh_server.Server(tmp_path / "sshd")
     made = Site(world, server, tmp_path)
     yield made
-    remote_load.remove(made.place)
+    detached_load.remove(made.place)
     with contextlib.suppress(AssertionError):
         server.cut()
 
@@ -137,4 +137,4 @@ def test_a_load_elsewhere_is_ended_by_whoever_cleans_up(site: Site) -> None:
     assert site.begin("stop.log", "-e", "entry=stop").wait(timeout=90) == 0, site.said("stop.log")
     assert not process.lives() and not site.place.path.exists()
     assert not (site.run_dir / "points" / "001" / "elsewhere.json").exists()
-    assert remote_load.remove(site.place) is False, "safe twice"
+    assert detached_load.remove(site.place) is False, "safe twice"

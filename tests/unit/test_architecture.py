@@ -15,7 +15,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
 TABLE: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "rooms.yml").read_text(encoding="utf-8"))
-GROUND, ROOMS, FOLDERS, DEBTS = (TABLE[key] for key in ("ground", "rooms", "plugins", "debts"))
+GROUND, ROOMS, FOLDERS = (TABLE[key] for key in ("ground", "rooms", "plugins"))
 PREFIX = "ansible_collections.perfscale.seatrial.plugins."
 LONGEST_ACTION = 60
 Graph = Mapping[str, set[str]]
@@ -142,12 +142,10 @@ def test_module_utils_need_no_ansible_on_the_target_but_its_module_utils():
 
 
 def test_action_plugins_are_thin():
-    """Those that are not yet are debts of the table; one that became thin leaves it."""
     lines = {
         path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in (PLUGINS / "action").glob("*.py")
     }
-    thick = {name for name, count in lines.items() if count > LONGEST_ACTION}
-    assert thick == set(DEBTS["thick_actions"])
+    assert not {name: count for name, count in lines.items() if count > LONGEST_ACTION}
 
 
 def providers() -> set[str]:

@@ -30,9 +30,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, pod_manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.connection_retry import ConnectionRetry
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import (
+    ABSENT,
+    DIED,
+    ENDED,
+    RUNNING,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.remote_connection import RemoteConnection
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.remote_load import ABSENT, DIED, ENDED, RUNNING
 
 JOB = Kind("batch/v1", "Job", "jobs", True)
 POD = Kind("v1", "Pod", "pods", True)
@@ -69,7 +74,7 @@ class DriverPod:
         self.client = client
         self.order = order
         self.say = say
-        self.line = RemoteConnection("the driver cluster", order.run, reconnect, say, _lost)
+        self.retry = ConnectionRetry("the driver cluster", order.run, reconnect, say, _lost)
 
     # Beginning
 
@@ -114,7 +119,7 @@ class DriverPod:
 
     # In between
 
-    def standing(self) -> DriverPodStatus:
+    def status(self) -> DriverPodStatus:
         """Return how the load stands."""
         order = self.order
         job = self.client.get(JOB, order.name, order.place)
@@ -152,7 +157,7 @@ class DriverPod:
         began = heard = time.monotonic()
         shown, waiting, beat = 0, "", ""
         while True:
-            found = self.line.lasting("following it", self.standing)
+            found = self.retry.call("following it", self.status)
             new = found.count - shown
             for line in found.lines[-new:] if new > 0 else ():
                 self.say(line)
@@ -171,7 +176,7 @@ class DriverPod:
                 self.say("its pod runs" if waiting == "Running" else f"waits for its pod: {waiting}")
             if not beat and now - began > start_timeout:
                 raise WaitTimeout(f"the pod of {self.order.name} did not begin within {start_timeout:g} s: {waiting}")
-            if beat and now - heard > self.line.patience:
+            if beat and now - heard > self.retry.patience:
                 raise WaitTimeout(f"nothing was heard of {self.order.name} for {now - heard:.0f} s: {self._words()}")
             time.sleep(LOOK)
 
@@ -184,7 +189,7 @@ class DriverPod:
             if folder is None:
                 continue
             here = folder / Path(one["name"]).name
-            self.line.bring(
+            self.retry.fetch(
                 partial(chunked_transfer.fetch, self.client, self.order.place, one),
                 here,
                 append=one["kind"] != "point",

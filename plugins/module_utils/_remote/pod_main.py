@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import service_account
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, detached_load
 
 SECRET = Kind("v1", "Secret", "secrets", True)
 
@@ -95,36 +95,36 @@ def main(arguments: Sequence[str]) -> int:
     asked = json.loads(gzip.decompress((Path(given) / REQUEST).read_bytes()))
     target = Path(given) / KUBECONFIG
     with Client.from_kubeconfig(kubeconfig) as client:
-        place = remote_load.LoadDirectory(Path(work) / "loads", asked["request"]["run_id"], asked["request"]["point"])
-        remote_load.start(
+        place = detached_load.LoadDirectory(Path(work) / "loads", asked["request"]["run_id"], asked["request"]["point"])
+        detached_load.start(
             place, asked["request"], target.read_text(encoding="utf-8") if target.exists() else ours, asked["lock"]
         )
         lasting(lambda: client.delete(SECRET, name, namespace), over)
         desk = StateConfigMap(client, namespace, name)
         found = _follow(place, desk, over)
-        if found["state"] != remote_load.ENDED:
-            lasting(lambda: desk.tell(remote_load.DIED, log=found.get("log", "")), over)
+        if found["state"] != detached_load.ENDED:
+            lasting(lambda: desk.tell(detached_load.DIED, log=found.get("log", "")), over)
             return 1
         files = [("point", Path(one)) for one in found["files"]] + [("step", Path(one)) for one in found["step_files"]]
         sent = lasting(lambda: chunked_transfer.send(client, namespace, name, files, asked["metadata"]), over)
-        lasting(lambda: desk.tell(remote_load.ENDED, result={"outcome": found["outcome"], "parcels": sent}), over)
+        lasting(lambda: desk.tell(detached_load.ENDED, result={"outcome": found["outcome"], "parcels": sent}), over)
     return 0
 
 
-def _follow(place: remote_load.LoadDirectory, desk: StateConfigMap, over: threading.Event) -> dict[str, Any]:
+def _follow(place: detached_load.LoadDirectory, desk: StateConfigMap, over: threading.Event) -> dict[str, Any]:
     """Tell how the load stands until it has ended; end it when we are told to."""
     offset, ending = 0, False
     while True:
         if over.is_set() and not ending:
             ending = True
-            remote_load.end(place)
-        found = remote_load.status(place, offset)
+            detached_load.end(place)
+        found = detached_load.status(place, offset)
         offset = found["offset"]
         desk.hear(found["lines"])
-        if found["state"] != remote_load.RUNNING:
+        if found["state"] != detached_load.RUNNING:
             return found
         if found["lines"] or time.monotonic() - desk.told >= BEAT:
-            _try(lambda: desk.tell(remote_load.RUNNING))
+            _try(lambda: desk.tell(detached_load.RUNNING))
         over.wait(LOOK) if not ending else time.sleep(LOOK)
 
 

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.remote_load import ansible_archive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import ansible_archive
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kinds
 
 #: What one object may hold, bytes: an API server allows 1 MiB.

@@ -21,7 +21,7 @@ _PAUSE = 2.0
 
 
 @dataclass(frozen=True)
-class RemoteConnection:
+class ConnectionRetry:
     """The connection to where a load runs.
 
     who: what is at its other end, in words. run: id of the run. patience: seconds that it may stay lost. lost: tells
@@ -35,7 +35,7 @@ class RemoteConnection:
     lost: Callable[[Exception], bool]
     again: Callable[[], None] = lambda: None
 
-    def lasting(self, what: str, do: Callable[[], Any]) -> Any:
+    def call(self, what: str, do: Callable[[], Any]) -> Any:
         """Do it, again and again while the other end can't be reached; ``what`` names it, as in "following it".
 
         Raises AccessError when that lasts too long, and what ``do`` raises otherwise.
@@ -59,10 +59,10 @@ class RemoteConnection:
                 time.sleep(_PAUSE)
                 self.again()
 
-    def bring(self, fetch: Callable[[Path], Any], here: Path, append: bool = False) -> None:
+    def fetch(self, fetch: Callable[[Path], Any], here: Path, append: bool = False) -> None:
         """Have ``fetch`` write a file beside ``here``; it takes the place of what is there, or is appended to it."""
         aside = here.with_name(f".{here.name}.fetched")
-        self.lasting(f"fetching {here.name}", lambda: fetch(aside))
+        self.call(f"fetching {here.name}", lambda: fetch(aside))
         if not append:
             aside.replace(here)
             return
