@@ -1,14 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the files that module workload_submit needs, run it, and show its progress."""
+"""Reads templates, traces and stage definitions on the controller, then runs workload_submit or workload_sample."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
@@ -17,8 +15,5 @@ class ActionModule(ProgressAction):
     """Templates are found as ansible.builtin.template finds them, stage definitions by the name of their kind."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Replace names of files by what they hold."""
-        try:
-            return workload_files.request(arguments, self._find_needle)
-        except SeatrialError as error:
-            raise AnsibleActionFail(str(error)) from error
+        """Replace names of files by their content."""
+        return workload_files.request(arguments, self._find_needle)

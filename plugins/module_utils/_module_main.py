@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._parent_process import ended_with_parent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._exit_with_parent import ended_with_parent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 

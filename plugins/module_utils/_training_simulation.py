@@ -30,7 +30,7 @@ MODEL_BYTES = 16e9  # of each job's first GPU: weights, gradients, optimizer
 BYTES_PER_TOKEN = 2e6  # of a batch
 
 FIRST_LINE = (
-    "PLAYED: this log was written by perfscale.seatrial for a simulated cluster. "
+    "SIMULATED: this log was written by perfscale.seatrial for a simulated cluster. "
     "No training ran; the figures follow from the settings by a formula and are no measurement."
 )
 

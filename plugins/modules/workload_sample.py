@@ -146,7 +146,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_until_ended import (
     RunningLoadSampler,
     WatchSpec,
 )

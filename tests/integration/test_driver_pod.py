@@ -72,7 +72,7 @@ class Site:
         _files.write_yaml(folder / "hosts.yml", {"all": {"hosts": {"localhost": local}, "vars": values}})
 
     def given(self, **more: Any) -> dict[str, Any]:
-        """Options of module workload_pod for a load that lasts."""
+        """Options of module workload_in_pod for a load that lasts."""
         usual = self.world.options
         request = {name: usual[name] for name in ("templates", "stages", "namespace", "settle", "wait")}
         return {

@@ -145,7 +145,7 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
         (2, f"{run_id}-001-2", "Failed"),
     ]
     text = (tmp_path / "logs" / f"{run_id}-001-0-master-0.log").read_text(encoding="utf-8")
-    assert text.startswith("PLAYED: ")
+    assert text.startswith("SIMULATED: ")
     assert _pod_logs.LogCollection(client, logs).run()["changed"] is False, "the same logs once more"
 
     _training_figures.write(tmp_path, _training_figures.logs_of(result["pods"], tmp_path / "logs"), simulated=True)

@@ -61,7 +61,7 @@ def main(what: str, path: str) -> None:
 
             found = Load(LoadSpec.of(filled), step, progress).run()
         else:
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_until_ended import (
                 RunningLoadSampler,
                 WatchSpec,
             )

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _lateness
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import cpu_steal, ledger
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import Dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
@@ -148,7 +148,7 @@ class LoadState:
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return what the module returns. For after the sampler has ended: counts are final then."""
-        late = _lateness.summary(self._dispatch.lateness)
+        late = _quantiles.summary(self._dispatch.lateness)
         counts = self._counts()
         refused, blocked = self.count(ledger.REFUSED), self._dispatch.blocked
         there = self.there
@@ -178,7 +178,7 @@ class LoadState:
             "max_lateness": self.request.max_lateness,
             "held_back": self._dispatch.held_back,
             "stolen": cpu_steal.share(self._stolen, cpu_steal.reading()),
-            "on_time": _lateness.on_time(late, self.request.max_lateness),
+            "on_time": _quantiles.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatch.last_answered - self.opened), 3) if self.opened else 0.0,
             "repeated": {str(status): number for status, number in sorted(self._dispatch.repeated.items())},

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.body_cache import BodyCache
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_value_filter import drawn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn
 
 #: Variables of a template besides its parameters.
 GIVEN = ("run_id", "point", "index", "name", "namespace", "labels")

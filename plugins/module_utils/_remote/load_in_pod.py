@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load in a pod of the driver cluster, from the parameters of module workload_pod."""
+"""A load in a pod of the driver cluster, from the parameters of module workload_in_pod."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, error_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_reader import Item, WatchReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 #: First and longest pause (seconds) before a broken watch is opened again.
@@ -38,7 +38,7 @@ class KindFollower(Thread):
     """
 
     def __init__(
-        self, number: int, client: Client, kind: Kind, namespace: str, selector: str, out: WatchReader
+        self, number: int, client: Client, kind: Kind, namespace: str, selector: str, out: WatchMultiplexer
     ) -> None:
         super().__init__(name=f"watch {kind.kind}", daemon=True)
         self.kind = kind

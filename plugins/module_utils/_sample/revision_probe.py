@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.probe_schedule import PeriodicRequester
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.periodic_requester import PeriodicRequester
 
 EVENT = Kind("v1", "Event", "events", True)
 _VERSION = re.compile(rb'^\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":\{"resourceVersion":"(\d+)"')

@@ -22,13 +22,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.event_observer import (
-    EventObserver,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import (
+    ObservationWriter,
     WorkloadTally,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.probe_recorder import BEAT, ProbeRecorder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_reader import Item, WatchReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.revision_clock_probes import (
+    BEAT,
+    RevisionClockProbes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import OWNERS, KindStages
 
@@ -49,11 +52,11 @@ class Sampler:
         self.gaps = 0
         self._client = client
         self._file = _open(task.path)
-        self._reader = WatchReader()
+        self._reader = WatchMultiplexer()
         self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
         self._followers: list[kind_follower.KindFollower] = []
-        self._marks: ProbeRecorder | None = None
+        self._marks: RevisionClockProbes | None = None
         self._waiting: set[int] = set()
         self._listed: dict[int, set[str]] = {}
         self._end: dict[str, Any] = {}
@@ -68,7 +71,7 @@ class Sampler:
         """Take over what earlier sessions wrote; return the last moment that they saw, None if there were none."""
         self.family = OwnerIndex() if any(self._by_owners(one) for one in self.task.kinds) else None
         self.observers = [
-            EventObserver(one, one.kind in self.task.own, self.tally, self._rows.append, self.family)
+            ObservationWriter(one, one.kind in self.task.own, self.tally, self._rows.append, self.family)
             for one in self.task.kinds
         ]
         of_kind = {one.kind.kind: one for one in self.observers}
@@ -103,7 +106,7 @@ class Sampler:
         definitions = {one.kind: one.definition for one in task.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(task.simulated_writers)})
         if task.canary_rate > 0:
-            self._marks = ProbeRecorder(self._client, task, self.clock, self._reader, self._write)
+            self._marks = RevisionClockProbes(self._client, task, self.clock, self._reader, self._write)
         selector = _labels.selector(task.run, task.point)
         for number, kind in enumerate(kinds):
             self._waiting.add(number)

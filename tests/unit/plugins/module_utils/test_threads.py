@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _parent_process, _threads
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _exit_with_parent, _threads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import go_toolchain
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import progress_action
@@ -100,7 +100,7 @@ def by_pool_of_processes(look: Callable[[], None]) -> None:
 
 
 def by_caller(look: Callable[[], None]) -> None:
-    with _parent_process.ended_with_parent():
+    with _exit_with_parent.ended_with_parent():
         look()
 
 

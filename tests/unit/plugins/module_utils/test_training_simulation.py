@@ -63,7 +63,7 @@ def test_more_accelerators_are_never_slower(accelerators: int) -> None:
 def test_the_log_begins_by_saying_that_it_is_played_and_can_be_parsed() -> None:
     played = _training_simulation.simulate(8, 2, 1, HYPER)
     texts = _training_simulation.lines(played, "bloom-560m", "alpaca", 2, 1)
-    assert texts[0].startswith("PLAYED:") and "no measurement" in texts[0]
+    assert texts[0].startswith("SIMULATED:") and "no measurement" in texts[0]
     assert _training_figures.parse(texts).values == played.figures
 
 

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_reader import Item, WatchReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
 PODS = Kind("v1", "Pod", "pods", True)
@@ -59,7 +59,7 @@ class Play:
 
     def run(self, folder: Path, until: Any) -> list[kind_follower.Item]:
         """Follow until ``until(items)``; return what the reader was told."""
-        out = WatchReader()
+        out = WatchMultiplexer()
         items: list[Item] = []
         deadline = time.monotonic() + 10
         with self.server, Client.from_kubeconfig(self.server.kubeconfig(folder / "k"), timeout=5) as client:

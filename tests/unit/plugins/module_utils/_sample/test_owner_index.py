@@ -7,8 +7,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import owner_index
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.event_observer import (
-    EventObserver,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import (
+    ObservationWriter,
     WorkloadTally,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
@@ -35,7 +35,7 @@ class World:
                 "stages": [{"name": "there", "field": "status.phase", "equals": "There", "writer": "node"}],
             }
             compiled = stage_definitions.compile_kind(definition)
-            self.observers[kind] = EventObserver(compiled, kind == KINDS[0], self.tally, self.write, self.family)
+            self.observers[kind] = ObservationWriter(compiled, kind == KINDS[0], self.tally, self.write, self.family)
 
     def write(self, text: str) -> None:
         row = json.loads(text)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: played_training
+module: simulated_training
 short_description: Write the log that played pods of a training show
 version_added: 0.1.0
 description:
@@ -61,7 +61,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Play the training
-  perfscale.seatrial.played_training:
+  perfscale.seatrial.simulated_training:
     path: "{{ cluster_acquired.sutest.played_logs }}"
     run_seconds: 8
     pods: 2

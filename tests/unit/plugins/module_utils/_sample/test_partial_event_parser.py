@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import event_slicer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import partial_event_parser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,8 +55,8 @@ def expected(event: dict[str, Any], spec: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("made", [built_in, custom])
 @pytest.mark.parametrize("spec", [True, False])
 def test_managed_fields_and_the_spec_are_left_out(made: Any, spec: bool) -> None:
-    assert event_slicer.event(line(made()), spec) == expected(made(), spec)
-    assert len(event_slicer.cut(line(made()), spec)) < len(line(made())) - 100
+    assert partial_event_parser.event(line(made()), spec) == expected(made(), spec)
+    assert len(partial_event_parser.cut(line(made()), spec)) < len(line(made())) - 100
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_managed_fields_and_the_spec_are_left_out(made: Any, spec: bool) -> None
     ],
 )
 def test_what_stands_otherwise_is_still_read_whole(event: dict[str, Any]) -> None:
-    found = event_slicer.event(line(event), False)["object"]
+    found = partial_event_parser.event(line(event), False)["object"]
     assert found["metadata"]["uid" if "uid" in found["metadata"] else "resourceVersion"]
     for key in event["object"].keys() - {"metadata"}:
         assert found[key] == event["object"][key]
@@ -93,7 +93,7 @@ def test_no_text_in_an_object_is_taken_for_its_structure(
 ) -> None:
     event = made(spec={"x": in_spec}, status={"phase": "Running", "y": in_status})
     event["object"]["metadata"]["labels"] = {"a": in_label}
-    found = event_slicer.event(line(event), spec)
+    found = partial_event_parser.event(line(event), spec)
     assert found["object"]["metadata"] in (event["object"]["metadata"], expected(event, spec)["object"]["metadata"])
     assert found["object"]["status"] == event["object"]["status"]
     assert not spec or found["object"]["spec"] == event["object"]["spec"]
@@ -111,24 +111,24 @@ def served(in_status: Any, in_label: str, finalizers: bool = True) -> dict[str, 
 @given(VALUE, TEXT)
 def test_parts_of_an_event_are_those_of_the_object(in_status: Any, in_label: str) -> None:
     event = served(in_status, in_label)
-    found = event_slicer.parts(line(event))
+    found = partial_event_parser.parts(line(event))
     if found is None:
         assert '"status":{' in json.dumps(in_status, separators=(",", ":")), "an ordinary event has no parts"
         return
     assert found[:2] == ("u-1", "17")
-    assert event_slicer.status(found[3]) == event["object"]["status"]
-    assert found[2] != event_slicer.parts(line(served("", f"{in_label}.")))[2]  # type: ignore[index]
+    assert partial_event_parser.status(found[3]) == event["object"]["status"]
+    assert found[2] != partial_event_parser.parts(line(served("", f"{in_label}.")))[2]  # type: ignore[index]
 
 
 def test_an_event_that_is_not_written_as_for_built_in_kinds_has_no_parts() -> None:
-    assert event_slicer.parts(line(served({}, ""))) is not None
+    assert partial_event_parser.parts(line(served({}, ""))) is not None
     deleted = {**served({}, ""), "type": "DELETED"}
     for event in (custom(), built_in(), deleted, {"type": "BOOKMARK", "object": {"metadata": {}}}):
-        assert event_slicer.parts(line(event)) is None
+        assert partial_event_parser.parts(line(event)) is None
 
 
 def test_that_finalizers_go_changes_nothing_else_of_an_object() -> None:
-    with_them, without = (event_slicer.parts(line(served({}, "a", finalizers=one))) for one in (True, False))
+    with_them, without = (partial_event_parser.parts(line(served({}, "a", finalizers=one))) for one in (True, False))
     assert with_them is not None and without is not None
     assert with_them[2] == without[2]
 
@@ -154,7 +154,9 @@ def test_a_slim_status_says_the_same_of_what_is_looked_at(text: str, keys: set[s
         "uncountedTerminatedPods": {"succeeded": ["u-1", "u-2"]},
         "ready": 0,
     }
-    found = event_slicer.status(event_slicer.slimmer(keys)(json.dumps(whole, separators=(",", ":")).encode()))
+    found = partial_event_parser.status(
+        partial_event_parser.slimmer(keys)(json.dumps(whole, separators=(",", ":")).encode())
+    )
     assert found.items() <= whole.items()
     assert keys <= found.keys()
     gone = whole.keys() - found.keys()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Connection
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lateness import summary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quantiles import summary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
 #: Seconds to wait for the answer to one request.

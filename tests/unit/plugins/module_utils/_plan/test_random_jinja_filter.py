@@ -7,7 +7,7 @@ from statistics import mean, median
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_value_filter import drawn, uniform
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn, uniform
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Template, render
 from hypothesis import given
 from hypothesis import strategies as st

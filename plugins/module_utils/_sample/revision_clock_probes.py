@@ -12,16 +12,16 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary import LEASE, Canary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary_lease import LEASE, Canary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.revision_probe import RevisionProbes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_reader import WatchReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import WatchMultiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 
 #: The canary's place among the followers.
 BEAT = -1
 
 
-class ProbeRecorder:
+class RevisionClockProbes:
     """Made, and so begun, by the thread that samples; ``write`` gets rows and may be called by any thread."""
 
     def __init__(
@@ -29,7 +29,7 @@ class ProbeRecorder:
         client: Client,
         task: SamplingSpec,
         clock: Clock,
-        reader: WatchReader,
+        reader: WatchMultiplexer,
         write: Callable[[dict[str, Any]], None],
     ) -> None:
         """Make the canary's object and follow it. Raises ApiError and AccessError."""

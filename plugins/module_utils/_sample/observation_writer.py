@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import event_slicer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import partial_event_parser
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending_reasons import PendingReasons
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import (
@@ -101,7 +101,7 @@ class _KnownObject:
         )
 
 
-class EventObserver:
+class ObservationWriter:
     """Turns events of one kind into rows; a row is written only when it says something new.
 
     ``own``: objects of this kind are the workloads. ``family``: tells whose an object without our labels is; None
@@ -125,7 +125,7 @@ class EventObserver:
         self._held: dict[str, _KnownObject] = {}  # by uid
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
-        self._slim = event_slicer.slimmer(kind.of_status)
+        self._slim = partial_event_parser.slimmer(kind.of_status)
         #: Values and hindrance by slim status as JSON: many objects have the same, since times are in whole seconds.
         self._read: dict[bytes, tuple[list[Value], str]] = {}
 
@@ -146,7 +146,7 @@ class EventObserver:
     def watched(self, received: float, line: bytes) -> None:
         """Take one event as a watch sent it, as JSON."""
         whole = self.kind.reads_whole
-        parts = None if whole else event_slicer.parts(line)
+        parts = None if whole else partial_event_parser.parts(line)
         known = None
         if parts is not None:
             uid, version, rest, status = parts
@@ -159,7 +159,7 @@ class EventObserver:
                     self._tell(received, WATCH, "MODIFIED", uid, version, known, values, status)
                 return
         # Of a pod that is not known: its GPUs.
-        event = event_slicer.event(line, whole or (self._pods and known is None and b'/gpu"' in line))
+        event = partial_event_parser.event(line, whole or (self._pods and known is None and b'/gpu"' in line))
         self.take(received, WATCH, event["type"], event["object"])
         if parts is not None:
             held = self._held.get(uid)
@@ -203,7 +203,7 @@ class EventObserver:
         if read is None:
             if len(self._read) >= _REMEMBERED:
                 self._read.clear()
-            parsed = event_slicer.status(status)
+            parsed = partial_event_parser.status(status)
             read = self._read[status] = self.kind.values({"status": parsed}), hindrance(parsed, self.kind.awaited)
         values = read[0].copy()
         for number in self.kind.of_metadata:
@@ -271,7 +271,7 @@ class EventObserver:
         for number, outcome in self.kind.ends.items():
             if outcome == "failed" and changed.get(self.kind.names[number]):
                 if isinstance(thing, bytes):
-                    thing = {"status": event_slicer.status(thing)}
+                    thing = {"status": partial_event_parser.status(thing)}
                 source = self.kind.definition["stages"][number].get("condition") or ""
                 return (why(thing, source) or "")[:1000] or None
         return None

@@ -29,8 +29,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lateness import summary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.probe_schedule import PeriodicRequester
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quantiles import summary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.periodic_requester import PeriodicRequester
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')

@@ -1,15 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the files that a load in a pod needs, run module workload_pod, and show its progress."""
+"""Reads the files of a load on the controller, then runs workload_in_pod and shows its progress."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
@@ -18,11 +16,7 @@ class ActionModule(ProgressAction):
     """The files are found as those of workload_submit are."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Replace names of files by what they hold."""
+        """Replace names of files by their content."""
         if not arguments.get("request"):
             return arguments
-        try:
-            request = workload_files.request(arguments["request"], self._find_needle)
-        except SeatrialError as error:
-            raise AnsibleActionFail(str(error)) from error
-        return {**arguments, "request": _files.plain(request)}
+        return {**arguments, "request": _files.plain(workload_files.request(arguments["request"], self._find_needle))}

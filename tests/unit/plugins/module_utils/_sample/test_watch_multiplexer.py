@@ -17,8 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import watch_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_reader import Item, WatchReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import watch_multiplexer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
 
 
 class Heard:
@@ -69,13 +69,13 @@ class Talk:
 
 
 @pytest.fixture
-def reader() -> Iterator[WatchReader]:
-    made = WatchReader()
+def reader() -> Iterator[WatchMultiplexer]:
+    made = WatchMultiplexer()
     yield made
     made.close()
 
 
-def until(reader: WatchReader, number: int) -> list[Item]:
+def until(reader: WatchMultiplexer, number: int) -> list[Item]:
     items: list[Item] = []
     deadline = time.monotonic() + 10
     while len(items) < number and time.monotonic() < deadline:
@@ -83,7 +83,9 @@ def until(reader: WatchReader, number: int) -> list[Item]:
     return items
 
 
-def test_what_was_put_before_a_stream_was_attached_comes_before_its_lines(reader: WatchReader, tmp_path: Path) -> None:
+def test_what_was_put_before_a_stream_was_attached_comes_before_its_lines(
+    reader: WatchMultiplexer, tmp_path: Path
+) -> None:
     talk, heard = Talk(tmp_path), Heard(1)
     talk.say("a", "b")
     reader.put((1, "listed", 0.0, None))
@@ -95,7 +97,7 @@ def test_what_was_put_before_a_stream_was_attached_comes_before_its_lines(reader
 
 
 def test_lines_of_several_streams_come_each_in_order_with_the_time_they_were_taken(
-    reader: WatchReader, tmp_path: Path
+    reader: WatchMultiplexer, tmp_path: Path
 ) -> None:
     talks = [Talk(tmp_path), Talk(tmp_path)]
     for number, talk in enumerate(talks):
@@ -119,7 +121,7 @@ def test_lines_of_several_streams_come_each_in_order_with_the_time_they_were_tak
 
 
 def test_what_comes_while_the_reader_is_kept_waiting_is_not_dated_before_it_came(
-    reader: WatchReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reader: WatchMultiplexer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = Talk(tmp_path)
     reader.attach(Heard(1), talk.stream)
@@ -143,7 +145,7 @@ def test_what_comes_while_the_reader_is_kept_waiting_is_not_dated_before_it_came
     assert items[1][2] >= said[0]
 
 
-def test_a_stream_that_ends_gives_what_it_said_and_its_end(reader: WatchReader, tmp_path: Path) -> None:
+def test_a_stream_that_ends_gives_what_it_said_and_its_end(reader: WatchMultiplexer, tmp_path: Path) -> None:
     for number, (last, broken) in enumerate(((b"0\r\n\r\n", False), (b"", True))):
         talk, heard = Talk(tmp_path), Heard(number)
         reader.attach(heard, talk.stream)
@@ -157,7 +159,7 @@ def test_a_stream_that_ends_gives_what_it_said_and_its_end(reader: WatchReader, 
         assert len(heard.ended) == 1 and isinstance(heard.ended[0], Broken) == broken
 
 
-def test_a_stream_that_is_interrupted_still_gives_what_had_come(reader: WatchReader, tmp_path: Path) -> None:
+def test_a_stream_that_is_interrupted_still_gives_what_had_come(reader: WatchMultiplexer, tmp_path: Path) -> None:
     talk, heard = Talk(tmp_path), Heard(0)
     reader.attach(heard, talk.stream)
     reader.take(0.0)
@@ -167,9 +169,9 @@ def test_a_stream_that_is_interrupted_still_gives_what_had_come(reader: WatchRea
 
 
 def test_a_stream_that_says_nothing_for_too_long_is_broken(
-    reader: WatchReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reader: WatchMultiplexer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_reader, "_LOOK", 0.0)
+    monkeypatch.setattr(watch_multiplexer, "_LOOK", 0.0)
     talk, heard = Talk(tmp_path, silence=0.05), Heard(0)
     reader.attach(heard, talk.stream)
     deadline = time.monotonic() + 10

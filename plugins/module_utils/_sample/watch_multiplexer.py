@@ -44,7 +44,7 @@ class Listener(Protocol):
         """The stream has ended, or it broke. Nothing more is heard of it."""
 
 
-class WatchReader:
+class WatchMultiplexer:
     """Streams are attached and items put by any thread; take() and close() are for one."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: workload_elsewhere
+module: workload_on_host
 short_description: Run a load on another machine, where it goes on without us
 version_added: 0.1.0
 description:
@@ -78,7 +78,7 @@ requirements:
 
 EXAMPLES = r"""
 - name: Run the load on the bastion
-  perfscale.seatrial.workload_elsewhere:
+  perfscale.seatrial.workload_on_host:
     run_id: "{{ run_id }}"
     point_dir: "{{ run_dir }}/points/001"
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.load_on
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import ansible_errors
 
-MODULE = "perfscale.seatrial.workload_elsewhere"
+MODULE = "perfscale.seatrial.workload_on_host"
 
 
 class ActionModule(ActionBase):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: workload_pod
+module: workload_in_pod
 short_description: Run a load in a pod of the driver cluster, where it goes on without us
 version_added: 0.1.0
 description:
@@ -100,12 +100,12 @@ options:
     description: The run directory, in which the run's lock file is looked for. The load renews that lock as well.
     type: path
 seealso:
-  - module: perfscale.seatrial.workload_elsewhere
+  - module: perfscale.seatrial.workload_on_host
 """
 
 EXAMPLES = r"""
 - name: Run the load in the driver cluster
-  perfscale.seatrial.workload_pod:
+  perfscale.seatrial.workload_in_pod:
     kubeconfig: "{{ cluster_acquired.driver.kubeconfig }}"
     target_kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     image: registry.example.com/perf/ansible-ee:1

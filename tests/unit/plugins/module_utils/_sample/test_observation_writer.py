@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.event_observer import (
-    EventObserver,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import (
+    ObservationWriter,
     WorkloadTally,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
@@ -38,7 +38,7 @@ class World:
     def __init__(self, own: bool = True) -> None:
         self.rows: list[dict[str, Any]] = []
         self.tally = WorkloadTally()
-        self.observer = EventObserver(KIND, own, self.tally, self.write)
+        self.observer = ObservationWriter(KIND, own, self.tally, self.write)
         self.version = 0
 
     def write(self, text: str) -> None:
@@ -223,7 +223,7 @@ def test_what_a_stage_looks_at_is_never_left_out() -> None:
         kind = stage_definitions.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [{**one, "field": field}]})
         assert kind.reads_whole == whole
         rows: list[str] = []
-        observer = EventObserver(kind, False, WorkloadTally(), rows.append)
+        observer = ObservationWriter(kind, False, WorkloadTally(), rows.append)
         world = World()
         for number in range(3):
             thing = world.pod(1, "Running", hostIP="h", podIP=f"10.0.0.{number}")
@@ -250,7 +250,7 @@ def test_what_hinders_a_pod_is_what_it_said_last(events: list[tuple[int, str, st
     scheduled = {"name": "scheduled", "condition": "PodScheduled", "writer": "scheduler"}
     kind = stage_definitions.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [scheduled]})
     world = World(own=False)
-    world.observer = EventObserver(kind, False, world.tally, world.write)
+    world.observer = ObservationWriter(kind, False, world.tally, world.write)
     world.tally.run(0)  # what runs waits for nothing
     truth: dict[int, str] = {}
     for index, reason, event in events:

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import probe_schedule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.probe_schedule import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import periodic_requester
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.periodic_requester import (
     PeriodicRequester,
     phase_jitter,
     probe_times,
@@ -43,7 +43,7 @@ class Virtual(threading.Event):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, until: float) -> None:
         super().__init__()
         self.now, self.until = 0.0, until
-        monkeypatch.setattr(probe_schedule.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(periodic_requester.time, "monotonic", lambda: self.now)
 
     def wait(self, timeout: float | None = None) -> bool:
         assert timeout is not None
