@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run knows of its lock: ``lock-<host>.json`` in the run directory.
+"""The state of a run's lock on a cluster: ``lock-<host>.json`` in the run directory.
 
-The keeper writes it after each renewal; whatever puts load on the cluster reads it and stops when the lock is lost.
-It is also noticed here that the keeper itself is gone: it leaves a deadline behind that passes.
+The lock renewer writes it after each renewal. Processes that put load on the cluster read it and stop when the lock is
+lost. If the renewer itself has ended, the deadline in the file passes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HELD, LOST, RELEASED = "held", "lost", "released"
 
 
 def read(path: str | Path) -> dict[str, Any] | None:
-    """Return the record, None when there is none that can be read."""
+    """Return the record; None without a valid one."""
     try:
         found = _files.read_json(path)
     except DataError:
@@ -37,9 +37,9 @@ def write(path: str | Path, record: dict[str, Any]) -> None:
 
 
 def lost(run_dir: str | Path) -> str:
-    """Return which lock of a run is lost and why; empty when there is none or all are held.
+    """Return which lock of a run is lost and why; empty if none is.
 
-    A record that was copied from another machine says nothing about its keeper here.
+    The deadline of a record from another machine, or from before a reboot, is ignored.
     """
     for path in sorted(Path(run_dir).glob(PATTERN)):
         found = read(path)
@@ -50,6 +50,6 @@ def lost(run_dir: str | Path) -> str:
         if found["state"] == HELD and found["boot"] == boot_id() and boot_clock() > found["deadline"]:
             return (
                 f"the lock on {found['cluster']} is lost: it was not renewed since {found['renewed']} "
-                f"(process {found['keeper']['pid']} should have)"
+                f"(by process {found['keeper']['pid']})"
             )
     return ""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_lock
-short_description: Take turns on a cluster that several runs use
+short_description: Lock a cluster that several runs use
 version_added: 0.1.0
 description:
-  - Takes a Lease (C(coordination.k8s.io/v1)) on the cluster, so that two runs never measure on it at once. Waits for
-    the run's turn in a queue of Leases, and says which place it has and whose lock it waits for.
-  - Leaves a process behind that renews the Lease as long as the run's process lives. A run that is killed leaves a
-    Lease that expires after O(duration); nobody breaks one that has not expired.
-  - When the Lease can't be renewed, or is somebody else's, the lock is lost. That is written into O(lock_file), on
-    which modules that put load on the cluster stop.
+  - Acquires a Lease (C(coordination.k8s.io/v1)) on the cluster, so that two runs never measure on it at the same time.
+    Waits in a queue of Leases, and shows the place of the run and the lock holder.
+  - Starts a process that renews the Lease until the run's process ends. The Lease of a killed run expires after
+    O(duration). No run takes over a Lease that has not expired.
+  - The lock is lost if the Lease can't be renewed or has another holder. This is written to O(lock_file). Modules that
+    put load on the cluster then stop.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -36,8 +36,8 @@ attributes:
 options:
   state:
     description:
-      - V(present) waits for the lock and takes it. A run that holds it goes on holding it.
-      - V(absent) gives back the lock, or the place in the queue. Safe twice, and from another machine.
+      - V(present) waits for the lock and acquires it. A run that already holds it keeps it.
+      - V(absent) releases the lock, or leaves the queue. Safe to repeat, also on another machine.
     type: str
     choices: [present, absent]
     default: present
@@ -50,44 +50,45 @@ options:
     type: str
     default: default
   lock_file:
-    description: File in which the state of the lock is kept, C(lock-<host>.json) in the run directory.
+    description: File for the state of the lock, C(lock-<host>.json) in the run directory.
     type: path
     required: true
   duration:
-    description: How long the Lease lasts unless it is renewed, in seconds. It is renewed after a quarter of it.
+    description: Time until the Lease expires unless it is renewed, in seconds. Renewal is after a quarter of it.
     type: int
     default: 60
   timeout:
-    description: How long to wait for the lock, in seconds.
+    description: Timeout for acquiring the lock, in seconds.
     type: float
     default: 3600
   caller_pid:
-    description: Process whose life the lock is tied to. The action plugin gives ansible-playbook's.
+    description: Process at whose end the lock is no longer renewed. The action plugin passes that of ansible-playbook.
     type: int
   unreachable:
     description:
-      - What to do with O(state=absent) when the API server does not answer, so that nobody knows whether the lock is
-        still held. O(lock_file) stays as it is either way.
+      - What to do with O(state=absent) if the API server does not respond, so that it is unknown whether the lock is
+        still held. O(lock_file) is unchanged in both cases.
     type: str
     choices: [fail, warn]
     default: fail
 notes:
-  - Times of other machines are never compared. A Lease counts as expired when it was watched for its whole duration and
-    did not change, so an abandoned one is waited for once more.
-  - The holder stops after two thirds of the duration without a successful renewal, before anybody may break its lock.
+  - Times of different machines are never compared. A Lease has expired when it was watched for its whole duration and
+    did not change, so even an abandoned Lease is watched for one duration.
+  - The holder stops after two thirds of the duration without a successful renewal, before another run may take over the
+    lock.
 seealso:
   - module: perfscale.seatrial.cluster_lock_info
 """
 
 EXAMPLES = r"""
-- name: Wait for our turn
+- name: Wait for the lock
   perfscale.seatrial.cluster_lock:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
     purpose: fine tuning, preset gpu
     lock_file: "{{ run_dir }}/lock-sutest.json"
 
-- name: Let the next one in
+- name: Release the lock
   perfscale.seatrial.cluster_lock:
     state: absent
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
@@ -97,11 +98,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 lock:
-  description: Content of O(lock_file), as in the schema C(lock/1); null when there is none.
+  description: Content of O(lock_file), as in the schema C(lock/1); null without one.
   returned: success
   type: dict
 waited:
-  description: How long the run waited in the queue, in seconds.
+  description: Time in the queue, in seconds.
   returned: when O(state=present)
   type: float
 """
@@ -137,10 +138,10 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        wish = lock_session.LockSpec.of(module.params, os.getppid())
+        spec = lock_session.LockSpec.of(module.params, os.getppid())
         if module.params["state"] == "present":
-            return lock_session.take(wish, step, step.teller(module.params["progress_file"], "lock"), module.check_mode)
-        result = lock_session.give(wish, module.check_mode, module.params["unreachable"] == "fail")
+            return lock_session.take(spec, step, step.teller(module.params["progress_file"], "lock"), module.check_mode)
+        result = lock_session.release(spec, module.check_mode, module.params["unreachable"] == "fail")
         step.log(result["msg"])
         if result["warning"]:
             module.warn(result["warning"])

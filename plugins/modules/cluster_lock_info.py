@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_lock_info
-short_description: Tell who holds a cluster's lock and who waits for it
+short_description: Show the holder of a cluster's lock and the waiting runs
 version_added: 0.1.0
 description:
-  - Reads the Leases by which runs take turns on a cluster, see M(perfscale.seatrial.cluster_lock). Changes nothing.
+  - Reads the Leases of the lock on a cluster, see M(perfscale.seatrial.cluster_lock). Changes nothing.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -35,7 +35,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the queue
+- name: Query the queue
   perfscale.seatrial.cluster_lock_info:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
   register: __lock
@@ -43,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 holder:
-  description: Who holds the lock, null when nobody does. Times are the holder's.
+  description: The lock holder, null if the lock is free. Times are by the clock of the holder.
   returned: success
   type: dict
   sample:
@@ -53,12 +53,12 @@ holder:
     since: "2026-11-21T10:00:00Z"
     until: "2026-11-21T10:01:00Z"
 waiting:
-  description: Who waits, the next one first; keys as in RV(holder).
+  description: The waiting runs in order; keys as in RV(holder).
   returned: success
   type: list
   elements: dict
 lines:
-  description: The same for people.
+  description: The same as lines of text.
   returned: success
   type: list
   elements: str

@@ -211,11 +211,11 @@ def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_our
     lock_session.take(another, Step(None), lambda _text: None)
     try:
         done = lab.run("acquire", *words, "-e", "cluster_lock_timeout=1")
-        assert done.code == 2 and "was not ours within 1 s" in done.flat(), done.output
+        assert done.code == 2 and "was not free within 1 s" in done.flat(), done.output
         assert list(lab.run_dir.glob("*__fake_gpu__*")) == []
         assert "nodes" not in lab.clusters["sutest"], "nobody counted them"
     finally:
-        lock_session.give(another)
+        lock_session.release(another)
     done = lab.run("acquire,release", *words)
     assert done.code == 0, done.output
     assert lab.clusters["sutest"]["objects"] is True, "they are held until a clean-up has seen none"
@@ -231,9 +231,9 @@ def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_i
         assert done.code == 2, done.output
         assert "lock: place 1 of 1 in the queue for 127.0.0.1:" in done.flat()
         assert "run c-another (ann) holds it for scale, preset huge since" in done.flat()
-        assert "was not ours within 1 s (cluster_lock_timeout)" in done.flat()
+        assert "was not free within 1 s (cluster_lock_timeout)" in done.flat()
     finally:
-        lock_session.give(another)
+        lock_session.release(another)
     done = lab.run("acquire,release", *existing(rehearsal.kubeconfig))
     assert done.code == 0, done.output
     assert f"lock: run {RUN_ID} holds the lock on 127.0.0.1:" in done.flat()

@@ -113,7 +113,7 @@ def test_ten_runs_at_once_come_one_after_the_other_and_get_past_one_that_is_kill
     killed_at = next(at for at, _run, what in story if what == "killed")
     after = [at for at, _run, what in story if what == "begin" and at > killed_at]
     if after:  # nobody came before the killed one must have stopped by itself
-        assert after[0] - killed_at > CROWDED * lock_protocol.BELIEVE - lock_renewer.LOOK - 1
+        assert after[0] - killed_at > CROWDED * lock_protocol.BELIEVE - lock_renewer.CHECK_INTERVAL - 1
     told = "\n".join(said.values())
     assert "in the queue for" in told and "holds it" in told
     left = [one.run for one in turns.leases()]
@@ -134,9 +134,9 @@ def test_who_waits_is_told_whose_lock_it_is_and_leaves_the_queue_when_its_time_i
     assert [one.run for one in turns.leases()] == ["run-first"]
     told = lock_session.lock_info(turns.world.kubeconfig, "", turns.world.namespace)
     assert told["holder"]["run"] == "run-first" and told["waiting"] == []
-    given = lock_session.give(turns.wish("run-first"))
+    given = lock_session.release(turns.wish("run-first"))
     assert given["changed"] and given["lock"]["state"] == "released"
-    assert not lock_session.give(turns.wish("run-first"))["changed"]
+    assert not lock_session.release(turns.wish("run-first"))["changed"]
     assert turns.leases() == []
 
 
@@ -144,13 +144,13 @@ def test_a_lock_is_released_when_the_server_said_so_and_not_before(turns: Turns)
     lock_session.take(turns.wish("run-first"), Step(None), quiet)
     gone = {"kubeconfig": str(turns.folder / "none")}
     for _attempt in range(2):
-        with pytest.raises(AccessError, match="nobody can say whether run run-first still has its lock"):
-            lock_session.give(turns.wish("run-first", **gone))
+        with pytest.raises(AccessError, match="it is unknown whether run run-first still holds its lock"):
+            lock_session.release(turns.wish("run-first", **gone))
         assert turns.record("run-first")["state"] == "held"
-    assert "expires by itself" in lock_session.give(turns.wish("run-first", **gone), must=False)["warning"]
+    assert "expires by itself" in lock_session.release(turns.wish("run-first", **gone), must=False)["warning"]
     assert turns.record("run-first")["state"] == "held"
-    assert lock_session.give(turns.wish("run-first"))["lock"]["state"] == "released"
-    assert lock_session.give(turns.wish("run-first", **gone))["lock"]["state"] == "released"
+    assert lock_session.release(turns.wish("run-first"))["lock"]["state"] == "released"
+    assert lock_session.release(turns.wish("run-first", **gone))["lock"]["state"] == "released"
 
 
 def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns) -> None:
@@ -172,7 +172,7 @@ def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
     lock_session.take(turns.wish("run-first"), Step(None), quiet)
-    assert [one.role for one in lock_protocol.give_back(turns.store(), "run-first")] == [lock_lease.HOLDER]
+    assert [one.role for one in lock_protocol.release(turns.store(), "run-first")] == [lock_lease.HOLDER]
     until(lambda: _cluster_lock_record.lost(turns.folder) != "", "the loss is known")
     assert "its Lease was deleted" in _cluster_lock_record.lost(turns.folder)
     until(lambda: lock_renewer.running(turns.record("run-first")) is None, "the keeper ends")
@@ -193,7 +193,7 @@ def test_a_load_stops_when_the_lock_is_lost_and_says_so(turns: Turns) -> None:
     arrival = {"type": "constant", "rate": 10}
     load = turns.world.start(count=600, arrival=arrival, lock_dir=str(turns.folder))
     wait_until_created(turns.world, 5)
-    lock_protocol.give_back(turns.store(), "run-first")
+    lock_protocol.release(turns.store(), "run-first")
     result = drive_workload.result(load)
     assert result["failed"] == "Interrupted"
     assert "stopped, because the lock on 127.0.0.1" in result["msg"] and "its Lease was deleted" in result["msg"]

@@ -46,7 +46,7 @@ def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, 
         write("killed")
         os.kill(os.getpid(), signal.SIGKILL)
     write("end")
-    lock_session.give(wish)
+    lock_session.release(wish)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Leases by which runs take turns on a cluster: one that says who holds it, one for each run that waits.
+"""The Leases of a cluster's lock: one of the holder, and one of each waiting run.
 
-The objects are coordination.k8s.io/v1 Leases of one namespace. Every write says which version of the object it
-replaces (``metadata.resourceVersion``), so of two that change one object at once the server takes the first only.
+The objects are coordination.k8s.io/v1 Leases of one namespace. Every write names the version of the object that it
+replaces (``metadata.resourceVersion``), so the server accepts only one of two concurrent changes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 
 API_VERSION = "coordination.k8s.io/v1"
 
-#: Name of the lock's Lease; a waiter's has its run's id behind it.
+#: Name of the holder's Lease; the name of a waiter's Lease also has the id of its run.
 NAME = "perfscale-seatrial"
 
-#: Label of both, with the value ``holder`` or ``waiter``. Not the run's label: the clean-up of a run deletes whatever
-#: carries that, and the lock is held until after it.
+#: Label of both, with the value ``holder`` or ``waiter``. They do not have the run's label, because the cleanup of a
+#: run deletes all objects with that label and the lock is released after the cleanup.
 LABEL = "perfscale.seatrial/lock"
 HOLDER, WAITER = "holder", "waiter"
 
@@ -35,14 +35,14 @@ OWNER = "perfscale.seatrial/owner"
 
 
 class Conflict(Exception):
-    """Somebody else was faster: the object is no longer the one that we saw."""
+    """The object changed since it was read."""
 
 
 @dataclass(frozen=True)
 class LockLease:
-    """One Lease. ``duration`` in s; ``acquired`` and ``renewed`` in seconds since the epoch, to be shown only.
+    """One Lease. ``duration`` in s; ``acquired`` and ``renewed`` in seconds since the epoch, for display only.
 
-    ``version`` is empty for what is not on the server yet.
+    ``version`` is empty for a Lease that is not on the server yet.
     """
 
     name: str
@@ -60,7 +60,7 @@ class LockLease:
 
     @property
     def until(self) -> float:
-        """When it ends unless it is renewed, by the clock of whoever renewed it."""
+        """When it expires unless it is renewed, by the clock of the process that renewed it."""
         return self.renewed + self.duration
 
     def manifest(self, namespace: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class LockLease:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return what a module says of it."""
+        """Return the Lease as a module returns it."""
         return {
             "run": self.run,
             "owner": self.owner,
@@ -118,19 +118,19 @@ class LockLease:
 
 
 class LockLeaseStore(Protocol):
-    """Where the Leases are kept. Errors are those of the client, and Conflict."""
+    """Storage of the Leases. Errors are those of the client, and Conflict."""
 
     def look(self) -> list[LockLease]:
-        """Return the lock, if it is held, and all who wait."""
+        """Return the Leases of the holder, if there is one, and of all waiters."""
 
     def put(self, entry: LockLease) -> LockLease:
-        """Create it (without a version) or replace exactly that version. Raises Conflict."""
+        """Create the Lease (without a version) or replace exactly that version. Raises Conflict."""
 
     def remove(self, entry: LockLease) -> None:
-        """Delete exactly that version; raises Conflict when it is another by now. One that is gone is fine."""
+        """Delete exactly that version; raises Conflict if it has changed. Deleting a missing Lease is no error."""
 
     def now(self) -> float:
-        """The server's time, as far as known, in seconds since the epoch: only ever written and shown."""
+        """Return the server's time, as far as known, in seconds since the epoch; for display only."""
 
 
 class ServerStore:
@@ -143,12 +143,12 @@ class ServerStore:
         self._offset: float | None = None
 
     def look(self) -> list[LockLease]:
-        """See Store."""
+        """See LockLeaseStore."""
         page = self._send("GET", self.path, query={"labelSelector": LABEL})
         return [LockLease.of(one) for one in page.get("items") or []]
 
     def put(self, entry: LockLease) -> LockLease:
-        """See Store."""
+        """See LockLeaseStore."""
         manifest = entry.manifest(self.namespace)
         if entry.version:
             return LockLease.of(self._send("PUT", f"{self.path}/{entry.name}", manifest))
@@ -159,7 +159,7 @@ class ServerStore:
             raise
 
     def remove(self, entry: LockLease) -> None:
-        """See Store."""
+        """See LockLeaseStore."""
         options = {"preconditions": {"uid": entry.uid, "resourceVersion": entry.version}}
         try:
             self._send("DELETE", f"{self.path}/{entry.name}", options)
@@ -168,11 +168,11 @@ class ServerStore:
                 raise
 
     def now(self) -> float:
-        """See Store."""
+        """See LockLeaseStore."""
         return time.monotonic() + self._offset if self._offset is not None else time.time()
 
     def _send(self, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None) -> Any:
-        """Send one request; the Date of its answer says what time it is there."""
+        """Send one request; the Date header of the response has the server's time."""
         data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
         reply = self.client.raw(method, path, data, query=query)
         self._note_date(reply)
@@ -188,7 +188,7 @@ class ServerStore:
             moment = parsedate_to_datetime(reply.header("date") or "").timestamp()
         except (TypeError, ValueError):
             return
-        # A Date is cut to whole seconds: half of one more is right on average.
+        # A Date is truncated to seconds; half a second is the mean error.
         self._offset = moment + 0.5 - reply.answered
 
     def _refuse_foreign(self, name: str) -> None:
@@ -200,7 +200,7 @@ class ServerStore:
             raise
         if LABEL not in (found["metadata"].get("labels") or {}):
             raise OwnershipError(
-                f"{self.client.access.server}: there is a Lease {self.namespace}/{name} that is not ours (it lacks the "
+                f"{self.client.access.server}: Lease {self.namespace}/{name} exists and is not ours (it lacks the "
                 f"label {LABEL}): choose another cluster_lock_namespace, or remove it"
             )
 
@@ -208,14 +208,15 @@ class ServerStore:
         if error.status == 403:
             return ApiError(
                 f"{self.client.access.source} may not list, create, update and delete Leases in namespace "
-                f"{self.namespace}, by which runs take turns on {self.client.access.server}: {error}. Give it these "
-                "rights, choose another cluster_lock_namespace, or set cluster_exclusive=true where nobody else comes",
+                f"{self.namespace}, which the lock on {self.client.access.server} requires: {error}. Grant these "
+                "rights, choose another cluster_lock_namespace, or set cluster_exclusive=true if no other run uses the "
+                "cluster",
                 403,
                 error.reason,
             )
         if error.status == 404 and f"namespaces {self.namespace!r}" in str(error).replace('"', "'"):
             return InputError(
-                f"cluster_lock_namespace '{self.namespace}' is not on {self.client.access.server}: {error}"
+                f"cluster_lock_namespace '{self.namespace}' does not exist on {self.client.access.server}: {error}"
             )
         return error
 
@@ -236,7 +237,7 @@ def micro_time(moment: float) -> str:
 
 
 def seconds(text: str | None) -> float:
-    """Return a MicroTime in seconds since the epoch; 0 when there is none or it can't be read."""
+    """Return a MicroTime in seconds since the epoch; 0 without one or if it can't be parsed."""
     try:
         return datetime.fromisoformat(text).timestamp() if text else 0.0
     except ValueError:
@@ -244,5 +245,5 @@ def seconds(text: str | None) -> float:
 
 
 def shown(moment: float) -> str:
-    """Return a moment for people: UTC, to the second."""
+    """Return a time as text: UTC, to the second."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

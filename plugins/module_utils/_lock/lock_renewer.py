@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The process that renews a run's lock for as long as the run lives.
+"""The process that renews the lock of a run until the run ends.
 
-It is forked from the module that took the lock, into a session of its own: Ctrl-C and the end of the module don't
-reach it. It ends when the run's process ends, when it is told to (by the pid in the run's lock file), or when the
-lock is lost. Of a run that was killed it therefore leaves nothing but a Lease that expires.
+The module that acquired the lock forks it into a separate session, so that Ctrl-C and the end of the module do not
+end it. It ends when the process of the run ends, at SIGTERM (its pid is in the lock file of the run), or when the lock
+is lost. After a kill of the run, only a Lease is left, which expires.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_lease, lock_protocol
 from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
 
-#: How often (seconds) it looks whether the run still lives.
-LOOK = 0.5
+#: Interval of checking whether the run is still alive, in seconds.
+CHECK_INTERVAL = 0.5
 
 
 @dataclass(frozen=True)
 class RenewalTask:
-    """What the keeper keeps. ``caller``: the run's process. ``waited``: seconds spent in the queue."""
+    """The lock to renew. ``caller``: the run's process. ``waited``: seconds spent in the queue."""
 
     kubeconfig: str
     context: str
@@ -44,7 +44,7 @@ class RenewalTask:
     caller: Process
     waited: float
 
-    def record(self, holding: lock_protocol.HeldLock, keeper: Process, state: str, lost: str = "") -> dict[str, Any]:
+    def record(self, holding: lock_protocol.HeldLock, renewer: Process, state: str, lost: str = "") -> dict[str, Any]:
         """Return the lock file's content."""
         entry = holding.entry
         return {
@@ -62,14 +62,14 @@ class RenewalTask:
             "until": lock_lease.shown(entry.until),
             "deadline": round(holding.deadline, 3),
             "boot": boot_id(),
-            "keeper": keeper.record(),
+            "keeper": renewer.record(),
             "caller": self.caller.record(),
             "lost": lost,
         }
 
 
 def running(record: dict[str, Any] | None) -> Process | None:
-    """Return the keeper that a lock file names, if it lives and on this machine."""
+    """Return the renewer that a lock file names, if it runs on this machine."""
     if record is None or record["boot"] != boot_id():
         return None
     found = Process(**record["keeper"])
@@ -77,9 +77,9 @@ def running(record: dict[str, Any] | None) -> Process | None:
 
 
 def start(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process:
-    """Fork the keeper and return it when it has written the lock file. An earlier one of this run is ended first.
+    """Fork the renewer and return it when it has written the lock file. An earlier one of this run is stopped first.
 
-    Raises ProcessError when it can't begin.
+    Raises ProcessError if it can't start.
     """
     stop(_cluster_lock_record.read(task.path))
     ready_in, ready_out = os.pipe()
@@ -97,14 +97,14 @@ def start(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process:
     os.close(ready_out)
     os.waitpid(between, 0)
     with open(ready_in, encoding="utf-8") as stream:
-        said = stream.read()
-    if not said.startswith("pid "):
-        raise ProcessError(f"the keeper of the lock did not begin: {said or 'it ended at once'}")
-    return Process.of(int(said.split()[1]))
+        reply = stream.read()
+    if not reply.startswith("pid "):
+        raise ProcessError(f"the process that renews the lock did not start: {reply or 'it ended at once'}")
+    return Process.of(int(reply.split()[1]))
 
 
 def stop(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
-    """End the keeper that a lock file names and wait until it is gone; return whether there was one."""
+    """Stop the renewer that a lock file names and wait until it has ended; return whether it was running."""
     found = running(record)
     if found is None:
         return False
@@ -114,7 +114,7 @@ def stop(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
 
 
 def _live(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> None:
-    """Be the keeper; never returns. Everything that is needed was imported by the module: its files are gone soon."""
+    """Run as the renewer; never returns. Imports nothing, because Ansible soon deletes the files of the module."""
     try:
         over = threading.Event()
         signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
@@ -142,7 +142,7 @@ def _live(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> Non
 
 
 def _close_others(kept: int) -> None:
-    """Close what the module had open: Ansible waits for the end of its output."""
+    """Close the files of the module, because Ansible waits for the end of its output."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != kept:
             with contextlib.suppress(OSError):
@@ -150,9 +150,9 @@ def _close_others(kept: int) -> None:
 
 
 def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over: threading.Event) -> None:
-    """Renew until told to end, until the run is gone, or until the lock is lost."""
+    """Renew until SIGTERM, until the run has ended, or until the lock is lost."""
     retry = 0.0
-    while not over.wait(LOOK):
+    while not over.wait(CHECK_INTERVAL):
         if not task.caller.lives():
             return
         now = time.monotonic()
@@ -163,7 +163,7 @@ def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over:
             _cluster_lock_record.write(task.path, task.record(holding, me, _cluster_lock_record.HELD))
         except lock_protocol.LockLost as error:
             _cluster_lock_record.write(task.path, task.record(holding, me, _cluster_lock_record.LOST, str(error)))
-            # What is still ours is of no use to us, but others wait for it.
+            # Release what is still ours, because others wait for it.
             with contextlib.suppress(SeatrialError):
                 holding.release()
             return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run's turn on a cluster: waited for, kept, given back. What module cluster_lock does."""
+"""Wait for the lock of a cluster, acquire and release it, list its queue: the work of module cluster_lock."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._processes impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import ChangeReporter, Say
 
-#: Longest pause between two looks at the queue, seconds.
+#: Longest interval between two queries of the queue, in seconds.
 PAUSE = 1.0
-#: A shorter lock (seconds) would be lost whenever an API server is slow for a moment.
+#: Shortest duration of a lock, in seconds: a shorter one would be lost when an API server is briefly slow.
 SHORTEST = 3
 
 
 @dataclass(frozen=True)
 class LockSpec:
-    """What module cluster_lock was asked. Times in seconds. ``caller``: pid of the run's process."""
+    """The parameters of module cluster_lock. Times in seconds. ``caller``: pid of the run's process."""
 
     kubeconfig: str
     context: str
@@ -66,45 +66,45 @@ class LockSpec:
         )
 
 
-def take(wish: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str, Any]:
-    """Wait for our turn, take the lock and leave a keeper behind. Safe twice: who holds it already goes on.
+def take(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str, Any]:
+    """Wait for the lock, acquire it and start its renewer. Safe to repeat by the session that holds it.
 
-    Raises WaitTimeout naming who holds it, AccessError, ApiError, Interrupted.
+    Raises WaitTimeout naming the holder, AccessError, ApiError, Interrupted.
     """
-    known = _cluster_lock_record.read(wish.path)
-    caller = Process.of(wish.caller)
-    if _kept(known, caller):
-        return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {wish.who.run} holds the lock already"}
-    with Client.from_kubeconfig(wish.kubeconfig, wish.context, timeout=30) as client:
+    known = _cluster_lock_record.read(spec.path)
+    caller = Process.of(spec.caller)
+    if _is_held(known, caller):
+        return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {spec.who.run} already holds the lock"}
+    with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=30) as client:
         where = api_host(client.access)
-        contender = lock_protocol.LockContender(lock_lease.ServerStore(client, wish.namespace), wish.who)
+        contender = lock_protocol.LockContender(lock_lease.ServerStore(client, spec.namespace), spec.who)
         if check:
-            said = lock_protocol.words(contender.look(), wish.who.run, where)
-            return {"changed": True, "waited": 0.0, "lock": None, "msg": said}
+            message = lock_protocol.queue_text(contender.look(), spec.who.run, where)
+            return {"changed": True, "waited": 0.0, "lock": None, "msg": message}
         began = time.monotonic()
         with _interrupt.noticed() as stop:
             try:
-                holding = _wait(contender, wish, where, say, stop)
+                holding = _wait(contender, spec, where, say, stop)
             finally:
                 with suppress(SeatrialError):
                     contender.leave()
         waited = time.monotonic() - began
         step.timing("cluster", waited, "waiting for the lock")
         task = lock_renewer.RenewalTask(
-            wish.kubeconfig, wish.context, wish.namespace, where, wish.who, wish.path, caller, waited
+            spec.kubeconfig, spec.context, spec.namespace, where, spec.who, spec.path, caller, waited
         )
         try:
             lock_renewer.start(task, holding)
         except SeatrialError:
             holding.release()
             raise
-    said = f"run {wish.who.run} holds the lock on {where}" + (f" after {waited:.0f} s" if waited >= 1 else "")
-    say(said)
-    return {"changed": True, "waited": round(waited, 1), "lock": _cluster_lock_record.read(wish.path), "msg": said}
+    message = f"run {spec.who.run} holds the lock on {where}" + (f" after {waited:.0f} s" if waited >= 1 else "")
+    say(message)
+    return {"changed": True, "waited": round(waited, 1), "lock": _cluster_lock_record.read(spec.path), "msg": message}
 
 
-def _kept(record: dict[str, Any] | None, caller: Process) -> bool:
-    """Tell whether a keeper of this very session holds the lock."""
+def _is_held(record: dict[str, Any] | None, caller: Process) -> bool:
+    """Return whether a renewer of this session holds the lock."""
     return (
         record is not None
         and record["state"] == _cluster_lock_record.HELD
@@ -114,19 +114,19 @@ def _kept(record: dict[str, Any] | None, caller: Process) -> bool:
 
 
 def _wait(
-    contender: lock_protocol.LockContender, wish: LockSpec, where: str, say: Say, stop: _interrupt.Interrupt
+    contender: lock_protocol.LockContender, spec: LockSpec, where: str, say: Say, stop: _interrupt.Interrupt
 ) -> lock_protocol.HeldLock:
-    deadline = time.monotonic() + wish.timeout
-    teller, trouble = ChangeReporter(say), ChangeReporter(say)
+    deadline = time.monotonic() + spec.timeout
+    progress, trouble = ChangeReporter(say), ChangeReporter(say)
     view: lock_protocol.LockView | None = None
-    pause = min(PAUSE, wish.who.duration / 6)
+    pause = min(PAUSE, spec.who.duration / 6)
     while True:
         stop.check()
         try:
             view = contender.look()
             holding = contender.act(view)
         except (AccessError, ApiError) as error:
-            # Whoever waits for an hour meets a restart of the API server; who can't begin is told at once.
+            # Tolerate a restart of the API server during a long wait. An error of the first query is raised.
             if view is None or not _may_pass(error) or time.monotonic() >= deadline:
                 raise
             trouble.tell(partial(str, error), "trouble")
@@ -134,15 +134,15 @@ def _wait(
         if holding is not None:
             return holding
         now = time.monotonic()
-        state = (view.position(wish.who.run), view.lock and view.lock.run, view.expired)
+        state = (view.position(spec.who.run), view.lock and view.lock.run, view.expired)
         if now >= deadline:
             raise WaitTimeout(
-                f"{where} was not ours within {wish.timeout:g} s (cluster_lock_timeout): "
-                f"{lock_protocol.words(view, wish.who.run, where)}"
+                f"the lock on {where} was not free within {spec.timeout:g} s (cluster_lock_timeout): "
+                f"{lock_protocol.queue_text(view, spec.who.run, where)}"
             )
-        # What nobody had to wait for is not worth a line.
+        # A free lock needs no line.
         if view.lock is not None:
-            teller.tell(partial(lock_protocol.words, view, wish.who.run, where), state)
+            progress.tell(partial(lock_protocol.queue_text, view, spec.who.run, where), state)
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 
@@ -152,44 +152,49 @@ def _may_pass(error: Exception) -> bool:
     return "is not trusted" not in str(error) and "refuses our credentials" not in str(error)
 
 
-def give(wish: LockSpec, check: bool = False, must: bool = True) -> dict[str, Any]:
-    """End the keeper and delete what the run holds. Safe twice, and from another machine.
+def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str, Any]:
+    """Stop the renewer and delete the Leases of the run. Safe to repeat, also on another machine.
 
-    Only the server's answer makes the lock file say ``released``. When it can't be asked AccessError is raised, or,
-    without ``must``, the result's ``warning`` says so: the lock expires by itself.
+    The lock file becomes ``released`` only after the server has confirmed the deletion. If the server can't be
+    reached, AccessError is raised, or without ``must`` the result has a ``warning``: the lock expires by itself.
     """
-    known = _cluster_lock_record.read(wish.path)
+    known = _cluster_lock_record.read(spec.path)
     state = known["state"] if known is not None else ""
     if check:
         return {"changed": state == _cluster_lock_record.HELD, "lock": known, "msg": "", "warning": ""}
     stopped = lock_renewer.stop(known)
     if state == _cluster_lock_record.RELEASED and not stopped:
-        return {"changed": False, "lock": known, "msg": f"run {wish.who.run} gave the lock back before", "warning": ""}
+        return {
+            "changed": False,
+            "lock": known,
+            "msg": f"run {spec.who.run} has already released the lock",
+            "warning": "",
+        }
     try:
-        with Client.from_kubeconfig(wish.kubeconfig, wish.context, timeout=10) as client:
-            given = lock_protocol.give_back(lock_lease.ServerStore(client, wish.namespace), wish.who.run)
+        with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=10) as client:
+            deleted = lock_protocol.release(lock_lease.ServerStore(client, spec.namespace), spec.who.run)
     except SeatrialError as error:
         until = f", {known['until']} at the latest" if known is not None else ""
-        text = f"nobody can say whether run {wish.who.run} still has its lock, which expires by itself{until}: {error}"
+        text = f"it is unknown whether run {spec.who.run} still holds its lock, which expires by itself{until}: {error}"
         if must:
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}
-    # The keeper may have written once more before it ended.
-    known = _cluster_lock_record.read(wish.path)
+    # The renewer may have written the file once more before it ended.
+    known = _cluster_lock_record.read(spec.path)
     if known is not None and known["state"] != _cluster_lock_record.RELEASED:
         known = {**known, "state": _cluster_lock_record.RELEASED}
-        _cluster_lock_record.write(wish.path, known)
-    held = any(one.role == lock_lease.HOLDER for one in given)
-    said = f"run {wish.who.run} gave the lock back" if held else f"run {wish.who.run} holds no lock"
-    return {"changed": stopped or bool(given), "lock": known, "msg": said, "warning": ""}
+        _cluster_lock_record.write(spec.path, known)
+    held = any(one.role == lock_lease.HOLDER for one in deleted)
+    message = f"run {spec.who.run} released the lock" if held else f"run {spec.who.run} holds no lock"
+    return {"changed": stopped or bool(deleted), "lock": known, "msg": message, "warning": ""}
 
 
 def lock_info(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
-    """Return who holds a cluster's lock and who waits for it; nothing is changed."""
+    """Return the holder of a cluster's lock and the waiting runs; changes nothing."""
     with Client.from_kubeconfig(kubeconfig, context, timeout=30) as client:
         holding, waiting = lock_protocol.parted(lock_lease.ServerStore(client, namespace).look())
         where = api_host(client.access)
-    lines = [f"{where}: {lock_protocol.holder(holding)}" if holding else f"{where}: nobody holds the lock"]
+    lines = [f"{where}: {lock_protocol.holder_text(holding)}" if holding else f"{where}: the lock is free"]
     lines += [
         f"  place {place}: run {one.run}{f' ({one.owner})' if one.owner not in ('', one.run) else ''}"
         f"{f' for {one.purpose}' if one.purpose else ''}, waiting since {lock_lease.shown(one.acquired)}"

@@ -251,8 +251,8 @@ def test_waiters_come_in_the_order_in_which_they_came_and_know_their_place() -> 
     step(third)
     view = third.contender.look()
     assert (view.position("run-two"), view.position("run-a-third")) == (1, 2)
-    assert "place 2 of 2" in lock_protocol.words(view, "run-a-third", "api.example.com")
-    assert "run run-one holds it" in lock_protocol.words(view, "run-a-third", "api.example.com")
+    assert "place 2 of 2" in lock_protocol.queue_text(view, "run-a-third", "api.example.com")
+    assert "run run-one holds it" in lock_protocol.queue_text(view, "run-a-third", "api.example.com")
     assert first.holding is not None
     first.holding.release()
     assert step(third) is None, "it is not its turn"
@@ -302,9 +302,9 @@ def test_an_answer_that_was_lost_is_not_taken_for_the_lock_but_the_lock_is_found
 def test_giving_back_twice_and_without_having_anything_is_fine() -> None:
     server, _first, second = two_runs()
     step(second)
-    assert {one.role for one in lock_protocol.give_back(second, "run-one")} == {lock_lease.HOLDER}
-    assert {one.role for one in lock_protocol.give_back(second, "run-two")} == {lock_lease.WAITER}
-    assert lock_protocol.give_back(second, "run-two") == []
+    assert {one.role for one in lock_protocol.release(second, "run-one")} == {lock_lease.HOLDER}
+    assert {one.role for one in lock_protocol.release(second, "run-two")} == {lock_lease.WAITER}
+    assert lock_protocol.release(second, "run-two") == []
     assert server.kept == {}
 
 
