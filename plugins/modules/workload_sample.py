@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: workload_sample
-short_description: Watch a load that was submitted by another call
+short_description: Sample a load that another call submitted
 version_added: 0.1.0
 description:
-  - Lists the workloads of a test point that are there, then watches them until all have ended, and appends what
-    changes to C(observations.jsonl).
-  - M(perfscale.seatrial.workload_submit) samples by itself; this module is for when its call ended before the
-    workloads did (O(perfscale.seatrial.workload_submit#module:wait=false), an interruption), or to look again at
-    what still exists. What happened while nobody watched stands as a gap in the file.
+  - Lists the existing workloads of a test point, watches them until all have ended, and appends changes to
+    C(observations.jsonl).
+  - M(perfscale.seatrial.workload_submit) samples its load itself. Use this module if that call ended before the
+    workloads did (O(perfscale.seatrial.workload_submit#module:wait=false), an interruption), or to sample again what
+    still exists. The time without a sampler is recorded as a gap.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -32,7 +32,7 @@ attributes:
     support: none
   idempotent:
     support: full
-    details: What is known already is not written again.
+    details: Known changes are not written again.
 seealso:
   - module: perfscale.seatrial.workload_submit
 """
@@ -54,73 +54,73 @@ msg:
   type: str
   sample: "workload 001: 400/400 seen, 0 running, 398 done, 2 failed, 31 s"
 counts:
-  description: How many workloads.
+  description: Numbers of workloads.
   returned: success
   type: dict
   contains:
     planned:
-      description: How many workloads the plan has.
+      description: Workloads of the plan.
       returned: success
       type: int
     seen:
-      description: How many workloads were seen, by all samplers of this directory.
+      description: Workloads that any sampler of this directory has seen.
       returned: success
       type: int
     missing:
-      description: How many workloads the ledger says were created and no sampler ever saw.
+      description: Workloads that were created according to the ledger, but that no sampler has seen.
       returned: success
       type: int
     running:
-      description: How many workloads run.
+      description: Workloads that are running.
       returned: success
       type: int
     succeeded:
-      description: How many workloads ended well.
+      description: Workloads that succeeded.
       returned: success
       type: int
     failed:
-      description: How many workloads ended badly.
+      description: Workloads that failed.
       returned: success
       type: int
     deleted:
-      description: How many workloads were gone before they had ended.
+      description: Workloads that were deleted before they ended.
       returned: success
       type: int
     unfinished:
-      description: How many workloads that were seen have not ended.
+      description: Workloads that were seen and have not ended.
       returned: success
       type: int
   sample:
     {planned: 400, seen: 400, running: 0, succeeded: 398, failed: 2, deleted: 0, unfinished: 0, missing: 0}
 timed_out:
-  description: Whether O(timeout) passed before all had ended.
+  description: Whether O(timeout) passed before all workloads had ended.
   returned: success
   type: bool
 stopped:
-  description: Why it was ended early, since the pods can never be scheduled; empty when it was not.
+  description: Why sampling was ended early because pods can never be scheduled. Otherwise empty.
   returned: success
   type: str
   sample: "pod t1121-001-0-x7x2k can never be scheduled: it asks for 16 nvidia.com/gpu, and the largest node has 8"
 waiting_for:
-  description: Names of the first ten that had not ended.
+  description: Names of the first ten workloads that had not ended.
   returned: success
   type: list
   elements: str
 events:
-  description: How many events were taken in this call.
+  description: Number of events that were received in this call.
   returned: success
   type: int
 gaps:
-  description: How many gaps this call has added.
+  description: Number of gaps that this call has added.
   returned: success
   type: int
 sampling:
   description:
-    - What the sampling cost and how far it lagged behind, in seconds. C(lag) is from the answer to a write of the
-      canary to its event; C(canary) has its writes, how long the API server took for them (C(took)) and our processor
-      time (C(cpu)), C(soundings) the same of the reads between them; C(cpu) is the processor time of the whole sampler,
-      C(cpu_events) what all to do with events took of it, C(cpu_rows) the part of that from the received bytes to the
-      rows (TLS, parsing, stages).
+    - Cost and lag of the sampling, in seconds. C(lag) is the time from the response to a write of the canary to its
+      event. C(canary) has the number of writes, how long the API server took for them (C(took)) and our processor time
+      (C(cpu)), C(soundings) the same of the revision probes. C(cpu) is the processor time of the whole sampler,
+      C(cpu_events) its part for events, C(cpu_rows) the part of that from the received bytes to the rows (TLS, parsing,
+      stages).
   returned: success
   type: dict
   sample:
@@ -131,12 +131,12 @@ sampling:
     canary: {writes: 1200, took: {p50: 0.003, p95: 0.009, p99: 0.02, max: 0.05}, cpu: 0.19}
     soundings: {reads: 1200, took: {p50: 0.002, p95: 0.006, p99: 0.01, max: 0.03}, cpu: 0.16}
 notes:
-  description: What should be known of the sampling.
+  description: Remarks on the sampling.
   returned: success
   type: list
   elements: str
 seconds:
-  description: How long the call took.
+  description: Duration of the call, in seconds.
   returned: success
   type: float
 """
