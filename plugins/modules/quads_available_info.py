@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: quads_available_info
-short_description: See which machines of a QUADS lab can be leased
+short_description: List the machines of a QUADS lab that can be leased
 version_added: 0.1.0
 description:
-  - Returns the hosts that are free for self-scheduling over a length of time, best first, and what else is free.
-  - Only reads, without credentials.
+  - Returns the hosts that are free for self-scheduling for a given time, best first, and free clouds and VLANs.
+  - Only reads and needs no credentials.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -28,16 +28,16 @@ attributes:
     support: full
 options:
   filters:
-    description: What hosts must have, as in M(perfscale.seatrial.quads_lease).
+    description: Conditions on the hosts, as in M(perfscale.seatrial.quads_lease).
     type: dict
     default: {}
   prefer:
-    description: Several such filters in the order in which they are preferred.
+    description: Several such filters in order of preference.
     type: list
     elements: dict
     default: []
   exclude:
-    description: Hosts to leave out.
+    description: Hosts to exclude.
     type: list
     elements: str
     default: []
@@ -48,17 +48,17 @@ options:
     type: str
     default: 1d
   count:
-    description: Fail when there are fewer.
+    description: Least number of hosts; fewer are an error.
     type: int
     default: 0
   gather_metadata:
-    description: Return everything that the lab knows about each host, too.
+    description: Whether to return also the lab's record of each host.
     type: bool
     default: false
 """
 
 EXAMPLES = r"""
-- name: Look for machines with NVMe disks
+- name: Find machines with NVMe disks
   perfscale.seatrial.quads_available_info:
     api_url: https://quads.example.com
     model: [R650]
@@ -70,27 +70,27 @@ EXAMPLES = r"""
 
 RETURN = r"""
 hosts:
-  description: Names of hosts that are free, best first.
+  description: Names of free hosts, best first.
   returned: success
   type: list
   elements: str
 hosts_info:
-  description: The same hosts with everything that the lab knows about them.
+  description: The lab's record of each of these hosts.
   returned: with O(gather_metadata)
   type: list
   elements: dict
 free_clouds:
-  description: Names of clouds that nobody has.
+  description: Names of free clouds.
   returned: success
   type: list
   elements: str
 free_vlans:
-  description: Public VLANs that nobody uses.
+  description: Free public VLANs.
   returned: success
   type: list
   elements: dict
 server_version:
-  description: The server's version in its own words.
+  description: Version of the server, as it returns it.
   returned: success
   type: str
 """

@@ -10,10 +10,10 @@ module: quads_inventory_info
 short_description: Read the inventory of a lease
 version_added: 0.1.0
 description:
-  - Reads the file with BMC addresses and credentials that the lab publishes for a cloud, and refuses one that is not
-    that of the lease. The lab writes it every quarter of an hour and never deletes it, so it may be that of the cloud's
-    earlier tenant.
-  - Passwords of BMCs are returned only on demand. Their values are hidden in everything else that the module prints.
+  - Reads the file with BMC addresses and credentials that the lab publishes for a cloud, and rejects one that is not
+    that of the lease. The lab writes it every quarter of an hour and never deletes it, so it may be that of an
+    earlier tenant of the cloud.
+  - BMC passwords are returned only on request. They are masked in all other output of the module.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,25 +30,25 @@ attributes:
     support: full
 options:
   expected_hosts:
-    description: The hosts that must be in it; those of the lease if left out.
+    description: Hosts that must be in it, by default those of the lease.
     type: list
     elements: str
     default: []
   ticket:
-    description: The ticket whose number ends the passwords; that of the lease if left out.
+    description: Ticket with whose number the passwords end, by default that of the lease.
     type: str
   url:
     description:
-      - Address of the file, where it is not C(/instack/<cloud>_ocpinventory.json) on the server. C({cloud}) in it
-        stands for the cloud's name.
+      - URL of the file if it is not C(/instack/<cloud>_ocpinventory.json) on the server. C({cloud}) is replaced by the
+        name of the cloud.
     type: str
     default: ''
   wait:
-    description: How long to wait for a file that is right, in seconds.
+    description: How long to wait for a valid file, in seconds.
     type: float
     default: 0
   passwords:
-    description: Return C(bmc_password), too. The task needs C(no_log=true) then.
+    description: Whether to return C(bmc_password) too. The task needs C(no_log=true) then.
     type: bool
     default: false
 """

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: quads_lease
-short_description: Lease machines of a QUADS lab, or give them back
+short_description: Lease machines of a QUADS lab, or release them
 version_added: 0.1.0
 description:
-  - Takes an assignment (a cloud) by self-scheduling and puts hosts into it, all that are asked for or none. What was
-    taken is given back when the module fails or is interrupted.
-  - Each assignment carries C(lease=<id>) in its description. By that a lease is found again from any machine, completed
-    when an earlier call was killed, and given back.
-  - A host counts as ours only after it was looked up, twice, that no earlier schedule of another tenant has it, because
-    the server may give a host to two tenants at once. A host that is lost is replaced by another.
-  - The server can't extend a lease nor release single hosts, and sets its end by itself.
+  - Acquires an assignment (a cloud) by self-scheduling and adds hosts to it, all that are requested or none. If the
+    module fails or is interrupted, it releases what it acquired.
+  - Each assignment has C(lease=<id>) in its description. By this tag a lease is found again from any machine, completed
+    after an earlier call was killed, and released.
+  - A host counts as leased only after two checks that no earlier schedule of another tenant has it, because the server
+    may assign a host to two tenants at once. A lost host is replaced by another.
+  - The server can neither extend a lease nor release single hosts, and it sets the end of the lease.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -29,7 +29,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Only reads. No credentials are needed for it.
+    details: Only reads, without credentials.
   diff_mode:
     support: full
   idempotent:
@@ -37,8 +37,8 @@ attributes:
 options:
   state:
     description:
-      - V(present) leases, V(absent) gives back.
-      - Without O(lease_id) and O(assignment_id), V(absent) gives back every lease of our owner that is older than
+      - V(present) acquires the lease, V(absent) releases it.
+      - Without O(lease_id) and O(assignment_id), V(absent) releases every lease of our owner that is older than
         O(older_than).
     type: str
     choices: [present, absent]
@@ -48,116 +48,116 @@ options:
       - Id of the lease, 6 to 40 characters of C(a-z), C(0-9) and C(-). Required with O(state=present).
     type: str
   assignment_id:
-    description: Number of an assignment to give back instead. It must carry the mark of a lease, see O(force).
+    description: Number of an assignment to release instead. It must have the tag of a lease, see O(force).
     type: int
   force:
-    description: Give back O(assignment_id) although it was not made by this module.
+    description: Release O(assignment_id) even if it was not created by this module.
     type: bool
     default: false
   older_than:
-    description: Age of leases to give back, such as V(24h) or V(2d).
+    description: Minimum age of leases to release, such as V(24h) or V(2d).
     type: str
   keep:
-    description: Ids of leases that are not given back however old they are.
+    description: Ids of leases to keep, whatever their age.
     type: list
     elements: str
     default: []
   adopt:
     description:
-      - Name of a cloud or number of an assignment that is there already, such as the long-term allocation of a team. It
-        is checked and returned as a lease. Nothing is requested from the server, and it is never given back.
+      - Name of a cloud or number of an assignment that exists already, such as the long-term allocation of a team. It
+        is checked and returned as a lease. Nothing is requested from the server, and it is never released.
     type: str
   count:
     description: Number of hosts.
     type: int
   hosts:
-    description: Exactly these hosts instead.
+    description: Exactly these hosts, instead of O(count).
     type: list
     elements: str
     default: []
   min_count:
-    description: Be content with so many; O(count) if left out.
+    description: Least acceptable number of hosts, by default O(count).
     type: int
   filters:
     description:
-      - What hosts must have. A field of a host, or of its C(interfaces), C(disks), C(memory) or C(processors), with an
-        operator behind it if need be (C(__ne), C(__lt), C(__lte), C(__gt), C(__gte), C(__like), C(__ilike), C(__in)).
+      - Conditions on the hosts. A field of a host, or of its C(interfaces), C(disks), C(memory) or C(processors), and
+        optionally an operator (C(__ne), C(__lt), C(__lte), C(__gt), C(__gte), C(__like), C(__ilike), C(__in)).
         A list, or a text with commas, means any of its values.
-      - Values are checked by the type of the field before anything is asked. Conditions on one kind of part are met by
-        one part; C(disks.count), C(interfaces.count), C(memory.size_gb), C(processors.cores) and C(processors.threads)
+      - Values are checked against the type of the field before any request. One part must meet all conditions on its
+        kind; C(disks.count), C(interfaces.count), C(memory.size_gb), C(processors.cores) and C(processors.threads)
         are sums over the parts that meet the others.
     type: dict
     default: {}
   prefer:
-    description: Several such filters in the order in which they are preferred, each on top of O(filters).
+    description: Several such filters in order of preference, each combined with O(filters).
     type: list
     elements: dict
     default: []
   exclude:
-    description: Hosts that are not taken.
+    description: Hosts to exclude.
     type: list
     elements: str
     default: []
   description:
-    description: What the machines are for. Other people read it.
+    description: Purpose of the machines, visible to other users of the lab.
     type: str
     default: ''
   cloud:
-    description: Name of a cloud to take, instead of the first that is free.
+    description: Name of the cloud to acquire, instead of the first free one.
     type: str
   vlan:
     description:
-      - Number of a public VLAN. The server gives out one that is in use, so choose from the free ones that
+      - Number of a public VLAN. The server also assigns one that is in use, so choose from the free ones that
         M(perfscale.seatrial.quads_available_info) returns.
     type: int
   qinq:
-    description: V(1) puts each interface into a VLAN of its own.
+    description: V(1) puts each interface into a separate VLAN.
     type: int
     choices: [0, 1]
     default: 0
   wipe:
     description:
-      - Install the machines anew. It is always sent, because the server takes a missing value for no.
-      - With V(false) the lab calls the lease validated without having looked.
+      - Reinstall the machines. It is always sent, because the server takes a missing value for false.
+      - With V(false) the lab marks the lease as validated without a check.
     type: bool
     default: true
   cc_users:
-    description: Users who get the lab's mails too.
+    description: Further recipients of the lab's mails.
     type: list
     elements: str
     default: []
   ticket:
-    description: Number of a ticket, where the server makes none by itself.
+    description: Number of a ticket, if the server creates none.
     type: str
   min_lifetime:
-    description: How long the lease must last from now on, such as V(4h). One that is shorter is given back.
+    description: Least remaining time of the lease, such as V(4h). A shorter one is released.
     type: str
     default: '0'
   max_hosts:
-    description: How many hosts the lab puts into one assignment.
+    description: Maximum number of hosts of one assignment in the lab.
     type: int
     default: 10
   split:
-    description: Spread more hosts than O(max_hosts) over several assignments. Each has networks of its own.
+    description: Distribute more hosts than O(max_hosts) over several assignments. Each has separate networks.
     type: bool
     default: false
   rollback:
-    description: Give back what was taken when the lease can't be completed.
+    description: Release what was acquired if the lease can't be completed.
     type: bool
     default: true
   settle:
     description:
-      - How long a request for a cloud that got no answer may still come to something, in seconds. That is how long the
-        server waits for its ticket system. Meanwhile the module looks for it and does not ask again.
+      - How long an unanswered request for a cloud may still succeed, in seconds. It is the time that the server waits
+        for its ticket system. Meanwhile the module searches for the assignment and sends no new request.
     type: float
     default: 300
   lease_file:
     description:
-      - File in which the lease is recorded before anything is taken (schema C(lease/1)), so that what a killed call
-        held is known.
+      - File in which the lease is recorded before any request (schema C(lease/1)), so that the leases of a killed call
+        are known.
     type: path
   release_command:
-    description: The command that gives the lease back from any machine, for O(lease_file) and for messages.
+    description: Command that releases the lease from any machine, for O(lease_file) and for messages.
     type: str
     default: ''
 seealso:
@@ -179,7 +179,7 @@ EXAMPLES = r"""
       interfaces.speed__gte: 25000
     min_lifetime: 8h
 
-- name: Give them back
+- name: Release them
   perfscale.seatrial.quads_lease:
     api_url: https://quads.example.com
     username: jo@example.com
@@ -187,7 +187,7 @@ EXAMPLES = r"""
     lease_id: t1121-k3f9xa
     state: absent
 
-- name: Say what would be given back for its age
+- name: Show which leases would be released for their age
   perfscale.seatrial.quads_lease:
     api_url: https://quads.example.com
     username: jo@example.com
@@ -199,9 +199,9 @@ EXAMPLES = r"""
 RETURN = r"""
 lease:
   description:
-    - The lease. Of several assignments the first stands at the top, all of them in C(parts).
-    - C(lost_hosts) are in our cloud too, yet another tenant has them. C(other_hosts) were put into our
-      cloud by somebody else.
+    - The lease. Of several assignments the first is at the top level, all of them are in C(parts).
+    - C(lost_hosts) are in our cloud, but belong to another tenant. C(other_hosts) were added to our cloud by another
+      user.
   returned: with O(state=present), when there is one
   type: dict
   sample:
@@ -220,30 +220,30 @@ lease:
     provisioned: false
     validated: false
 candidates:
-  description: Hosts that would be asked for.
+  description: Hosts that would be requested.
   returned: in check mode
   type: list
   elements: str
 rejected_hosts:
-  description: Hosts that could not be had, with C(host) and C(reason).
+  description: Rejected hosts, with C(host) and C(reason).
   returned: with O(state=present), also on failure
   type: list
   elements: dict
 surplus:
-  description: How many hosts the lease holds beyond those that were asked for.
+  description: Number of hosts of the lease beyond the requested ones.
   returned: with O(state=present)
   type: int
 held:
-  description: Whether something is still held after a failure.
+  description: Whether something is still leased after a failure.
   returned: on failure
   type: bool
 released:
-  description: Numbers of the assignments that were given back, or would be in check mode.
+  description: Numbers of the released assignments; in check mode of those to be released.
   returned: with O(state=absent)
   type: list
   elements: int
 leases:
-  description: The leases that were given back for their age.
+  description: The leases that were released for their age.
   returned: with O(older_than)
   type: list
   elements: dict

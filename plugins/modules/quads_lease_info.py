@@ -10,7 +10,7 @@ module: quads_lease_info
 short_description: Find leases of a QUADS lab
 version_added: 0.1.0
 description:
-  - Returns leases by their id, the number of an assignment, a cloud or an owner. Only reads, without credentials.
+  - Returns leases by their id, the number of an assignment, a cloud or an owner. Only reads and needs no credentials.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -26,16 +26,16 @@ attributes:
     support: full
 options:
   lease_id:
-    description: Id of a lease. With it O(username) or O(owner) is needed.
+    description: Id of a lease. It requires O(username) or O(owner).
     type: str
   assignment_id:
-    description: Number of an assignment, also one that was not made by this collection.
+    description: Number of an assignment, which need not be of this collection.
     type: int
   cloud:
     description: Name of a cloud; its active assignment is returned.
     type: str
   lease_file:
-    description: The lease file, which knows the time zone of the server.
+    description: The lease file, which records the time zone of the server.
     type: path
   owner:
     description: All active leases of this owner; the part of the e-mail address before the C(@).
@@ -47,7 +47,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Look at a lease
+- name: Query a lease
   perfscale.seatrial.quads_lease_info:
     api_url: https://quads.example.com
     username: jo@example.com

@@ -12,9 +12,9 @@ version_added: 0.1.0
 description:
   - Waits until the lab has moved and installed the machines (V(provisioned)), has checked them (V(validated)), or has
     published their credentials (V(inventory)).
-  - Fails at once when the lease is no longer active, when another tenant has a host of it, or when it would end before
-    the wait may be over. On a timeout it names the hosts that are not ready.
-  - Reads without credentials, so that no token expires meanwhile.
+  - Fails at once if the lease is no longer active, if another tenant has one of its hosts, or if it would end before
+    the timeout. On a timeout it names the hosts that are not ready.
+  - Needs no credentials, so that no token expires meanwhile.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -37,16 +37,16 @@ options:
   wait_for:
     description:
       - What to wait for. V(inventory) includes V(validated); the lab publishes up to a quarter of an hour later.
-      - Of a lease that is not wiped the lab says validated as soon as it is provisioned.
+      - The lab marks a lease that is not wiped as validated as soon as it is provisioned.
     type: str
     choices: [provisioned, validated, inventory]
     default: validated
   wait_timeout:
-    description: How long to wait, in seconds. Two hours are the most that is normal.
+    description: How long to wait, in seconds. Up to two hours are normal.
     type: float
     default: 7200
   interval:
-    description: How often to look, in seconds, a quarter more or less.
+    description: Seconds between two queries, with a jitter of 25 %.
     type: float
     default: 60
   min_lifetime:
@@ -72,11 +72,11 @@ lease:
   returned: success
   type: dict
 elapsed:
-  description: How long it took, in seconds.
+  description: Duration of the wait, in seconds.
   returned: success
   type: float
 stages:
-  description: Each stage with the seconds after which it was seen.
+  description: Each stage with the seconds until it was observed.
   returned: success
   type: list
   elements: dict

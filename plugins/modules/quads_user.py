@@ -10,7 +10,7 @@ module: quads_user
 short_description: Register a user at a QUADS server
 version_added: 0.1.0
 description:
-  - Logs in, and registers the user when the server doesn't know it.
+  - Registers a user that the server does not have, and checks that it can log in.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -27,7 +27,7 @@ attributes:
     support: full
 options:
   state:
-    description: The user is there and can log in. A user can't be removed through the API.
+    description: The user exists and can log in. The API can't remove a user.
     type: str
     choices: [present]
     default: present

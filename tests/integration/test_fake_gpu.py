@@ -68,7 +68,7 @@ def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> N
     kind = client.kind("v1", "Node")
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-mine-0000"}})
     try:
-        with pytest.raises(OwnershipError, match="does not carry our labels"):
+        with pytest.raises(OwnershipError, match="exists without our labels"):
             fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 10, support.quiet)
         assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 10, support.quiet)["changed"]
         assert client.get(kind, "test-mine-0000") is not None

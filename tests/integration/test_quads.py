@@ -182,7 +182,7 @@ def test_a_server_that_is_not_known_is_refused_before_it_gets_a_password(start):
     given = {"api_url": server.url, "username": "jo@example.com", "password": CANARY}
     with pytest.raises(AccessError, match="TLS: .*ca_path"):
         server_options.client(given, secret=True).log_in()
-    with pytest.raises(InputError, match="don't go over http://"):
+    with pytest.raises(InputError, match="are not sent over http://"):
         server_options.client({**given, "api_url": "http://127.0.0.1:1"}, secret=True)
     server_options.client({**given, "ca_path": str(server.ca)}, secret=True).log_in()
     assert [entry[1] for entry in server.simulator.log] == ["/api/v3/login"]
@@ -316,7 +316,7 @@ def test_what_was_adopted_is_released_without_a_password(start, tmp_path):
     (run_dir,) = run_dirs(tmp_path)
     back = play("--tags", "release", "-e", f"run_dir={run_dir}", artifacts=tmp_path, project="lease")
     assert back.code == 0, back.output
-    assert "they stay with whom they belong to" in back.flat()
+    assert "they are not released" in back.flat()
     assert yaml.safe_load((run_dir / "lease.yml").read_text())["state"] == "released"
     assert len(active(server)) == 1
 
@@ -328,8 +328,8 @@ def test_a_release_that_fails_says_so_and_nothing_of_another_failure(start, tmp_
     wrong = {"SEATRIAL_QUADS_LEASE_PASSWORD": "another"}
     done = play(*choice, artifacts=tmp_path, project="lease", env=wrong)
     assert done.code != 0
-    assert "The machines could not be given back: jo@example.com can't log in" in done.flat(), done.output
-    assert "Give them back with: ansible-playbook" in done.flat()
+    assert "The machines could not be released: jo@example.com can't log in" in done.flat(), done.output
+    assert "Release them with: ansible-playbook" in done.flat()
     assert "either" not in done.output
     assert len(active(server)) == 1
 

@@ -217,7 +217,7 @@ def test_the_store_answers_only_the_api_server(rehearsal) -> None:
 
 
 def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, own_sign: None) -> None:
-    with pytest.raises(OwnershipError, match="is no rehearsal cluster .* Nothing was changed"):
+    with pytest.raises(OwnershipError, match="is not a rehearsal cluster .* Nothing was changed"):
         fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="never"), 10, support.quiet)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a QUADS server keeps about a lease, as far as we use it."""
+"""The records of the QUADS API about a lease, as far as we use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import l
 
 @dataclass(frozen=True)
 class Assignment:
-    """A cloud in somebody's hands."""
+    """The assignment of a cloud to an owner."""
 
     id: int
     cloud: str
@@ -31,7 +31,7 @@ class Assignment:
 
     @property
     def tag(self) -> lease_tag.LeaseTag | None:
-        """The mark of a lease in the description."""
+        """The tag of a lease in the description."""
         return lease_tag.read(self.description)
 
     @property
@@ -60,7 +60,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class HostSchedule:
-    """One host in one assignment for a time; ``start`` and ``end`` as the server wrote them."""
+    """The schedule of one host in one assignment; ``start`` and ``end`` as the server wrote them."""
 
     id: int
     host: str
@@ -88,17 +88,17 @@ class HostSchedule:
 
 
 def holder(rows: Iterable[HostSchedule]) -> HostSchedule | None:
-    """Return the schedule that a host belongs to: of several that run now the one that was made first.
+    """Return the schedule that a host belongs to: of several current ones the first that was created.
 
-    The server checks and then inserts, so two tenants may both be told yes. Everybody who reads the schedules
-    afterwards finds the same lowest id.
+    The server checks first and inserts later, so two tenants may both get a positive answer. All readers of the
+    schedules find the same lowest id afterwards.
     """
     return min((row for row in rows if row.active), key=lambda row: row.id, default=None)
 
 
 @dataclass(frozen=True)
 class LeasePart:
-    """One assignment of a lease with the schedules that are ours; rows of other tenants' requests stand in others."""
+    """One assignment of a lease with our schedules, without those that other tenants requested."""
 
     assignment: Assignment
     rows: tuple[HostSchedule, ...] = ()
@@ -111,7 +111,7 @@ class LeasePart:
 
 @dataclass(frozen=True)
 class Lease:
-    """All assignments of one lease, as they were at one moment. ``ahead`` and ``now`` in seconds, see times.py."""
+    """All assignments of one lease at one time. ``ahead`` and ``now`` in seconds, see times.py."""
 
     parts: tuple[LeasePart, ...]
     now: float
@@ -123,32 +123,32 @@ class Lease:
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts that are ours, of all parts: those that another tenant's earlier schedule holds are not."""
+        """Our hosts of all parts, without those that an earlier schedule of another tenant has."""
         return sorted({host for part in self.parts for host in part.hosts} - set(self.lost_hosts))
 
     @property
     def rows(self) -> list[HostSchedule]:
-        """Schedules of the hosts that are ours."""
+        """Schedules of our hosts."""
         return [row for part in self.parts for row in part.rows if row.host not in self.lost_hosts]
 
     @property
     def active(self) -> bool:
-        """True while every part is."""
+        """Whether every part is active."""
         return bool(self.parts) and all(part.assignment.active for part in self.parts)
 
     @property
     def expires(self) -> float | None:
-        """When the first of our schedules ends: epoch seconds, UTC. None without a schedule."""
+        """End of the first of our schedules: epoch seconds, UTC. None without a schedule."""
         ends = [times.moment(row.end, self.ahead or 0.0) for row in self.rows]
         return min(ends, default=None)
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the lease still lasts, by the server's clock."""
+        """Seconds until the end of the lease, by the server's clock."""
         return None if self.expires is None else self.expires - self.now
 
     def view(self) -> dict[str, Any]:
-        """Return the lease as modules return it. The first part's cloud stands for a lease of one part."""
+        """Return the lease as modules return it; assignment and cloud are those of the first part."""
         from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import stamp
 
         first = self.parts[0].assignment

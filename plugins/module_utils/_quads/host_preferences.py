@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts to try, in which order."""
+"""The order in which hosts are requested."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_cl
 def preferences(
     models: Sequence[str], filters: Mapping[str, Any], prefer: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """Return the conditions to try, best first: each preference with each model in turn, ``filters`` in all of them."""
+    """Return the conditions to try, best first: each preference combined with each model and with ``filters``."""
     common = dict(search_fields.condition(key, value, "filters") for key, value in filters.items())
     found = []
     for one in prefer or ({},):
         if not isinstance(one, Mapping):
-            raise InputError(f"prefer: '{one}' is no dictionary of filters")
+            raise InputError(f"prefer: '{one}' is not a dictionary of filters")
         own = dict(search_fields.condition(key, value, "prefer") for key, value in one.items())
         chosen: list[dict[str, str]] = [{"model": model.upper()} for model in models if "model" not in own] or [{}]
         found += [{**common, **own, **model} for model in chosen]
@@ -36,12 +36,13 @@ def free(client: QuadsClient, conditions: Mapping[str, str], end: float) -> list
 
 
 def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[list[tuple[str, str]]]:
-    """Return the queries of GET /available for hosts that are free until ``end``: those that all of them find.
+    """Return the queries of GET /available for hosts that are free until ``end``; a host must be in all results.
 
-    Without an end the server answers who is free at this moment, whom a later booking makes unfit for a lease. The
-    beginning is left out: the server then takes its own now, while one that is sent, cut to the minute as it has to be,
-    lies before the end of a lease that was just given back. Each sum is asked for by itself, with the other conditions
-    on that kind of part: the server joins the tables of all parts, which multiplies a sum, and fails on two of them.
+    Without an end the server returns hosts that are free now, even if a later booking makes them unfit. The
+    start is omitted: the server then uses its present time, whereas a given start has to be rounded down to the minute
+    and would be before the end of a lease that was just released. Each sum gets its own query, with the other
+    conditions on that kind of part: the server joins the tables of all parts, which multiplies a sum, and fails on two
+    of them.
     """
     parts = {key: search_fields.parts_of(key) for key in conditions}
     summed = {child for child, is_sum in parts.values() if is_sum}
@@ -58,7 +59,7 @@ def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[lis
 
 
 def unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) -> str:
-    """Return a text that names the models of these conditions which the lab doesn't have, empty if it has them all."""
+    """Return a text on the models of these conditions that the lab does not have, "" if it has all."""
     wanted = [name for one in preferred for key in ("model", "model__in") for name in one.get(key, "").split(",")]
     if not any(wanted):
         return ""
@@ -69,5 +70,5 @@ def unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) 
 
 
 def shuffled(hosts: Iterable[str], lease_id: str) -> list[str]:
-    """Return the hosts in an order that differs from lease to lease: runs that start together don't collide."""
+    """Return the hosts in an order that depends on the lease, so that simultaneous runs do not collide."""
     return sorted(hosts, key=lambda host: hashlib.sha256(f"{lease_id} {host}".encode()).digest())

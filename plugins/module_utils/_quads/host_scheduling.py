@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Choosing hosts for a lease and asking for them, one by one."""
+"""Choosing hosts for a lease and requesting them, one by one."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_re
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
 
-#: How often one host is asked for when nobody knows what came of it.
+#: How often one host is requested while the outcome is unknown.
 TRIES = 3
-#: How long (s) a lease may last that says nothing else: what GET /available is asked for before the true end is known.
+#: Default lifetime (s) of a lease, used in GET /available until the lease's end is known.
 USUAL = 86400.0
 
 
 class HostScheduling:
-    """The hosts of one lease: which were asked for, refused, and which parts take no more."""
+    """The hosts of one lease: requested and rejected ones, and the parts that are full."""
 
-    def __init__(self, client: QuadsClient, order: LeaseSpec, memo: LeaseRecord, say: Callable[[str], None]) -> None:
+    def __init__(self, client: QuadsClient, spec: LeaseSpec, record: LeaseRecord, say: Callable[[str], None]) -> None:
         self.client = client
-        self.order = order
-        self.memo = memo
+        self.spec = spec
+        self.record = record
         self.say = say
         self.asked: set[str] = set()
         self.rejected: dict[str, str] = {}
         #: Numbers of parts whose cloud is full.
         self.full: set[int] = set()
-        #: When the lease ends, as the server's answers say: epoch seconds, UTC.
+        #: End of the lease according to the server's answers: epoch seconds, UTC.
         self.end: float | None = None
 
     def candidates(self, lease: Lease, begun: bool) -> list[str]:
-        """Return hosts that may be asked for, best first. ``begun``: a cloud is ours already.
+        """Return the hosts to request, best first. ``begun``: the lease has a cloud already.
 
-        Raises NotEnoughHosts when there can't be enough.
+        Raises NotEnoughHosts if there are too few.
         """
-        need = self.order.enough - len(lease.hosts)
-        tried = {*self.rejected, *lease.hosts, *lease.lost_hosts, *self.order.exclude}
-        if self.order.hosts:
-            found = [host for host in self.order.hosts if host not in tried]
+        need = self.spec.enough - len(lease.hosts)
+        tried = {*self.rejected, *lease.hosts, *lease.lost_hosts, *self.spec.exclude}
+        if self.spec.hosts:
+            found = [host for host in self.spec.hosts if host not in tried]
             if not begun:
                 self._all_free(found)
         else:
@@ -59,16 +59,16 @@ class HostScheduling:
 
     def _available(self) -> list[str]:
         now = self.client.server_now()
-        end = self.end or now + (self.order.min_lifetime or USUAL)
+        end = self.end or now + (self.spec.min_lifetime or USUAL)
         found: dict[str, None] = {}
-        for conditions in self.order.prefer:
+        for conditions in self.spec.prefer:
             names = host_preferences.free(self.client, conditions, end)
-            found.update(dict.fromkeys(host_preferences.shuffled(names, self.order.lease_id)))
+            found.update(dict.fromkeys(host_preferences.shuffled(names, self.spec.lease_id)))
         return list(found)
 
     def _all_free(self, hosts: list[str]) -> None:
-        """See before anything is taken whether named hosts can be had."""
-        free = host_preferences.free(self.client, {}, self.client.server_now() + (self.order.min_lifetime or USUAL))
+        """Raise NotEnoughHosts before the first request if one of the named hosts is not available."""
+        free = host_preferences.free(self.client, {}, self.client.server_now() + (self.spec.min_lifetime or USUAL))
         for host in hosts:
             if host not in free:
                 self.reject(host, self._unfit(host, free) or "it is not free for the time of the lease")
@@ -76,10 +76,10 @@ class HostScheduling:
             raise self.too_few(None, len(hosts) - len(self.rejected))
 
     def _unfit(self, host: str, others: Iterable[str] = ()) -> str:
-        """Return why a host can't be had by anybody, an empty text for one that others have. others: their names."""
+        """Return why nobody can lease a host, "" for a host that is in use. others: names for the nearest one."""
         known = self.client.host(host)
         if known is None:
-            return f"the server knows no such host{nearest(host, others)}"
+            return f"the server has no such host{nearest(host, others)}"
         if not known.get("can_self_schedule"):
             return "it is not for self-scheduling"
         states = [name for name in ("broken", "retired") if known.get(name)]
@@ -89,17 +89,17 @@ class HostScheduling:
 
     def belongs(self, host: str, number: int) -> bool:
         """Return whether a host may go into this part: of an exact list each has its own."""
-        return not self.order.hosts or self.order.part_of(host) == number
+        return not self.spec.hosts or self.spec.part_of(host) == number
 
     def ask(self, number: int, one: Assignment, host: str) -> bool:
-        """Ask for one host for a part; return whether it is in its cloud now."""
+        """Request one host for a part; return whether it is in its cloud now."""
         self.asked.add(host)
-        self.memo.want([host])
+        self.record.want([host])
         trouble = ""
         for attempt in range(TRIES):
             try:
                 row = self.client.schedule(one.cloud, host)
-                self.memo.learned(self.client.ahead)
+                self.record.learned(self.client.ahead)
                 self._ends(times.moment(row.end, self.client.ahead or 0.0))
                 return True
             except server_errors.HostTaken as error:
@@ -123,54 +123,50 @@ class HostScheduling:
                     return True
             except server_errors.DeadlinePassed as error:
                 raise server_errors.LeaseTooShort(
-                    f"this week's leases are over: the lab gives out hosts again after its weekly deadline. {error}"
+                    f"this week's leases have ended: the lab assigns hosts again after its weekly deadline. {error}"
                 ) from error
             except server_errors.QuadsRefused as error:
                 now = self.client.assignment(one.id)
                 if not now or not now.active:
-                    raise server_errors.LeaseLost(
-                        f"assignment {one.id} ({one.cloud}) was ended underneath us"
-                    ) from error
+                    raise server_errors.LeaseLost(f"assignment {one.id} ({one.cloud}) has been terminated") from error
                 raise
-        raise server_errors.LeaseError(f"{host}: {TRIES} requests, and it is not in {one.cloud}. {trouble}")
+        raise server_errors.LeaseError(f"{host} is not in {one.cloud} after {TRIES} requests. {trouble}")
 
     def _is_in(self, one: Assignment, host: str) -> bool:
         return any(row.host == host for row in lease_lookup.rows(self.client, one))
 
     def _ends(self, end: float) -> None:
-        """Learn when the lease ends; refuse one that is too short before more is taken."""
+        """Record the end of the lease. Raises LeaseTooShort before more hosts are requested."""
         self.end = end if self.end is None else min(self.end, end)
         left = self.end - self.client.server_now()
-        if left < self.order.min_lifetime:
+        if left < self.spec.min_lifetime:
             raise server_errors.LeaseTooShort(
-                f"the lease would last {times.about(left)}, and min_lifetime asks for "
-                f"{times.about(self.order.min_lifetime)}: the lab ends all leases at its weekly deadline"
+                f"the lease would last {times.about(left)}, but min_lifetime is "
+                f"{times.about(self.spec.min_lifetime)}: the lab ends all leases at its weekly deadline"
             )
 
     # refusing
 
     def reject(self, host: str, reason: str) -> None:
-        """Note why a host can't be had; it is not asked for again."""
+        """Record why a host is rejected; it is not requested again."""
         if host not in self.rejected:
             self.rejected[host] = reason
-            self.say(f"not {host}: {reason}")
+            self.say(f"rejected {host}: {reason}")
 
     def rejections(self) -> list[dict[str, str]]:
-        """Return the hosts that can't be had, as modules return them."""
+        """Return the rejected hosts, as modules return them."""
         return [{"host": host, "reason": reason} for host, reason in self.rejected.items()]
 
     def too_few(self, lease: Lease | None, more: int = 0) -> server_errors.NotEnoughHosts:
-        """Return the error for a lease that can't have enough. more: hosts that could still be had."""
+        """Return the error for a lease with too few hosts. more: hosts that are still available."""
         have = len(lease.hosts) if lease else 0
-        wanted = "; ".join(
-            ", ".join(f"{key}={value}" for key, value in one.items()) for one in self.order.prefer if one
-        )
-        what = ", ".join(self.order.hosts) if self.order.hosts else f"hosts{f' with {wanted}' if wanted else ''}"
+        wanted = "; ".join(", ".join(f"{key}={value}" for key, value in one.items()) for one in self.spec.prefer if one)
+        what = ", ".join(self.spec.hosts) if self.spec.hosts else f"hosts{f' with {wanted}' if wanted else ''}"
         reasons = "; ".join(f"{host}: {reason}" for host, reason in self.rejected.items())
-        models = "" if self.order.hosts else host_preferences.unknown_models(self.client, self.order.prefer)
-        full = " The cloud is full; whoever has an account can put hosts into it." if self.full else ""
+        models = "" if self.spec.hosts else host_preferences.unknown_models(self.client, self.spec.prefer)
+        full = " The cloud is full; every user can add hosts to it." if self.full else ""
         return server_errors.NotEnoughHosts(
-            f"{self.order.enough} of {self.order.wanted} hosts are needed, and {have + more} can be had of {what}."
+            f"{self.spec.enough} of {self.spec.wanted} hosts are required, but {have + more} are available of {what}."
             f"{full}{f' {reasons}.' if reasons else ''}{f' {models[0].upper()}{models[1:]}.' if models else ''}",
             rejected_hosts=self.rejections(),
         )

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One HTTP exchange: sending through ansible.module_utils.urls, and reading whatever comes back.
+"""One HTTP request through ansible.module_utils.urls, and its reply.
 
-Many errors of a QUADS server are JSON text that is sent as text/html, others are plain text or HTML pages. So a body
-is parsed by trying and never by its content type.
+Many errors of a QUADS server are JSON sent as text/html, others are plain text or HTML pages. So a body is parsed by
+trial, not by its content type.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from urllib.error import HTTPError, URLError
 from ansible.module_utils import urls
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 
-#: Longest part of an answer that a message quotes.
+#: Maximum length of an answer quoted in a message.
 QUOTED = 300
 
 
 @dataclass(frozen=True)
 class QuadsCall:
-    """A request to send. ``timeout`` in seconds."""
+    """A request. ``timeout`` in seconds."""
 
     method: str
     url: str
@@ -41,7 +41,7 @@ class QuadsCall:
 
 @dataclass(frozen=True)
 class QuadsReply:
-    """An answer. Names of headers in lower case."""
+    """A reply. Header names are in lower case."""
 
     status: int
     text: str
@@ -49,7 +49,7 @@ class QuadsReply:
 
     @property
     def body(self) -> Any:
-        """The body parsed as JSON, the text itself when it is none."""
+        """The body parsed as JSON, else the text itself."""
         try:
             return json.loads(self.text)
         except ValueError:
@@ -57,19 +57,16 @@ class QuadsReply:
 
     @property
     def date(self) -> float | None:
-        """When the server answered, by its own clock: seconds since the epoch, UTC."""
+        """Time of the reply by the server's clock: seconds since the epoch, UTC."""
         return http_date(self.headers.get("date", ""))
 
     @property
     def said(self) -> str:
-        """What the server says, in one line: the message of a JSON body, the text of a page without its markup.
-
-        Without the status, which pages often begin with.
-        """
+        """The server's message in one line: that of a JSON body, or the text of a page without markup and status."""
         body = self.body
         if isinstance(body, Mapping):
             parts = [str(body[name]) for name in ("message", "error") if body.get(name)]
-            # Behind a general message the error is the cause; else it is the name of the status.
+            # After a general message (status 5xx) the error is the cause; otherwise it is the name of the status.
             text = ": ".join(parts) if self.status >= 500 else (parts or [self.text])[0]
         else:
             text = re.sub(r"<(title|style|script)\b.*?</\1>", " ", self.text, flags=re.DOTALL | re.IGNORECASE)
@@ -79,7 +76,7 @@ class QuadsReply:
 
 
 class NoAnswer(Exception):
-    """The exchange broke. ``sent``: the server may have got the request."""
+    """The request failed without a reply. ``sent``: the server may have received it."""
 
     def __init__(self, message: str, sent: bool) -> None:
         super().__init__(message)
@@ -90,7 +87,7 @@ Send = Callable[[QuadsCall], QuadsReply]
 
 
 def http_date(text: str) -> float | None:
-    """Parse an RFC 1123 date as seconds since the epoch, None when it is no date."""
+    """Parse an RFC 1123 date as seconds since the epoch, None if it is not a date."""
     try:
         moment = parsedate_to_datetime(text)
     except (TypeError, ValueError):
@@ -104,7 +101,7 @@ def stamp(moment: float) -> str:
 
 
 def sender(validate_certs: bool = True, ca_path: str | None = None) -> Send:
-    """Return a function that sends over the network. It raises NoAnswer, or AccessError for what won't pass by itself.
+    """Return a function that sends requests. It raises NoAnswer, or AccessError for a permanent error.
 
     Proxies are taken from the environment, as Ansible does. A POST is never redirected.
     """
@@ -131,9 +128,9 @@ def sender(validate_certs: bool = True, ca_path: str | None = None) -> Send:
             if isinstance(error.reason, ssl.SSLError):
                 raise _tls(call, error.reason) from error
             never = isinstance(error.reason, (ConnectionRefusedError, socket.gaierror))
-            raise NoAnswer(_words(error.reason), sent=not never) from error
+            raise NoAnswer(_text_of(error.reason), sent=not never) from error
         except (OSError, HTTPException) as error:
-            raise NoAnswer(_words(error), sent=not isinstance(error, ConnectionRefusedError)) from error
+            raise NoAnswer(_text_of(error), sent=not isinstance(error, ConnectionRefusedError)) from error
 
     return send
 
@@ -143,7 +140,7 @@ def _reply(status: int, answer: Any) -> QuadsReply:
     return QuadsReply(status, answer.read().decode("utf-8", "replace"), headers)
 
 
-def _words(error: object) -> str:
+def _text_of(error: object) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return str(getattr(error, "strerror", "") or error or type(error).__name__)
@@ -151,6 +148,6 @@ def _words(error: object) -> str:
 
 def _tls(call: QuadsCall, error: Exception) -> AccessError:
     return AccessError(
-        f"{call.url}: TLS: {error}. Name the lab's certificate authority with ca_path; "
-        "validate_certs=false gives up knowing who answers"
+        f"{call.url}: TLS: {error}. Set ca_path to the lab's certificate authority; "
+        "validate_certs=false disables server authentication"
     )

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Speaking to one QUADS server: retries, credentials, clocks; what the calls are is in quads_client.py.
+"""The session with one QUADS server: retries, credentials, clocks. quads_client.py has the calls.
 
-GET requests go without credentials, which the server doesn't ask for, and may be repeated freely. A request that takes
-something is sent once; when its fate is unknown the caller gets Unsure and has to look. We never log out: two logins
-within one second share a token, and a log-out would end that of a parallel job.
+GET requests are sent without credentials, which the server does not require, and are repeated freely. A request that
+acquires something is sent once; if its outcome is unknown, Unsure is raised and the caller has to check. There is no
+logout: two logins within one second share a token, and a logout would end that of a parallel job.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_req
 
 API = "/api/v3"
 
-#: How long (s) a server that never answered yet is tried: a wrong address is to be told soon.
+#: Seconds for which a server is tried that has never answered: a wrong address should be reported soon.
 FIRST_CONTACT = 10.0
 BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0)
 
 
 @dataclass(frozen=True)
 class RetryTiming:
-    """The clocks that a client goes by; a test gives its own."""
+    """The clocks of a client, replaceable in tests."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
-    #: A number from 0 to 1, so that runs that were started together don't stay in step.
+    #: A random number from 0 to 1, so that runs that were started together do not stay synchronised.
     jitter: Callable[[], float] = random.random
 
 
 @dataclass(frozen=True)
 class QuadsAccount:
-    """Where the server is and who asks. ``username`` is the full e-mail address; times in seconds."""
+    """The server's URL and the user. ``username`` is the full e-mail address; times in seconds."""
 
     api_url: str
     username: str = ""
@@ -59,21 +59,21 @@ class QuadsAccount:
 
     @property
     def owner(self) -> str:
-        """The owner of assignments that this user makes: the part before the @."""
+        """The owner of this user's assignments: the part before the @."""
         return self.username.split("@", maxsplit=1)[0]
 
 
 def base_url(api_url: str) -> str:
-    """Return the address with the API's path, from a server's address with or without it. Raises InputError."""
+    """Return the URL of the API, from a server's URL with or without its path. Raises InputError."""
     parts = urlsplit(api_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"api_url: '{api_url}' is no address of a QUADS server, such as https://quads.example.com")
+        raise InputError(f"api_url: '{api_url}' is not the URL of a QUADS server, such as https://quads.example.com")
     path = parts.path.rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path if path.endswith(API) else path + API}"
 
 
 class QuadsSession:
-    """Speaks to one server. ``say`` gets a line for people when something has to be waited for."""
+    """The session with one server. ``say``: called with a line for people before a wait."""
 
     def __init__(
         self,
@@ -85,31 +85,31 @@ class QuadsSession:
         self.account = account
         self.base = base_url(account.api_url)
         self.timing = timing or RetryTiming()
-        #: Clocks that no signal cuts short, for giving back.
+        #: Clocks that no signal interrupts, for the release.
         self._calm: RetryTiming | None = None
         self._check: Callable[[], None] = lambda: None
         self.say = say or (lambda _text: None)
         self._send = send
         self._token = account.api_token
         self._skew: float | None = None
-        #: How far (s) the times that the server writes are ahead of UTC; None until it is known.
+        #: Offset (s) of the server's times from UTC; None until it is known.
         self.ahead: float | None = None
 
     # time
 
     def server_now(self) -> float:
-        """Return the server's time in epoch seconds, UTC, from the Date of its last answer; ask when there is none."""
+        """Return the server's time in epoch seconds, UTC, from the Date of its last reply; request one if necessary."""
         if self._skew is None:
             self.ask("/version")
         return self.timing.wall() + (self._skew or 0.0)
 
     def learn_offset(self, found: float | None) -> None:
-        """Go by this offset (s) of the server's times from UTC; None: by what is known already."""
+        """Use this offset (s) of the server's times from UTC; None: keep the present one."""
         if found is not None:
             self.ahead = found
 
     def remember_offset(self, minutes: int | None) -> None:
-        """Go by the offset that a lease file holds, unless one is known already."""
+        """Use the offset in a lease file, unless one is known already."""
         if self.ahead is None and minutes is not None:
             self.ahead = minutes * 60.0
 
@@ -128,7 +128,7 @@ class QuadsSession:
         return reply
 
     def _repeat(self, call: QuadsCall, what: str, give_up: float | None = None) -> QuadsReply:
-        """Send what may be sent twice until the server gives an answer below 500."""
+        """Send an idempotent request until the server returns a status below 500."""
         began = self.timing.monotonic()
         tries = 0
         while True:
@@ -136,7 +136,7 @@ class QuadsSession:
                 reply = self._exchange(call)
                 if reply.status < 500:
                     return reply
-                trouble = f"the server answers {reply.status}: {reply.said}"
+                trouble = f"the server returned {reply.status}: {reply.said}"
             except NoAnswer as error:
                 reply, trouble = None, str(error)
             limit = self.account.retry_time if give_up is None else give_up
@@ -147,7 +147,7 @@ class QuadsSession:
             if self.timing.monotonic() - began + pause > limit:
                 self._give_up(call, what, trouble, reply, self.timing.monotonic() - began)
             if tries == 1:
-                self.say(f"{what}: {trouble}; trying again for up to {times.about(limit)}")
+                self.say(f"{what}: {trouble}; retrying for up to {times.about(limit)}")
             self.timing.sleep(pause)
 
     def _give_up(self, call: QuadsCall, what: str, trouble: str, reply: QuadsReply | None, spent: float) -> None:
@@ -160,11 +160,11 @@ class QuadsSession:
         return BACKOFF[min(tries, len(BACKOFF) - 1)] * (0.75 + 0.5 * self.timing.jitter())
 
     def pause(self, seconds: float) -> None:
-        """Wait about so long: a quarter more or less."""
+        """Wait for ``seconds``, with a jitter of 25 %."""
         self.timing.sleep(seconds * (0.75 + 0.5 * self.timing.jitter()))
 
     def ask(self, path: str, *query: tuple[str, str], known: tuple[int, ...] = ()) -> QuadsReply:
-        """GET. Answers with a status in ``known`` are returned, others than 200 raised as what they mean."""
+        """Send a GET request. Return a reply with status 200 or one in ``known``; raise others by their meaning."""
         url = f"{self.base}{path}" + (f"?{urlencode(query)}" if query else "")
         reply = self._repeat(QuadsCall("GET", url, timeout=self.account.timeout), f"GET {path}")
         if reply.status == 200 or reply.status in known:
@@ -173,7 +173,7 @@ class QuadsSession:
 
     def _refusal(self, what: str, reply: QuadsReply) -> server_errors.QuadsRefused:
         kind = server_errors.meaning(reply.status, reply.said)
-        return kind(f"{what}: the server answers {reply.status}: {reply.said}", reply.status, reply.said)
+        return kind(f"{what}: the server returned {reply.status}: {reply.said}", reply.status, reply.said)
 
     # credentials
 
@@ -187,18 +187,18 @@ class QuadsSession:
         body = reply.body
         if reply.status != 200 or not isinstance(body, Mapping) or not body.get("auth_token"):
             raise server_errors.BadCredentials(
-                f"{user.username} can't log in to {self.base}: the server answers {reply.status}: {reply.said}. The "
-                "password is wrong, or nobody is registered by this address: module quads_user registers a user",
+                f"{user.username} can't log in to {self.base}: the server returned {reply.status}: {reply.said}. The "
+                "password is wrong, or the user is not registered: module quads_user registers one",
                 reply.status,
                 reply.said,
             )
         self._token = str(body["auth_token"])
 
     def _authorised(self, call: QuadsCall, exchange: Callable[[QuadsCall], QuadsReply]) -> QuadsReply:
-        """Send with a token; log in again once when it is refused, as it is after 4 h 20 min."""
+        """Send with a token; log in again once if it is refused, as happens after 4 h 20 min."""
         user = self.account
         if not self._token and not user.password:
-            raise InputError("this needs credentials: give password, or api_token where the server knows such tokens")
+            raise InputError("this requires credentials: set password, or api_token if the server supports API tokens")
         for renewed in (False, True):
             if not self._token:
                 self.log_in()
@@ -209,7 +209,7 @@ class QuadsSession:
                 raise server_errors.BadCredentials(f"{self.base} refuses the API token: {reply.said}", 401, reply.said)
             if not renewed:
                 self._token = ""
-        raise server_errors.BadCredentials(f"{self.base} refuses the token that it has just given: {reply.said}", 401)
+        raise server_errors.BadCredentials(f"{self.base} refuses the token that it has just issued: {reply.said}", 401)
 
     def _headers(self, call: QuadsCall) -> dict[str, str]:
         return {**call.headers, "Authorization": f"Bearer {self._token}"}
@@ -222,17 +222,17 @@ class QuadsSession:
         before: Callable[[], None] = lambda: None,
         unsent: Callable[[], None] = lambda: None,
     ) -> QuadsReply:
-        """POST what must not be sent twice. Raises Unsure when nobody knows what came of it.
+        """Send a POST request that must not be sent twice. Raises Unsure if its outcome is unknown.
 
-        before: called each time right before it is sent, which may be long after this call when a log-in takes long.
-        unsent: called when it came to nothing: an interrupt, nobody who could be reached, a token that was refused.
+        before: called each time right before it is sent, which may be long after this call if the login takes long.
+        unsent: called if it certainly failed: an interrupt, an unreachable server, a refused token.
         """
 
         def exchange(one: QuadsCall) -> QuadsReply:
             self._check()
             before()
             try:
-                self._check()  # writing the note takes time, in which a signal may come
+                self._check()  # a signal may have come while the record was written
             except Exception:
                 unsent()
                 raise
@@ -242,7 +242,7 @@ class QuadsSession:
                 if not getattr(error, "sent", False):
                     unsent()
                 raise
-            if reply.status == 401:  # with a new token it is sent once more, unless somebody interrupts
+            if reply.status == 401:  # it is sent again with a new token, unless interrupted
                 unsent()
             return reply
 
@@ -263,19 +263,19 @@ class QuadsSession:
             self.timing.sleep(self._pause(tries))
             tries += 1
         if reply.status >= 500:
-            text = f"{what}: the server answers {reply.status}: {reply.said}"
-            # 500 comes from the application, whose work is over then; others come from the web server in front of it.
+            text = f"{what}: the server returned {reply.status}: {reply.said}"
+            # 500 comes from the application, which has ended its work; others come from the web server in front of it.
             raise server_errors.Unsure(text, reply.status, reply.said, over=reply.status == 500)
         if reply.status >= 300:
             raise self._refusal(what, reply)
         if not isinstance(reply.body, Mapping) or "id" not in reply.body:
-            raise server_errors.Unsure(f"{what}: the answer can't be read: {reply.said}", reply.status, reply.said)
+            raise server_errors.Unsure(f"{what}: invalid answer: {reply.said}", reply.status, reply.said)
         return reply
 
     def heed(self, timing: RetryTiming, check: Callable[[], None]) -> None:
-        """Go by clocks that a signal cuts short; ``check`` raises when one came, and is asked before each request."""
+        """Use clocks that a signal interrupts; ``check`` is called before each request and raises after a signal."""
         self._calm, self.timing, self._check = self.timing, timing, check
 
     def undisturbed(self) -> None:
-        """Go on without heeding signals: what was taken is being given back."""
+        """Ignore signals from now on, while acquired machines are released."""
         self.timing, self._check = self._calm or self.timing, lambda: None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Using an allocation that somebody else made: checked, and never terminated, extended or added to."""
+"""Using an existing allocation: it is checked, but never terminated, extended or added to."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def adopt(
     exclude: Collection[str] = (),
     min_lifetime: float = 0.0,
 ) -> Lease:
-    """Return the lease of an active assignment, by its number or the name of its cloud. Nothing is sent but GETs.
+    """Return the lease of an active assignment, by its number or the name of its cloud. Sends only GET requests.
 
-    hosts: it must hold these. count: it must hold so many. Raises LeaseError saying what is not as it should be.
+    hosts, count: the least that it must have. min_lifetime: seconds. Raises LeaseError if a condition is not met.
     """
     one = _find(client, which)
     lease = lease_lookup.read(client, [one], lease_id, adopted=True)
@@ -31,18 +31,18 @@ def adopt(
     missing = sorted(set(hosts) - have)
     if missing:
         raise server_errors.NotEnoughHosts(
-            f"{one.cloud}, assignment {one.id}, does not hold {', '.join(missing)}", held=True
+            f"{one.cloud}, assignment {one.id}, does not have {', '.join(missing)}", held=True
         )
     if len(have) < max(count, 1):
         raise server_errors.NotEnoughHosts(
-            f"{one.cloud}, assignment {one.id}, holds {len(have)} hosts of ours, and {max(count, 1)} are asked for. "
-            "Nothing is added to an allocation that was adopted",
+            f"{one.cloud}, assignment {one.id}, has {len(have)} usable hosts, but {max(count, 1)} are requested. "
+            "Nothing is added to an adopted allocation",
             held=True,
         )
     left = lease.seconds_left
     if left is not None and left < min_lifetime:
         raise server_errors.LeaseTooShort(
-            f"{one.cloud}, assignment {one.id}, lasts {times.about(left)} more, and min_lifetime asks for "
+            f"{one.cloud}, assignment {one.id}, ends in {times.about(left)}, but min_lifetime is "
             f"{times.about(min_lifetime)}",
             held=True,
         )
@@ -55,9 +55,9 @@ def _find(client: QuadsClient, which: str) -> Assignment:
         if one is None:
             raise server_errors.LeaseError(f"there is no assignment {which} on this server")
         if not one.active:
-            raise server_errors.LeaseLost(f"assignment {which} ({one.cloud}) is not active any more")
+            raise server_errors.LeaseLost(f"assignment {which} ({one.cloud}) is no longer active")
         return one
     one = client.active_in(which)
     if one is None:
-        raise server_errors.LeaseError(f"{which} is in nobody's hands: there is no active assignment of this cloud")
+        raise server_errors.LeaseError(f"there is no active assignment of {which}")
     return one

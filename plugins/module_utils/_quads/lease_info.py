@@ -26,19 +26,19 @@ LOOK_EVERY = 30.0
 
 
 def remembered(path: str | None) -> dict[str, Any]:
-    """Return what a lease file holds, nothing without one."""
+    """Return the content of a lease file, empty without one."""
     return lease_record.read(path) if path and Path(path).exists() else {}
 
 
 def asked(known: Mapping[str, Any]) -> set[str] | None:
-    """Return the hosts that were asked for, None when nobody remembers or the lease was adopted."""
+    """Return the requested hosts, None if they are unknown or the lease was adopted."""
     return None if not known or known.get("adopted") else set(known["asked_hosts"])
 
 
 def looker(client: QuadsClient, given: Mapping[str, Any], known: Mapping[str, Any]) -> Callable[[], list[Assignment]]:
-    """Return a function that finds the assignments of what was asked about, also when they are over.
+    """Return a function that returns the assignments of the lease in ``given``, including ended ones.
 
-    A lease file's assignments are looked up by their numbers, so that one that is over is not mistaken for none.
+    Assignments in a lease file are looked up by number, so that an ended one is found too.
     """
     numbers = [part["assignment_id"] for part in known.get("parts") or ()]
     if given.get("assignment_id"):
@@ -52,12 +52,12 @@ def looker(client: QuadsClient, given: Mapping[str, Any], known: Mapping[str, An
     if numbers:
         return lambda: [one for number in numbers if (one := client.assignment(number))]
     if not client.account.owner:
-        raise InputError(f"lease {lease_id}: whose is it? Give username")
+        raise InputError(f"lease {lease_id}: set username, its owner")
     return lambda: _newest(lease_lookup.tagged(client, lease_tag.check_id(str(lease_id))))
 
 
 def _newest(found: list[Assignment]) -> list[Assignment]:
-    """Of each part the active assignment, else the last one: parts may have been taken more than once."""
+    """Return the active assignment of each part, else the last one: a part may have been acquired more than once."""
     parts: dict[int, Assignment] = {}
     for one in found:
         number = one.tag.part if one.tag else 0
@@ -67,14 +67,14 @@ def _newest(found: list[Assignment]) -> list[Assignment]:
 
 
 def lease(client: QuadsClient, given: Mapping[str, Any]) -> Lease:
-    """Return the one lease that was asked about, active. Raises LeaseError when there is none."""
+    """Return the active lease in ``given``. Raises LeaseError if there is none."""
     known = remembered(given.get("lease_file"))
     client.remember_offset(known.get("utc_offset"))
     found = looker(client, given, known)()
     active = [one for one in found if one.active]
     what = next(f"{key} {given[key]}" for key in ("lease_id", "assignment_id", "cloud") if given.get(key))
     if not active:
-        raise server_errors.LeaseLost(f"{what}: no assignment of it is active (any more)")
+        raise server_errors.LeaseLost(f"{what}: none of its assignments is active")
     first = active[0].tag
     name = given.get("lease_id") or (first.lease_id if first else "")
     return lease_lookup.read(client, active, name, asked(known), bool(known.get("adopted")))
@@ -86,7 +86,7 @@ def leases(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]
     if given.get("lease_id"):
         owner = given.get("owner") or client.account.owner
         if not owner:
-            raise InputError(f"lease {given['lease_id']}: whose is it? Give username or owner")
+            raise InputError(f"lease {given['lease_id']}: set username or owner, its owner")
         found = _newest(lease_lookup.tagged(client, lease_tag.check_id(given["lease_id"]), owner=owner))
     elif given.get("assignment_id"):
         found = [one for one in [client.assignment(given["assignment_id"])] if one]
@@ -107,7 +107,7 @@ def _id(one: Assignment) -> str:
 
 
 def available(client: QuadsClient, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is free, for quads_available_info."""
+    """Return free hosts, clouds and VLANs, for quads_available_info. Raises NotEnoughHosts."""
     conditions = host_preferences.preferences(given["model"], given["filters"], given["prefer"])
     seconds = times.duration(given["duration"], "duration")
     version = client.version()
@@ -121,8 +121,8 @@ def available(client: QuadsClient, given: Mapping[str, Any]) -> dict[str, Any]:
     if len(hosts) < given["count"]:
         wanted = "; ".join(", ".join(f"{key}={value}" for key, value in one.items()) for one in conditions if one)
         raise server_errors.NotEnoughHosts(
-            f"{len(hosts)} hosts{f' with {wanted}' if wanted else ''} are free for {times.about(seconds)}, and "
-            f"{given['count']} are needed"
+            f"{len(hosts)} hosts{f' with {wanted}' if wanted else ''} are free for {times.about(seconds)}, but "
+            f"{given['count']} are required"
         )
     result: dict[str, Any] = {
         "hosts": hosts,
@@ -154,7 +154,7 @@ def nodes(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]]
             found.append({**node.view(passwords=True), "interfaces": dict(sorted(macs.items()))})
     missing = sorted(set(given.get("expected_hosts") or ()) - {node["name"] for node in found})
     if missing:
-        raise server_errors.InventoryStale(f"the lease does not hold {', '.join(missing)}", stale=True)
+        raise server_errors.InventoryStale(f"the lease does not have {', '.join(missing)}", stale=True)
     return found
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finding a lease by its mark, and reading what it holds."""
+"""Finding a lease by its tag, and reading its assignments and hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_cl
 def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner: str = "") -> list[Assignment]:
     """Return the assignments of a lease, by number. ``active`` None: past ones too.
 
-    The server looks for a text in the description; that the mark is whole and the id the same is checked here.
+    The server searches the description for a text; the tag and its id are checked here.
     """
     query = [("owner", owner or client.account.owner), ("is_self_schedule", "true")]
     query += [] if active is None else [("active", "true" if active else "false")]
@@ -31,29 +31,29 @@ def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner
 
 
 def all_tagged(client: QuadsClient, owner: str) -> list[Assignment]:
-    """Return all active assignments of an owner that carry a mark of ours."""
+    """Return all active assignments of an owner that have a tag of ours."""
     query = [("owner", owner), ("is_self_schedule", "true"), ("active", "true")]
     found = client.assignments(*query, ("description__like", "%lease=%"))
     return sorted((one for one in found if one.tag and one.active), key=lambda one: one.id)
 
 
 def rows(client: QuadsClient, assignment: Assignment) -> list[HostSchedule]:
-    """Return the schedules of an assignment that run now."""
+    """Return the current schedules of an assignment."""
     return [row for row in client.current(cloud=assignment.cloud) if row.assignment_id == assignment.id]
 
 
 def lost(client: QuadsClient, hosts: Iterable[str], ours: Collection[int]) -> list[str]:
-    """Return those of the hosts that an earlier schedule of somebody else holds. ``ours``: our assignments."""
-    gone = []
+    """Return those of the hosts that an earlier schedule of another tenant has. ``ours``: our assignments."""
+    taken = []
     for host in sorted(set(hosts)):
         row = holder(client.current(host=host))
         if row is None or row.assignment_id not in ours:
-            gone.append(host)
-    return gone
+            taken.append(host)
+    return taken
 
 
 def _learn_offset(client: QuadsClient, held: Iterable[tuple[Assignment, list[HostSchedule]]]) -> None:
-    """Learn the server's offset from UTC from when a lease was asked for and when its first hosts began to be ours."""
+    """Derive the server's offset from UTC from the request time of a lease and the start of its first schedules."""
     if client.ahead is None:
         starts = ((row.start, one.tag.at) for one, found in held if one.tag for row in found)
         client.learn_offset(times.offset_since(starts))
@@ -67,10 +67,10 @@ def read(
     adopted: bool = False,
     verify: bool = True,
 ) -> Lease:
-    """Read what these assignments hold.
+    """Return the lease of these assignments with its hosts.
 
-    asked: the hosts that we asked for, None when nobody remembers. Whoever has an account can put hosts into our
-    cloud; such a host is listed as other and not counted. verify: ask for each host who holds it.
+    asked: the requested hosts, None if unknown. Every user can add hosts to our cloud; such a host is listed in
+    other_hosts and not counted. verify: look up the holder of each host.
     """
     found = [(one, rows(client, one) if one.active else []) for one in assignments]
     _learn_offset(client, found)
@@ -79,13 +79,13 @@ def read(
         others += [row.host for row in held if asked is not None and row.host not in asked]
         parts.append(LeasePart(one, tuple(row for row in held if asked is None or row.host in asked)))
     ours = {one.id for one in assignments}
-    gone = lost(client, (host for part in parts for host in part.hosts), ours) if verify else []
+    taken = lost(client, (host for part in parts for host in part.hosts), ours) if verify else []
     return Lease(
         parts=tuple(parts),
         now=client.server_now(),
         ahead=client.ahead,
         lease_id=lease_id,
         adopted=adopted,
-        lost_hosts=tuple(gone),
+        lost_hosts=tuple(taken),
         other_hosts=tuple(sorted(set(others))),
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The work of modules quads_lease and quads_lease_wait: options in, result out."""
+"""The operations of modules quads_lease and quads_lease_wait: from options to results."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ Say = Callable[[str], None]
 
 
 def run(given: Mapping[str, Any], dry: bool, step: Step) -> dict[str, Any]:
-    """Do what module quads_lease is asked for."""
+    """Run module quads_lease; return its result."""
     say = step.teller(given.get("progress_file"), "lease")
     if given["state"] == "absent":
         return _absent(given, dry, step, say)
     if given.get("adopt"):
         return _adopted(given, dry, say)
-    order = LeaseSpec.of(given)
+    spec = LeaseSpec.of(given)
     client = server_options.client(given, secret=not dry, say=say)
-    memo = _memo(given, client)
-    if memo.adopted:
+    record = _record(given, client)
+    if record.adopted:
         raise InputError(
-            f"{given['lease_file']} is of an allocation that was adopted, to which nothing is added: "
-            "use a run directory of its own for a lease"
+            f"{given['lease_file']} records an adopted allocation, to which nothing is added: "
+            "use another run directory for a lease"
         )
     with step.timed("cluster", "lease"), server_options.heeding_signals(client):
-        got = Acquisition(client, order, memo, say).run(dry)
+        got = Acquisition(client, spec, record, say).run(dry)
     result: dict[str, Any] = {"changed": got.changed, "rejected_hosts": got.rejected, "surplus": 0}
     if got.lease:
         result["lease"] = got.lease.view()
-        result["surplus"] = max(len(got.lease.hosts) - order.wanted, 0)
+        result["surplus"] = max(len(got.lease.hosts) - spec.wanted, 0)
     if dry:
         result["candidates"] = got.candidates
         say(_would(got))
@@ -61,8 +61,8 @@ def run(given: Mapping[str, Any], dry: bool, step: Step) -> dict[str, Any]:
 
 def _would(got: Acquired) -> str:
     if not got.candidates:
-        return "the lease is there: nothing would be asked for"
-    return f"would ask for {len(got.candidates)} hosts, as the lab is now: {', '.join(got.candidates)}"
+        return "the lease exists: nothing would be requested"
+    return f"would request {len(got.candidates)} hosts, given the present state of the lab: {', '.join(got.candidates)}"
 
 
 def _line(view: Mapping[str, Any]) -> str:
@@ -74,7 +74,7 @@ def _diff(before: list[str], after: list[str]) -> dict[str, str]:
     return {"before": "".join(f"{one}\n" for one in before), "after": "".join(f"{one}\n" for one in after)}
 
 
-def _memo(given: Mapping[str, Any], client: QuadsClient) -> LeaseRecord:
+def _record(given: Mapping[str, Any], client: QuadsClient) -> LeaseRecord:
     lease_id = lease_tag.check_id(str(given["lease_id"]))
     path, command = given.get("lease_file"), given.get("release_command") or ""
     return LeaseRecord(path, lease_id, client.account.api_url, client.account.owner, command)
@@ -82,22 +82,22 @@ def _memo(given: Mapping[str, Any], client: QuadsClient) -> LeaseRecord:
 
 def _adopted(given: Mapping[str, Any], dry: bool, say: Say) -> dict[str, Any]:
     client = server_options.client(given, say=say)
-    memo = _memo(given, client)
+    record = _record(given, client)
     lease = adopt(
         client,
         str(given["adopt"]),
-        memo.known["lease_id"],
+        record.known["lease_id"],
         given["hosts"],
         int(given.get("count") or 0),
         given["exclude"],
         times.duration(given.get("min_lifetime") or 0, "min_lifetime"),
     )
-    if memo.known["parts"] and not memo.adopted and memo.known["state"] != "released":
-        raise InputError(f"{given['lease_file']} is of a lease that was not given back: release it before adopting")
+    if record.known["parts"] and not record.adopted and record.known["state"] != "released":
+        raise InputError(f"{given['lease_file']} records a lease that was not released: release it before adopting")
     if not dry:
-        memo.held(lease)
+        record.held(lease)
     view = lease.view()
-    say(f"adopted {_line(view)}; it is never given back from here")
+    say(f"adopted {_line(view)}; it is never released from here")
     return {"changed": False, "lease": view, "rejected_hosts": [], "surplus": 0, "diff": _diff([], [])}
 
 
@@ -111,7 +111,7 @@ def _absent(given: Mapping[str, Any], dry: bool, step: Step, say: Say) -> dict[s
             done = lease_release.release_assignment(client, given["assignment_id"], given["force"], dry, say)
             return _released(done)
         if not client.account.owner:
-            raise InputError("whose leases? Give username")
+            raise InputError("set username, the owner of the leases")
         age = times.duration(given["older_than"], "older_than")
         old = lease_release.reap(client, age, tuple(given["keep"]), dry, say)
         if not old:
@@ -120,17 +120,18 @@ def _absent(given: Mapping[str, Any], dry: bool, step: Step, say: Say) -> dict[s
 
 
 def _release(given: Mapping[str, Any], client: QuadsClient, dry: bool, say: Say) -> dict[str, Any]:
-    memo = _memo(given, client)
-    if memo.adopted:
-        say("the machines were adopted: they stay with whom they belong to")
+    record = _record(given, client)
+    if record.adopted:
+        say("the machines were adopted: they are not released")
         if not dry:
-            memo.released()
+            record.released()
         return _released([])
     if dry:
-        return _released([one.id for one in lease_lookup.tagged(client, memo.known["lease_id"], active=True)])
-    done = lease_release.release(client, memo.known["lease_id"], memo if memo.remembers else None, given["settle"], say)
+        return _released([one.id for one in lease_lookup.tagged(client, record.known["lease_id"], active=True)])
+    known = record if record.remembers else None
+    done = lease_release.release(client, record.known["lease_id"], known, given["settle"], say)
     if not done:
-        say(f"lease {memo.known['lease_id']} holds nothing")
+        say(f"lease {record.known['lease_id']} has no assignments")
     return _released(done)
 
 
@@ -140,7 +141,7 @@ def _released(numbers: list[int]) -> dict[str, Any]:
 
 
 def wait_for(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
-    """Do what module quads_lease_wait is asked for."""
+    """Run module quads_lease_wait; return its result."""
     say = step.teller(given.get("progress_file"), "lease")
     client = server_options.client(given, say=say)
     known = lease_info.remembered(given.get("lease_file"))
@@ -173,12 +174,12 @@ def wait_for(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
 
 
 def _with_pending(error: SeatrialError, wait: MachineWait) -> SeatrialError:
-    """Add the hosts that are not ready to an error's facts; trouble while asking is no news."""
+    """Add the hosts that are not ready to an error's facts; errors of that query are ignored."""
     facts = getattr(error, "facts", {})
     try:
         wait.client.undisturbed()
         facts["pending_hosts"] = wait.pending_hosts()
     except Exception:
         facts["pending_hosts"] = []
-    error.facts = facts  # type: ignore[attr-defined]  # read where it becomes a result
+    error.facts = facts  # type: ignore[attr-defined]  # read by the module
     return error

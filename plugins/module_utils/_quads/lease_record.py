@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lease file: what is written down before anything is taken, so that a killed run can be given back."""
+"""The lease file, written before anything is requested, so that a lease of a killed run can be released."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_records import Assignment, Lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import stamp
 
-HEAD = "A lease of bare metal. release is the command that gives it back from any machine; it needs the credentials."
+HEAD = "A lease of bare-metal machines. The command in release releases it from any machine, with the credentials."
 
 
 class LeaseRecord:
-    """What is known of a lease. Without a path it is kept in memory only."""
+    """The record of a lease, in memory only if it has no path."""
 
     def __init__(self, path: str | None, lease_id: str, api_url: str, owner: str, release: str = "") -> None:
         self.path = Path(path) if path else None
@@ -39,7 +39,7 @@ class LeaseRecord:
             "release": release,
             "updated": "",
         }
-        #: Whether there is a record of earlier calls; without one nobody knows what may be under way.
+        #: Whether there is a record of earlier calls; without one, requests may be in flight that we do not know.
         self.remembers = False
         if self.path and self.path.exists():
             self._resume(lease_id, release)
@@ -52,55 +52,55 @@ class LeaseRecord:
             self.remembers = True
         elif earlier["state"] not in ("released", "adopted"):
             raise OwnershipError(
-                f"{self.path} is of lease {earlier['lease_id']}, which was not given back: release that one first, "
-                "or use a run directory of its own"
+                f"{self.path} records lease {earlier['lease_id']}, which was not released: release it first, "
+                "or use another run directory"
             )
 
     @property
     def pending(self) -> dict[str, Any] | None:
-        """The request for a cloud that was sent and got no answer: its part, ``at`` and ``sent`` (epoch seconds)."""
+        """The unanswered request for a cloud: its part, ``at`` and ``sent`` (epoch seconds)."""
         return self.known["pending"]
 
     @property
     def asked(self) -> set[str] | None:
-        """The hosts that were asked for, None when nothing is remembered."""
+        """The requested hosts, None without a record of earlier calls."""
         return set(self.known["asked_hosts"]) if self.remembers else None
 
     @property
     def adopted(self) -> bool:
-        """True when the lease is somebody's that we only use."""
+        """Whether the lease was adopted."""
         return bool(self.known["adopted"])
 
     def ask(self, part: int, at: float, sent: float) -> None:
-        """Note that a cloud is about to be asked for. Times in epoch seconds."""
+        """Record that a cloud is about to be requested. Times in epoch seconds."""
         self.remembers = True
         fresh: dict[str, Any] = (
             {"parts": [], "asked_hosts": [], "hosts": []} if self.known["state"] == "released" else {}
         )
         self.write(state="asking", pending={"part": part, "at": int(at), "sent": round(sent, 1)}, **fresh)
 
-    def made(self, one: Assignment) -> None:
-        """Note a cloud that is ours."""
+    def add_part(self, one: Assignment) -> None:
+        """Record an acquired cloud."""
         known = [part for part in self.known["parts"] if part["assignment_id"] != one.id]
         part = {"assignment_id": one.id, "cloud": one.cloud, "ticket": one.ticket}
         self.write(state="asking", pending=None, parts=[*known, part])
 
     def answered(self) -> None:
-        """Note that the last request for a cloud came to nothing."""
+        """Record that the last request for a cloud failed."""
         self.write(pending=None)
 
     def learned(self, ahead: float | None) -> None:
-        """Note the server's offset (s) from UTC, by which the end of the lease is known later and elsewhere."""
+        """Record the server's offset (s) from UTC, from which later calls compute the end of the lease."""
         if ahead is not None:
             self.write(utc_offset=int(ahead // 60))
 
     def want(self, hosts: Iterable[str]) -> None:
-        """Note hosts that are about to be asked for."""
+        """Record hosts that are about to be requested."""
         self.remembers = True
         self.write(asked_hosts=sorted({*self.known["asked_hosts"], *hosts}))
 
     def held(self, lease: Lease) -> None:
-        """Note a lease as it is returned."""
+        """Record the present state of the lease."""
         view = lease.view()
         self.write(
             state="adopted" if lease.adopted else "held",
@@ -114,7 +114,7 @@ class LeaseRecord:
         self.learned(lease.ahead)
 
     def released(self) -> None:
-        """Note that nothing is held any more."""
+        """Record that the lease was released."""
         if self.path and self.path.exists():
             self.write(state="released", pending=None)
 
@@ -129,11 +129,11 @@ class LeaseRecord:
         if self.path and ({**self.known, "updated": ""} != {**before, "updated": ""} or not self.path.exists()):
             self.known["updated"] = stamp(time.time())
             _files.check("lease/1", self.known)
-            # The command stays on one line, to be copied.
+            # The command must stay on one line to be copied.
             text = yaml.safe_dump(_files.plain(self.known), sort_keys=False, width=10_000)
             _files.replace_text(self.path, f"---\n# {HEAD}\n{text}")
 
 
 def read(path: str | Path | None) -> dict[str, Any]:
-    """Read a lease file. Raises DataError when there is none."""
+    """Read a lease file. Raises DataError if there is none."""
     return _files.read_yaml(str(path))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Giving a lease back, by its id alone if need be, and finding what crashed runs left."""
+"""Releasing a lease, by its id alone if necessary, and finding leases of crashed runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.api_reco
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
 
-#: How often (s) to look for an assignment that may still appear.
+#: Seconds between two searches for an assignment that may still appear.
 LOOK_EVERY = 10.0
 #: How often a terminated assignment that is still active is terminated again.
 TRIES = 5
@@ -26,52 +26,52 @@ Say = Callable[[str], None]
 def release(
     client: QuadsClient,
     lease_id: str,
-    memo: LeaseRecord | None = None,
+    record: LeaseRecord | None = None,
     settle: float = 300.0,
     say: Say | None = None,
     give_up: float | None = None,
 ) -> list[int]:
-    """Terminate everything that carries this lease's mark; return the numbers of what was active.
+    """Terminate all assignments with this lease's tag; return the numbers of those that were active.
 
-    A request for a cloud that got no answer may still come to something: for ``settle`` seconds after it was sent the
-    server is asked again. Without a memo nobody knows whether there was one, unless all parts of the lease are there.
+    An unanswered request for a cloud may still succeed: the search is repeated until ``settle`` seconds after it.
+    Without a record such a request must be assumed, unless all parts of the lease exist.
     """
     say = say or (lambda _text: None)
     began = client.timing.monotonic()
     done: list[int] = []
-    told = False
+    reported = False
     while True:
         every = lease_lookup.tagged(client, lease_id)
         active = [one for one in every if one.active]
         for one in active:
-            say(f"terminate assignment {one.id} ({one.cloud}) of lease {lease_id}")
+            say(f"terminating assignment {one.id} ({one.cloud}) of lease {lease_id}")
             client.terminate(one.id, give_up)
             done.append(one.id)
         if active:
             _settled(client, lease_id, active)
             continue
-        left = _may_come(client, every, memo, settle, began)
+        left = _may_come(client, every, record, settle, began)
         if left <= 0:
             break
-        if not told:
-            told = True
+        if not reported:
+            reported = True
             say(
                 f"lease {lease_id}: a request for a cloud may still be under way at the server; "
                 f"looking for {times.about(left)} more"
             )
         client.pause(min(LOOK_EVERY, left))
-    if memo:
-        memo.released()
+    if record:
+        record.released()
     return sorted(set(done))
 
 
 def _may_come(
-    client: QuadsClient, every: list[Assignment], memo: LeaseRecord | None, settle: float, began: float
+    client: QuadsClient, every: list[Assignment], record: LeaseRecord | None, settle: float, began: float
 ) -> float:
-    """Return for how many seconds more an assignment may appear that nobody got an answer about."""
-    if memo and memo.remembers:
-        pending = memo.pending
-        if not pending or any(one.tag and (one.tag.part, one.tag.at) == _mark(pending) for one in every):
+    """Return for how many seconds more an assignment of an unanswered request may appear."""
+    if record and record.remembers:
+        pending = record.pending
+        if not pending or any(one.tag and (one.tag.part, one.tag.at) == _part_and_time(pending) for one in every):
             return 0.0
         return min(settle, pending["sent"] + settle - client.server_now())
     parts = {one.tag.part for one in every if one.tag}
@@ -79,14 +79,14 @@ def _may_come(
     return 0.0 if complete else settle - (client.timing.monotonic() - began)
 
 
-def _mark(pending: dict[str, Any]) -> tuple[int, float]:
+def _part_and_time(pending: dict[str, Any]) -> tuple[int, float]:
     return pending["part"], pending["at"] // 60 * 60
 
 
 def _settled(client: QuadsClient, lease_id: str, ended: list[Assignment]) -> None:
-    """See that the assignments are inactive and hold no host; terminate again what isn't.
+    """Terminate the assignments again until they are inactive and have no host. Raises WaitTimeout.
 
-    A request for a host that was under way when the assignment ended may have put the host in afterwards.
+    A request for a host that was in flight when the assignment ended may have added the host afterwards.
     """
     for attempt in range(TRIES):
         left = [one for one in ended if _holds(client, one)]
@@ -106,14 +106,14 @@ def _holds(client: QuadsClient, one: Assignment) -> bool:
 
 
 def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, say: Say) -> list[int]:
-    """Terminate one assignment by its number. Raises OwnershipError for one that we did not make, unless forced."""
+    """Terminate one assignment by its number. Raises OwnershipError for one without our tag, unless forced."""
     one = client.assignment(number)
     if one is None or not one.active:
         return []
     if not force and not (one.self_schedule and one.tag):
         raise OwnershipError(
-            f"assignment {number} ({one.cloud}, '{one.description}', owner {one.owner}) carries no lease= mark: "
-            "it is no lease of this collection and stays as it is. force=true terminates it all the same"
+            f"assignment {number} ({one.cloud}, '{one.description}', owner {one.owner}) has no lease= tag: "
+            "it is not a lease of this collection and is kept. force=true terminates it anyway"
         )
     if not dry:
         say(f"terminate assignment {number} ({one.cloud})")
@@ -124,7 +124,7 @@ def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool,
 
 @dataclass(frozen=True)
 class ExpiredLease:
-    """A lease that was found by age: seconds since it was asked for."""
+    """A lease found by its age: seconds since its request."""
 
     lease_id: str
     assignment_id: int
@@ -132,7 +132,7 @@ class ExpiredLease:
     age: float
 
     def view(self) -> dict[str, Any]:
-        """Return it as the module does."""
+        """Return the lease as the module returns it."""
         return {
             "lease_id": self.lease_id,
             "assignment_id": self.assignment_id,
@@ -142,15 +142,15 @@ class ExpiredLease:
 
 
 def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> list[ExpiredLease]:
-    """Return the marked assignments of our owner that were asked for more than ``seconds`` ago."""
-    marked = lease_lookup.all_tagged(client, client.account.owner)
+    """Return the tagged assignments of our owner that were requested more than ``seconds`` ago."""
+    tagged = lease_lookup.all_tagged(client, client.account.owner)
     now = client.server_now()
-    found = [ExpiredLease(one.tag.lease_id, one.id, one.cloud, now - one.tag.at) for one in marked if one.tag]
+    found = [ExpiredLease(one.tag.lease_id, one.id, one.cloud, now - one.tag.at) for one in tagged if one.tag]
     return [one for one in found if one.age > seconds and one.lease_id not in keep]
 
 
 def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, say: Say) -> list[ExpiredLease]:
-    """Terminate what is older; return what was or would be. One that fails doesn't keep the others up."""
+    """Terminate leases older than ``seconds``, except ``keep``; return them. A failure does not stop the others."""
     found = older(client, seconds, keep)
     errors: list[str] = []
     for one in found:

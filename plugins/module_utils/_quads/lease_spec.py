@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a lease is asked for with, checked before the first request."""
+"""The specification of a lease, checked before the first request."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import h
 
 @dataclass(frozen=True)
 class LeaseSpec:
-    """A lease that is wanted. Times in seconds.
+    """A requested lease. Times in seconds.
 
-    ``count`` hosts (``min_count`` of them at least) that meet the preferences, or exactly ``hosts``. ``settle``: how
-    long a request that got no answer may still come to something, which is how long the server waits for tickets.
+    ``count`` hosts (at least ``min_count``) that meet the preferences, or exactly ``hosts``. ``settle``: how long an
+    unanswered request may still succeed, which is the time that the server waits for its ticket system.
     """
 
     lease_id: str
@@ -47,7 +47,7 @@ class LeaseSpec:
 
     @property
     def enough(self) -> int:
-        """Number of hosts with which we are content."""
+        """The least acceptable number of hosts."""
         return self.wanted if self.hosts or not self.min_count else self.min_count
 
     @property
@@ -64,7 +64,7 @@ class LeaseSpec:
     def of(cls, given: Mapping[str, Any]) -> LeaseSpec:
         """Check the options of module quads_lease. Raises InputError."""
         hosts = tuple(dict.fromkeys(given.get("hosts") or ()))
-        order = cls(
+        spec = cls(
             lease_id=lease_tag.check_id(given["lease_id"]),
             count=int(given.get("count") or 0),
             hosts=hosts,
@@ -88,17 +88,17 @@ class LeaseSpec:
             rollback=bool(given.get("rollback", True)),
             settle=float(given.get("settle", 300.0)),
         )
-        order.check()
-        return order
+        spec.check()
+        return spec
 
     def check(self) -> None:
-        """Raise InputError for what can't be had however the server feels."""
+        """Raise InputError for options that no server can fulfil."""
         if self.hosts and self.count and self.count != len(self.hosts):
-            raise InputError(f"count is {self.count} and hosts names {len(self.hosts)}: leave count out")
+            raise InputError(f"count is {self.count}, but hosts has {len(self.hosts)} names: omit count")
         if not self.wanted:
-            raise InputError("how many machines? Give count, or hosts with their names")
+            raise InputError("set count, the number of machines, or hosts, their names")
         if self.min_count > self.wanted:
-            raise InputError(f"min_count {self.min_count} is more than the {self.wanted} hosts that are asked for")
+            raise InputError(f"min_count {self.min_count} is more than the {self.wanted} requested hosts")
         if min(self.count, self.min_count) < 0 or self.max_hosts < 1:
             raise InputError("count, min_count and max_hosts can't be negative, and max_hosts not 0")
         both = sorted(set(self.hosts) & set(self.exclude))
@@ -106,9 +106,9 @@ class LeaseSpec:
             raise InputError(f"{', '.join(both)}: named in hosts and in exclude")
         if self.wanted > self.max_hosts and not self.split:
             raise InputError(
-                f"{self.wanted} hosts don't fit into one assignment: the server takes {self.max_hosts} at most "
-                f"(max_hosts). Ask for fewer, or let split=true spread them over {len(self.sizes)} assignments, "
-                "which are clouds with networks of their own and count towards your quota each"
+                f"{self.wanted} hosts don't fit into one assignment: the server accepts at most {self.max_hosts} "
+                f"(max_hosts). Request fewer, or let split=true distribute them over {len(self.sizes)} assignments, "
+                "each of which is a cloud with separate networks and counts towards your quota"
             )
         if len(self.sizes) > 1 and (self.cloud or self.vlan):
-            raise InputError(f"one cloud or vlan can't serve {len(self.sizes)} assignments: leave cloud and vlan out")
+            raise InputError(f"cloud and vlan can't apply to {len(self.sizes)} assignments: omit them")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The mark that a lease carries in the description of its assignments.
+"""The tag of a lease in the description of its assignments.
 
-It says whose lease it is (``lease=<id>``), which part of it (``part=1/2``) and when it was asked for, in UTC
-(``at=20261121T0801Z``). So a lease is found by its id alone, from any machine, and its age doesn't depend on the
+It contains the lease's id (``lease=<id>``), the part (``part=1/2``) and the time of the request in UTC
+(``at=20261121T0801Z``). So a lease is found by its id alone, from any machine, and its age does not depend on the
 server's time zone.
 """
 
@@ -34,18 +34,18 @@ class LeaseTag:
     at: float
 
     def description(self, text: str) -> str:
-        """Return the description of an assignment: the user's words, then the mark."""
+        """Return the description of an assignment: the user's text, then the tag."""
         at = time.strftime(_AT, time.gmtime(self.at))
-        mark = f"lease={self.lease_id} part={self.part}/{self.parts} at={at}"
-        return f"{' '.join(text.split())} {mark}".strip()
+        tag = f"lease={self.lease_id} part={self.part}/{self.parts} at={at}"
+        return f"{' '.join(text.split())} {tag}".strip()
 
 
 def read(description: str) -> LeaseTag | None:
-    """Return the mark in a description, None without. Of several the last counts: ours is at the end."""
-    marks = list(_FORM.finditer(description or ""))
-    if not marks:
+    """Return the tag in a description, None without one. Of several the last counts: ours is at the end."""
+    tags = list(_FORM.finditer(description or ""))
+    if not tags:
         return None
-    found = marks[-1]
+    found = tags[-1]
     try:
         at = float(calendar.timegm(time.strptime(found["at"], _AT)))
     except ValueError:
@@ -54,14 +54,14 @@ def read(description: str) -> LeaseTag | None:
 
 
 def words(description: str) -> str:
-    """Return a description without the mark."""
+    """Return a description without the tag."""
     return " ".join(_FORM.sub(" ", description or "").split())
 
 
 def check_id(lease_id: str) -> str:
-    """Return the lease id. Raises InputError for one that can't stand in a description."""
+    """Return the lease id. Raises InputError for an invalid one."""
     if not re.fullmatch(LEASE_ID, lease_id):
         raise InputError(
-            f"lease_id '{lease_id}' can't be used: it needs 6 to 40 characters of a-z, 0-9 and -, no - in front"
+            f"lease_id '{lease_id}' is invalid: it needs 6 to 40 characters of a-z, 0-9 and -, without a leading -"
         )
     return lease_id

@@ -24,7 +24,7 @@ GOALS = ("provisioned", "validated", "inventory")
 
 @dataclass
 class MachineStates:
-    """What came of it. ``stages``: each stage with the seconds after which it was seen."""
+    """The result. ``stages``: each stage with the seconds until it was observed."""
 
     lease: Lease
     elapsed: float
@@ -33,7 +33,7 @@ class MachineStates:
 
 @dataclass
 class MachineWait:
-    """One wait. Times in seconds. ``look``: how to find the lease's assignments, active or not."""
+    """One wait. Times in seconds. ``look``: returns the lease's assignments, active or not."""
 
     client: QuadsClient
     look: Callable[[], list[Assignment]]
@@ -47,10 +47,10 @@ class MachineWait:
     adopted: bool
     say: Callable[[str], None]
     _stages: list[dict[str, Any]] = field(default_factory=list)
-    _told: str = ""
+    _reported: str = ""
 
     def run(self) -> MachineStates:
-        """Wait until the goal is reached. Raises LeaseLost, LeaseTooShort or WaitTimeout naming what is pending."""
+        """Wait until the goal is reached. Raises LeaseLost, LeaseTooShort, WaitTimeout naming pending hosts."""
         timing = self.client.timing
         began = timing.monotonic()
         while True:
@@ -68,42 +68,42 @@ class MachineWait:
             if left <= 0:
                 raise WaitTimeout(
                     f"lease {self.lease_id} is not {self._words(self.goal)} after {times.about(elapsed)}: {pending}. "
-                    "A host that never finishes holds the whole lease; the lab can help, or release it and exclude it"
+                    "A host that never finishes blocks the whole lease: ask the lab, or release it and exclude the host"
                 )
             self._lasts(lease, left + self.min_lifetime)
-            self._tell(f"waiting for {self._words(self.goal)}: {pending}", elapsed)
+            self._report(f"waiting for {self._words(self.goal)}: {pending}", elapsed)
             self.client.pause(min(self.interval, max(left, 0.1)))
 
     def _words(self, goal: str) -> str:
         return "listed in the inventory" if goal == "inventory" else goal
 
     def _read(self) -> Lease:
-        """Read the lease. Raises LeaseLost when it is over, or when a host of it is somebody else's."""
+        """Return the lease. Raises LeaseLost if it has ended or has no host."""
         found = self.look()
         if not found:
-            raise server_errors.LeaseLost(f"lease {self.lease_id}: the server knows no assignment of it")
+            raise server_errors.LeaseLost(f"lease {self.lease_id}: the server has no assignment of it")
         ended = [f"{one.id} ({one.cloud})" for one in found if not one.active]
         if ended:
             raise server_errors.LeaseLost(
-                f"lease {self.lease_id}: assignment {', '.join(ended)} is not active any more: it was terminated, or "
-                "has expired underneath us. What ran on its machines is gone"
+                f"lease {self.lease_id}: assignment {', '.join(ended)} is no longer active: it was terminated or "
+                "has expired. Everything on its machines is lost"
             )
         lease = lease_lookup.read(self.client, found, self.lease_id, self.asked, self.adopted)
         if not lease.hosts:
-            raise server_errors.LeaseLost(f"lease {self.lease_id} holds no host: there is nothing to wait for")
+            raise server_errors.LeaseLost(f"lease {self.lease_id} has no host: there is nothing to wait for")
         return lease
 
     def _lasts(self, lease: Lease, needed: float) -> None:
         left = lease.seconds_left
         if left is not None and left < needed:
             raise server_errors.LeaseTooShort(
-                f"lease {self.lease_id} ends in {times.about(left)}, and the wait with what follows may take "
-                f"{times.about(needed)} (timeout and min_lifetime). A lease can't be extended: release it and take a "
-                "new one, or allow less time"
+                f"lease {self.lease_id} ends in {times.about(left)}, but the wait and what follows may take "
+                f"{times.about(needed)} (timeout and min_lifetime). A lease can't be extended: release it and acquire "
+                "a new one, or allow less time"
             )
 
     def _reached(self, lease: Lease) -> list[str]:
-        """Return the stages that are reached, in order; the inventory only behind validated."""
+        """Return the reached stages, in order; the inventory only after validated."""
         found = []
         if all(part.assignment.provisioned for part in lease.parts):
             found.append("provisioned")
@@ -127,7 +127,7 @@ class MachineWait:
         return ""
 
     def _pending(self, lease: Lease, reached: list[str]) -> str:
-        """Say what is still missing."""
+        """Return what is still missing, as a text."""
         if self.goal == "inventory" and "validated" in reached:
             return self._inventory_trouble(lease) or "the inventory"
         hosts = set(lease.hosts)
@@ -135,7 +135,7 @@ class MachineWait:
         if moving:
             return "to move: " + ", ".join(sorted(moving))
         stuck = self._not_validated(lease, hosts)
-        return "not validated: " + ", ".join(sorted(stuck)) if stuck else "the lab to say so"
+        return "not validated: " + ", ".join(sorted(stuck)) if stuck else "no message from the lab yet"
 
     def _not_validated(self, lease: Lease, hosts: set[str]) -> list[str]:
         found = []
@@ -164,8 +164,8 @@ class MachineWait:
             self._stages.append({"stage": stage, "seconds": round(elapsed, 1)})
             self.say(f"{stage} after {times.about(elapsed)}")
 
-    def _tell(self, text: str, elapsed: float) -> None:
-        """Say what is waited for when it changes."""
-        if text != self._told:
-            self._told = text
+    def _report(self, text: str, elapsed: float) -> None:
+        """Print what is waited for when it changes."""
+        if text != self._reported:
+            self._reported = text
             self.say(f"{text} ({times.about(elapsed)} of {times.about(self.timeout)})")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which machine of a lease plays which part: by name or by what it is, never by its place in a list."""
+"""Inventory groups of a lease's machines, by name or hardware, never by the position in a list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import search_fields
 
 KEYS = ("name", "hosts", "where", "count")
-#: What a machine of a lease can be asked for beside what a free one can.
+#: Fields of a leased machine beside those of a free one.
 MORE = {"cloud": search_fields.WORD}
 
 
@@ -33,16 +33,16 @@ class GroupRule:
     def of(cls, given: Mapping[str, Any]) -> GroupRule:
         """Check one entry of the option. Raises InputError."""
         if not isinstance(given, Mapping):
-            raise InputError(f"roles: '{given}' is no dictionary with name, hosts, where and count")
+            raise InputError(f"roles: '{given}' is not a dictionary with name, hosts, where and count")
         for key in given:
             if key not in KEYS:
-                raise InputError(f"roles: '{key}' is not known{nearest(str(key), KEYS)}; there are {', '.join(KEYS)}")
+                raise InputError(f"roles: unknown key '{key}'{nearest(str(key), KEYS)}; known: {', '.join(KEYS)}")
         name = str(given.get("name") or "")
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise InputError(f"roles: name '{name}' is no name of a group: letters, digits and _ only")
+            raise InputError(f"roles: name '{name}' is not a group name: letters, digits and _ only")
         count = given.get("count", "rest")
         if count != "rest" and not re.fullmatch(r"\d+", str(count)):
-            raise InputError(f"roles: {name}: count is a number or rest, and '{count}' is not")
+            raise InputError(f"roles: {name}: count must be a number or rest, not '{count}'")
         hosts = given.get("hosts") or ()
         return cls(
             name=name,
@@ -56,10 +56,10 @@ class GroupRule:
 
 
 def assign(machines: Mapping[str, Mapping[str, Any]], given: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return group -> hosts. machines: host -> what the lab knows about it, as GET /hosts/<name> shows it.
+    """Return group -> hosts. machines: host -> its record, as returned by GET /hosts/<name>.
 
-    Rules apply in order, each to the hosts that no earlier one took, by name. Raises InputError when a rule that says
-    how many finds fewer, or when a host that it names is not of the lease.
+    Rules apply in order, each to the hosts without a group, by name. Raises InputError if a rule finds fewer hosts than
+    its count, or names a host that is not in the lease.
     """
     left = sorted(machines, key=natural)
     groups: dict[str, list[str]] = {}
@@ -69,8 +69,8 @@ def assign(machines: Mapping[str, Mapping[str, Any]], given: Sequence[Mapping[st
         taken = fitting if rule.count is None else fitting[: rule.count]
         if rule.count is not None and len(taken) < rule.count:
             raise InputError(
-                f"roles: {rule.name} needs {rule.count} machines, and {len(taken)} of the lease's {len(machines)} are "
-                f"left that fit: {', '.join(taken) or 'none'}"
+                f"roles: {rule.name} needs {rule.count} machines, but {len(taken)} of the lease's {len(machines)} are "
+                f"left that match: {', '.join(taken) or 'none'}"
             )
         groups.setdefault(rule.name, []).extend(taken)
         left = [host for host in left if host not in taken]
@@ -78,7 +78,7 @@ def assign(machines: Mapping[str, Mapping[str, Any]], given: Sequence[Mapping[st
 
 
 def natural(name: str) -> list[Any]:
-    """Sort key by which h2 stands before h10."""
+    """Return a sort key that orders h2 before h10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
@@ -86,7 +86,7 @@ def _named(rule: GroupRule, machines: Mapping[str, Any]) -> None:
     for pattern in rule.hosts:
         if not any(_same(host, pattern) for host in machines):
             raise InputError(
-                f"roles: {rule.name}: no host of the lease is called '{pattern}'{nearest(pattern, machines)}"
+                f"roles: {rule.name}: no host of the lease matches '{pattern}'{nearest(pattern, machines)}"
             )
 
 
@@ -95,9 +95,9 @@ def _same(host: str, pattern: str) -> bool:
 
 
 def _fits(rule: GroupRule, host: str, machine: Mapping[str, Any]) -> bool:
-    """Return whether a host meets a rule, by the server's own rules.
+    """Return whether a host meets a rule, by the semantics of the server.
 
-    All conditions on one kind of part are met by one part, and a sum is that of the parts which meet the others.
+    One part must meet all conditions on its kind; a sum is over the parts that meet the other conditions.
     """
     if rule.hosts and not any(_same(host, pattern) for pattern in rule.hosts):
         return False
@@ -133,7 +133,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _compare(value: Any, key: str, wanted: str) -> bool:
-    """Compare as a database does: nothing is true of a value that is not known."""
+    """Compare like a database: every comparison with an unknown value is false."""
     comparison = key.partition("__")[2]
     if value is None:
         return False

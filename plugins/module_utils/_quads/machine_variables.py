@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an inventory says about the machines of a lease. No passwords in here."""
+"""Inventory variables of a lease's machines, without passwords."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_cl
 
 
 def collect(client: QuadsClient, given: Mapping[str, Any], bmc: bool) -> dict[str, Any]:
-    """Return ``lease`` (a view), ``common`` variables and ``machines``: host -> ``vars`` and what is ``about`` it.
+    """Return ``lease`` (a view), ``common`` variables and ``machines``: host -> ``vars`` and ``about`` (the lab's).
 
-    given: lease_id, assignment_id or cloud, and where they are. bmc: read the published inventory too. Raises
-    LeaseError when the lease is not there, InventoryStale when what is published is not its inventory.
+    given: lease_id, assignment_id or cloud, and the server. bmc: read the published inventory too. Raises LeaseError
+    without such a lease, InventoryStale if the published inventory is not that of the lease.
     """
     lease = lease_info.lease(client, given)
     view = lease.view()
     if not lease.hosts:
-        raise server_errors.LeaseError(f"{view['cloud']}, assignment {view['assignment_id']}, holds no host of ours")
+        raise server_errors.LeaseError(f"{view['cloud']}, assignment {view['assignment_id']}, has no host of ours")
     nodes = (
         {one["name"]: one for one in lease_info.nodes(client, {**given, "url": given.get("inventory_url")})}
         if bmc

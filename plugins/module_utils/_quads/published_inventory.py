@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory that a QUADS server publishes for OpenShift installers, checked before it is believed.
+"""The inventory that a QUADS server publishes for OpenShift installers, verified before use.
 
-The file of a cloud is written by a job every quarter of an hour, only while the cloud has hosts, and never deleted: it
-may be that of an earlier tenant. So its hosts must be the lease's, and its password end with the lease's ticket.
+A job writes the file of a cloud every quarter of an hour while the cloud has hosts, and never deletes it: it may be
+that of an earlier tenant. So its hosts must be the lease's, and its passwords must end with the lease's ticket.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class InventoryNode:
 
     @classmethod
     def of(cls, view: Mapping[str, Any]) -> InventoryNode:
-        """Read an entry of the file. Old files have no name: then it is the BMC's without mgmt- in front."""
+        """Read an entry of the file. Old files have no names: a name is then the BMC's without mgmt-."""
         address = str(view.get("pm_addr") or "")
         return cls(
             name=str(view.get("name") or address.removeprefix("mgmt-")),
@@ -52,36 +52,36 @@ class InventoryNode:
 
 
 def default_url(api_url: str, cloud: str) -> str:
-    """Return the usual address of a cloud's file."""
+    """Return the default URL of a cloud's file."""
     parts = urlsplit(api_url)
     return f"{parts.scheme}://{parts.netloc}/instack/{quote(cloud)}_ocpinventory.json"
 
 
 def fetch(client: QuadsClient, url: str) -> list[InventoryNode]:
-    """Read the file. Raises InventoryStale when there is none, or none that can be read."""
+    """Read the file. Raises InventoryStale if it does not exist or is invalid."""
     reply = client.file(url)
     if reply is None:
         raise server_errors.InventoryStale(
-            f"there is no {url} (yet): the lab writes it every quarter of an hour, and only where openshift_management "
-            "is on"
+            f"{url} does not exist (yet): the lab writes it every quarter of an hour, and only if openshift_management "
+            "is enabled"
         )
     body = reply.body
     if not isinstance(body, Mapping) or not isinstance(body.get("nodes"), list):
-        raise server_errors.InventoryStale(f"{url} is no inventory: {reply.said[:80]}")
+        raise server_errors.InventoryStale(f"{url} is not an inventory: {reply.said[:80]}")
     return [InventoryNode.of(one) for one in body["nodes"]]
 
 
 def wrong(nodes: Collection[InventoryNode], hosts: Collection[str], ticket: str) -> str:
-    """Return why an inventory is not that of a lease, an empty text when it is.
+    """Return why an inventory is not that of a lease, "" if it is.
 
-    hosts: those of the lease. More hosts than ours may be in the cloud, fewer may not. The password of every host of
-    ours must end with the number of the ticket.
+    hosts: those of the lease; the cloud may have more. The password of each of them must end with the number of the
+    ticket.
     """
     names = {node.name for node in nodes}
     missing = sorted(set(hosts) - names)
     if missing:
-        return f"it lacks {', '.join(missing)}" + (
-            "" if names & set(hosts) else " and holds none of this lease's hosts"
+        return f"{', '.join(missing)} missing in it" + (
+            "" if names & set(hosts) else " and none of this lease's hosts is in it"
         )
     number = ticket.rpartition("-")[2]
     other = [node.name for node in nodes if node.name in hosts and not node.bmc_password.endswith(f"@{number}")]
@@ -91,7 +91,7 @@ def wrong(nodes: Collection[InventoryNode], hosts: Collection[str], ticket: str)
 
 
 def read(client: QuadsClient, url: str, hosts: Collection[str], ticket: str) -> list[InventoryNode]:
-    """Return the nodes of our hosts, by name. Raises InventoryStale when the file is not that of this lease."""
+    """Return the nodes of our hosts, by name. Raises InventoryStale if the file is not that of this lease."""
     nodes = fetch(client, url)
     reason = wrong(nodes, hosts, ticket)
     if reason:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The calls that a tenant of a QUADS server may make, and what everybody may read there."""
+"""The API calls of a QUADS server: those of a tenant, and those that only read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_ses
 
 
 class QuadsClient(QuadsSession):
-    """One server's calls; times in seconds. How they are sent is the session's."""
+    """The calls of one server; times in seconds."""
 
-    # what a tenant may do
+    # calls of a tenant
 
     def create(
         self,
@@ -28,19 +28,19 @@ class QuadsClient(QuadsSession):
         before: Callable[[], None] = lambda: None,
         unsent: Callable[[], None] = lambda: None,
     ) -> Assignment:
-        """POST /assignments/self, once; ``before`` is called right before, ``unsent`` when nothing comes of it."""
+        """POST /assignments/self, once. ``before``: called right before; ``unsent``: called if it certainly failed."""
         reply = self._once("/assignments/self", body, "take a cloud", before, unsent)
         return Assignment.of(reply.body)
 
     def schedule(self, cloud: str, host: str) -> HostSchedule:
-        """POST /schedules for one host, once. An answer of 200 or 201 is no proof that the host is ours."""
+        """POST /schedules for one host, once. Status 200 or 201 does not prove that the host is ours."""
         reply = self._once("/schedules", {"cloud": cloud, "hostname": host}, f"take {host}")
         row = HostSchedule.of(reply.body)
         self.learn_offset(times.offset(row.start, reply.date))
         return row
 
     def terminate(self, number: int, give_up: float | None = None) -> bool:
-        """Terminate an assignment; the server does it any number of times. Return False when it knows none."""
+        """Terminate an assignment (idempotent). Return False if the server has no such assignment."""
         call = QuadsCall("POST", f"{self.base}/assignments/terminate/{number}", {}, b"", self.account.timeout)
         what = f"terminate assignment {number}"
         reply = self._authorised(call, lambda one: self._repeat(one, what, give_up))
@@ -51,7 +51,7 @@ class QuadsClient(QuadsSession):
         return True
 
     def register(self) -> bool:
-        """Register the user. Return False when the server knows it already."""
+        """Register the user. Return False if it is registered already."""
         data = json.dumps({"email": self.account.username, "password": self.account.password}).encode()
         call = QuadsCall(
             "POST", f"{self.base}/register", {"Content-Type": "application/json"}, data, self.account.timeout
@@ -63,14 +63,14 @@ class QuadsClient(QuadsSession):
             raise self._refusal(f"register {self.account.username}", reply)
         return True
 
-    # what everybody may read
+    # calls without credentials
 
     def version(self) -> str:
-        """The server's version, in its own words."""
+        """Return the server's version, as it returns it."""
         return str(self.ask("/version").body)
 
     def available(self, query: list[tuple[str, str]]) -> list[str]:
-        """Names of hosts that are free; see host_preferences.py for the query."""
+        """Return the names of free hosts; host_preferences.py makes the query."""
         return [str(name) for name in self._list("/available", *query)]
 
     def assignments(self, *query: tuple[str, str]) -> list[Assignment]:
@@ -114,20 +114,20 @@ class QuadsClient(QuadsSession):
         return [str(one["name"]) for one in self._list("/clouds/free")]
 
     def free_vlans(self) -> list[dict[str, Any]]:
-        """Public VLANs that nobody uses."""
+        """Return the free public VLANs."""
         return self._list("/vlans/free")
 
     def moves(self) -> list[dict[str, Any]]:
-        """Hosts that still have to move: host, current, new."""
+        """Return the hosts that have to move: host, current, new."""
         return self._list("/moves")
 
     def progress(self, cloud: str) -> list[dict[str, Any]]:
-        """How far each host of a cloud is; empty on servers that don't tell."""
+        """Return the progress of each host of a cloud; empty on servers without this call."""
         reply = self.ask("/moves/progress", ("cloud", cloud), known=(400, 404))
         return list(reply.body) if reply.status == 200 and isinstance(reply.body, list) else []
 
     def file(self, url: str) -> QuadsReply | None:
-        """A file beside the API, None when there is none (yet)."""
+        """Return a file of the web server, None if it does not exist (yet)."""
         reply = self._repeat(QuadsCall("GET", url, timeout=self.account.timeout), f"GET {url}")
         if reply.status in (200, 404):
             return reply if reply.status == 200 else None

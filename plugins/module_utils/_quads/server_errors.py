@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a QUADS server refuses, one exception type per cause."""
+"""Errors of a QUADS server, one exception type per cause."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 
 class QuadsRefused(SeatrialError):
-    """The server answered with an error. ``status``: HTTP status, ``said``: its message, without markup."""
+    """The server returned an error. ``status``: HTTP status, ``said``: its message, without markup."""
 
     def __init__(self, message: str, status: int = 0, said: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.said = said
-        #: What a module returns beside the message.
+        #: Results of the module beside the message.
         self.facts: dict[str, Any] = {}
 
 
 class Unsure(QuadsRefused):
-    """No answer, or one that doesn't say whether the request was carried out. ``over``: nothing more comes of it."""
+    """No answer, or one that leaves the outcome of the request open. ``over``: the server has ended its work."""
 
     def __init__(self, message: str, status: int = 0, said: str = "", over: bool = False) -> None:
         super().__init__(message, status, said)
@@ -30,39 +30,39 @@ class Unsure(QuadsRefused):
 
 
 class BadCredentials(QuadsRefused):
-    """The server doesn't know this user, password or token."""
+    """The server rejects this user, password or token."""
 
 
 class ServiceDisabled(QuadsRefused):
-    """The administrators have turned self-scheduling off."""
+    """The administrators have disabled self-scheduling."""
 
 
 class QuotaReached(QuadsRefused):
-    """This user holds as many self-scheduled clouds as one may."""
+    """This user has reached the quota of self-scheduled clouds."""
 
 
 class RoleRefused(QuadsRefused):
-    """This user's role may not do this."""
+    """This user's role lacks the permission."""
 
 
 class NotOwner(QuadsRefused):
-    """The assignment is somebody else's."""
+    """The assignment belongs to another user."""
 
 
 class TicketNeeded(QuadsRefused):
-    """The server makes no tickets and wants the number of one."""
+    """The server creates no tickets and requires the number of one."""
 
 
 class TicketRefused(QuadsRefused):
-    """The server wants a ticket, and its version can't take one: it can't self-schedule at all."""
+    """The server requires a ticket, but its version accepts none: it can't self-schedule at all."""
 
 
 class TicketSystemDown(QuadsRefused):
-    """The server could not make a ticket, so it made no assignment."""
+    """The server could not create a ticket, so it created no assignment."""
 
 
 class CloudFull(QuadsRefused):
-    """The cloud holds as many hosts as one may."""
+    """The cloud has the maximum number of hosts."""
 
 
 class HostTaken(QuadsRefused):
@@ -70,17 +70,17 @@ class HostTaken(QuadsRefused):
 
 
 class HostRefused(QuadsRefused):
-    """The host can't be had at all: unknown, or not for self-scheduling."""
+    """The host can't be leased at all: unknown, or not for self-scheduling."""
 
 
 class DeadlinePassed(QuadsRefused):
-    """This week's leases have ended; the server gives out no new ones before the next week."""
+    """This week's leases have ended; the server grants no new ones before the next week."""
 
 
 class LeaseError(SeatrialError):
-    """A lease could not be had, or is no longer what it was.
+    """A lease could not be acquired, or has changed.
 
-    ``facts`` are returned by a module beside the message: what was refused and why, what is still held.
+    ``facts``: results of the module beside the message, such as rejected hosts and what is still leased.
     """
 
     def __init__(self, message: str, **facts: Any) -> None:
@@ -89,26 +89,26 @@ class LeaseError(SeatrialError):
 
 
 class NotEnoughHosts(LeaseError):
-    """Fewer hosts than asked for can be had."""
+    """Fewer hosts than requested are available."""
 
 
 class LeaseTooShort(LeaseError):
-    """The lease ends, or would end, before it is of use."""
+    """The lease ends, or would end, too early."""
 
 
 class LeaseLost(LeaseError):
-    """The lease was terminated or has expired underneath us."""
+    """The lease was terminated or has expired."""
 
 
 class LeaseDiffers(LeaseError):
-    """The lease that is there was taken with other options, which can't be changed."""
+    """The existing lease has other options, which can't be changed."""
 
 
 class InventoryStale(LeaseError):
     """The inventory that the server publishes is not, or not yet, that of this lease."""
 
 
-#: What the server says -> what it means. The first text that is found in the message decides.
+#: Status and text of a message -> its meaning. The first match decides.
 MEANING: tuple[tuple[int, str, type[QuadsRefused]], ...] = (
     (403, "Service not enabled", ServiceDisabled),
     (403, "Self scheduling limit reached", QuotaReached),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules share: the options of the server, and a client made from them."""
+"""Options of the QUADS server that the modules share, and a client for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERVER: dict[str, Any] = {
     "ca_path": {"type": "path"},
     "timeout": {"type": "float", "default": 60},
 }
-#: Options of the doc fragments _quads and _quads.server: what every module has.
+#: Options of the doc fragments _quads and _quads.server, of every module.
 OPTIONS: dict[str, Any] = {
     **SERVER,
     "password": {"type": "str", "no_log": True},
@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {
     "retry_time": {"type": "float", "default": 300},
     "utc_offset": {"type": "int"},
 }
-#: Which lease is meant: one of these.
+#: Options that identify a lease; exactly one is required.
 NAMED: dict[str, Any] = {"lease_id": {"type": "str"}, "assignment_id": {"type": "int"}, "cloud": {"type": "str"}}
 ONE = tuple(NAMED)
 #: Options of the doc fragment _quads.which.
@@ -44,22 +44,22 @@ WHICH: dict[str, Any] = {**NAMED, "lease_file": {"type": "path"}}
 
 
 def account(options: Mapping[str, Any], secret: bool) -> QuadsAccount:
-    """Return who asks, checked. secret: credentials are needed. Raises InputError before a request is sent."""
+    """Return the account in the options. secret: credentials are required. Raises InputError."""
     base_url(options["api_url"])
     username = options.get("username") or ""
     if options.get("password") and options.get("api_token"):
-        raise InputError("password and api_token are both given: one of them is enough")
+        raise InputError("password and api_token are both set: omit one")
     if secret and not (options.get("password") or options.get("api_token")):
         raise InputError(
-            "taking and giving back machines needs credentials: give password, or api_token where the server knows "
-            "such tokens"
+            "acquiring and releasing machines requires credentials: set password, or api_token if the server supports "
+            "API tokens"
         )
     if secret and "@" not in username:
-        raise InputError(f"username '{username}': give the full e-mail address with which you log in")
+        raise InputError(f"username '{username}': set the full e-mail address with which you log in")
     if secret and options["api_url"].strip().startswith("http://") and options.get("validate_certs", True):
         raise InputError(
-            f"api_url {options['api_url']}: credentials don't go over http://. Use https://, or say with "
-            "validate_certs=false that anybody may read them"
+            f"api_url {options['api_url']}: credentials are not sent over http://. Use https://, or allow it with "
+            "validate_certs=false"
         )
     return QuadsAccount(
         api_url=options["api_url"],
@@ -74,15 +74,15 @@ def account(options: Mapping[str, Any], secret: bool) -> QuadsAccount:
 def client(options: Mapping[str, Any], secret: bool = False, say: Callable[[str], None] | None = None) -> QuadsClient:
     """Return a client for a module's options."""
     send = sender(options.get("validate_certs", True), options.get("ca_path"))
-    made = QuadsClient(account(options, secret), send, say=say)
+    created = QuadsClient(account(options, secret), send, say=say)
     if options.get("utc_offset") is not None:
-        made.ahead = options["utc_offset"] * 60.0
-    return made
+        created.ahead = options["utc_offset"] * 60.0
+    return created
 
 
 @contextmanager
 def heeding_signals(one: QuadsClient) -> Iterator[None]:
-    """End waits of a client at once on Ctrl-C or a kill: then Interrupted is raised, and what was taken given back."""
+    """Raise Interrupted in a waiting client at once on Ctrl-C or a kill, so that acquired machines are released."""
     with noticed() as interrupt:
 
         def sleep(seconds: float) -> None:

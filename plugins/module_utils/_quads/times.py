@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Durations that people write, and the times that a QUADS server writes.
+"""Durations written by people, and the times of a QUADS server.
 
-Up to 2.2.6 a server prints its *local* time and calls it GMT. Its offset from UTC is a multiple of a quarter of an
-hour, as time zones are. It is found out from the start of a schedule, which the web server writes by the same clock as
-the end: against the HTTP header ``Date`` of the same answer, which is true, or against the moment at which the lease
-was asked for. When something was created says nothing about it: the database writes that, and its zone may be another.
+Up to version 2.2.6 a server returns its *local* time labelled GMT. Its offset from UTC is a multiple of a quarter of
+an hour, as time zones are. It is derived from the start of a schedule, which the web server writes by the same clock as
+the end, compared with the HTTP header ``Date`` of the same answer, which is correct, or with the time of the request
+for the lease. Creation times can't be used: the database writes them, possibly in another time zone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_req
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 QUARTER = 900.0
-#: How far zones are from UTC.
+#: Range of time zones.
 WEST, EAST = -12 * 3600.0, 14 * 3600.0
-#: By how much (s) the moment of asking may be noted too late, since the clocks of two machines differ.
+#: Seconds by which the recorded time of a request may be late, because the clocks of two machines differ.
 SLACK = 60.0
 
 
@@ -30,21 +30,21 @@ def duration(text: str | float, name: str) -> float:
     """Return seconds of ``90``, ``90s``, ``30m``, ``4h`` or ``2d``. Raises InputError naming the option."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(text))
     if not found:
-        raise InputError(f"{name}: '{text}' is no duration: write a number with s, m, h or d behind it, such as 4h")
+        raise InputError(f"{name}: '{text}' is not a duration: write a number followed by s, m, h or d, such as 4h")
     return float(found[1]) * UNITS[found[2] or "s"]
 
 
 def offset(written: str, date: float | None) -> float | None:
-    """Return how far (s) the server's times are ahead of UTC, from a time that it wrote at ``date`` (epoch, UTC)."""
+    """Return the server's offset (s) from UTC, from a time that it wrote at ``date`` (epoch, UTC)."""
     moment = http_date(written)
     return None if moment is None or date is None else round((moment - date) / QUARTER) * QUARTER
 
 
 def offset_since(starts: Iterable[tuple[str, float]]) -> float | None:
-    """Return the offset (s) from pairs of a schedule's start, as the server wrote it, and when its cloud was asked for.
+    """Return the offset (s) from pairs: a schedule's start as the server wrote it, and the request time of its cloud.
 
-    A schedule starts up to a quarter of an hour after that, so the shortest distance is the offset and that delay. None
-    without a pair, and for what is no time zone: then the lease was completed much later.
+    A schedule starts up to a quarter of an hour after the request, so the shortest difference is the offset plus that
+    delay. None without a pair, and for a value outside all time zones: then the lease was completed much later.
     """
     distances = [start - asked for written, asked in starts if (start := http_date(written)) is not None]
     found = (min(distances) + SLACK) // QUARTER * QUARTER if distances else None
@@ -52,18 +52,18 @@ def offset_since(starts: Iterable[tuple[str, float]]) -> float | None:
 
 
 def moment(written: str, ahead: float) -> float:
-    """Return a time that the server wrote as epoch seconds, UTC. 0.0 for what is no time."""
+    """Return a time of the server as epoch seconds, UTC; 0.0 if it is not a time."""
     found = http_date(written)
     return 0.0 if found is None else found - ahead
 
 
 def local(when: float, ahead: float) -> str:
-    """Return a moment (epoch, UTC) as GET /available takes it: YYYY-MM-DDTHH:MM in the server's local time."""
+    """Return a time (epoch, UTC) in the format of GET /available: YYYY-MM-DDTHH:MM, the server's local time."""
     return datetime.fromtimestamp(when + ahead, timezone.utc).strftime("%Y-%m-%dT%H:%M")
 
 
 def about(seconds: float) -> str:
-    """Return a length of time for people: 3 d 4 h, 2 h 5 min, 45 s."""
+    """Return a duration for people: 3 d 4 h, 2 h 5 min, 45 s."""
     whole = int(max(seconds, 0))
     days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
     if days:

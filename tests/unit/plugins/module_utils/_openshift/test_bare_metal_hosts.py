@@ -111,9 +111,7 @@ def test_what_an_inventory_lacks_is_named(variables: dict, settings: dict, messa
 @pytest.mark.parametrize(("masters", "workers"), [(0, 3), (2, 0), (1, 1), (6, 0)])
 def test_a_set_of_machines_that_is_no_cluster_is_refused(masters: int, workers: int) -> None:
     machines = [machine(at) for at in range(masters)] + [machine(20 + at, "worker") for at in range(workers)]
-    with pytest.raises(
-        InputError, match=f"{masters} control plane machines and {workers} workers do not"
-    ):
+    with pytest.raises(InputError, match=f"{masters} control plane machines and {workers} workers do not"):
         bare_metal_hosts.check_set(machines)
 
 

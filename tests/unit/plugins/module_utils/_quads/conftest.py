@@ -27,7 +27,7 @@ class Lab:
 
     simulator: Simulator
     wire: Wire
-    memo: LeaseRecord
+    record: LeaseRecord
     told: list[str] = field(default_factory=list)
 
     def client(self, **more: Any) -> QuadsClient:
@@ -46,18 +46,18 @@ class Lab:
         """Acquire; one host unless something else is asked for."""
         wanted = options if {"count", "hosts"} & set(options) else {"count": 1, **options}
         order = LeaseSpec.of({"lease_id": LEASE, **wanted})
-        return Acquisition(self.client(), order, self.memo, self.told.append).run(dry)
+        return Acquisition(self.client(), order, self.record, self.told.append).run(dry)
 
-    def release(self, memo: LeaseRecord | None = None) -> list[int]:
+    def release(self, record: LeaseRecord | None = None) -> list[int]:
         """Release."""
-        return release(self.client(), LEASE, memo, say=self.told.append)
+        return release(self.client(), LEASE, record, say=self.told.append)
 
     def wait(
         self, goal: str = "validated", timeout: float = 7200, min_lifetime: float = 0, **more: Any
     ) -> MachineStates:
         """Wait."""
         one = self.client()
-        numbers = [part["assignment_id"] for part in self.memo.known["parts"]]
+        numbers = [part["assignment_id"] for part in self.record.known["parts"]]
         return MachineWait(
             client=one,
             look=lambda: [found for number in numbers if (found := one.assignment(number))],
@@ -67,7 +67,7 @@ class Lab:
             min_lifetime=min_lifetime,
             lease_id=LEASE,
             url="",
-            asked=self.memo.asked,
+            asked=self.record.asked,
             adopted=False,
             say=self.told.append,
         ).run()

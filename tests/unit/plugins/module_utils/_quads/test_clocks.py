@@ -39,7 +39,7 @@ def test_the_end_of_a_lease_is_in_utc_in_whatever_zones_the_server_works(new_lab
 def test_an_offset_that_was_learned_is_kept_in_the_lease_file(new_lab, tmp_path):
     lab = new_lab(utc_offset=KOLKATA)
     path = tmp_path / "lease.yml"
-    lab.memo = LeaseRecord(str(path), LEASE, "https://quads.example.com", "joe")
+    lab.record = LeaseRecord(str(path), LEASE, "https://quads.example.com", "joe")
     lab.faults(schedule_1=Fault("killed", 1))
     with pytest.raises(Killed):  # behind the first host
         lab.acquire(count=2)
@@ -70,11 +70,11 @@ def test_a_host_that_a_stranger_put_into_the_cloud_does_not_move_its_end(new_lab
     lab = new_lab(utc_offset=NEW_YORK)
     lab.faults(schedule_0=Fault("stranger", 3))
     lab.acquire()
-    (row,) = [row for row in lab.simulator.schedules.values() if row.host in lab.memo.known["hosts"]]
+    (row,) = [row for row in lab.simulator.schedules.values() if row.host in lab.record.known["hosts"]]
     view = looked_up(lab)
     assert view["starts_at"] <= stamp(row.start)
     assert view["utc_offset_known"]
-    assert lab.memo.known["utc_offset"] == NEW_YORK
+    assert lab.record.known["utc_offset"] == NEW_YORK
 
 
 ZONES = st.integers(-12 * 4, 14 * 4).map(lambda quarters: quarters * 900)

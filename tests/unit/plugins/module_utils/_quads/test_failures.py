@@ -47,7 +47,7 @@ def test_an_expired_token_is_renewed_once_and_the_request_repeated(lab, moment):
 
 def test_a_token_that_is_refused_twice_is_an_error_and_no_loop(lab):
     lab.simulator.config.token_lifetime = -1
-    with pytest.raises(server_errors.BadCredentials, match="just given"):
+    with pytest.raises(server_errors.BadCredentials, match="just issued"):
         lab.acquire()
     assert len(lab.asked("/login")) <= 4  # for the lease, and for giving back
 
@@ -149,7 +149,7 @@ def test_our_own_duplicates_do_no_harm(lab):
 def test_too_few_hosts_are_none_at_all(lab):
     for host in NAMES[:11]:
         lab.wire.give(lab.wire._rival(), host)
-    with pytest.raises(server_errors.NotEnoughHosts, match="3 of 3 hosts are needed, and 2 can be had"):
+    with pytest.raises(server_errors.NotEnoughHosts, match="3 of 3 hosts are required, but 2 are available"):
         lab.acquire(count=3)
     assert lab.asked("/assignments/self") == []
     assert len(lab.acquire(count=3, min_count=2).lease.hosts) == 2
@@ -177,9 +177,9 @@ def test_one_who_is_interrupted_before_the_first_request_has_nothing_to_wait_for
     one.heed(one.timing, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
-        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
+        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
     assert lab.simulator.clock.now() - before < 5
-    assert lab.memo.pending is None
+    assert lab.record.pending is None
 
 
 def test_a_request_that_was_noted_and_then_not_sent_is_not_waited_for(lab):
@@ -187,17 +187,17 @@ def test_a_request_that_was_noted_and_then_not_sent_is_not_waited_for(lab):
         pass
 
     def check():
-        if lab.memo.pending:  # the signal came while the note was written
+        if lab.record.pending:  # the signal came while the note was written
             raise Interrupted
 
     one = lab.client()
     one.heed(one.timing, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
-        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
+        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
     assert lab.asked("/assignments/self") == []
-    assert lab.memo.pending is None
-    lab.release(lab.memo)
+    assert lab.record.pending is None
+    lab.release(lab.record)
     assert lab.simulator.clock.now() - before < 5
 
 
@@ -205,7 +205,7 @@ def test_a_request_that_reached_nobody_is_not_waited_for(lab):
     lab.faults(**{f"create_{number}": Fault("refused", 0) for number in range(200)})
     with pytest.raises(AccessError):
         lab.acquire()
-    assert lab.memo.pending is None
+    assert lab.record.pending is None
 
 
 @pytest.mark.parametrize("kind", ["expired", "crash"])
@@ -224,8 +224,8 @@ def test_one_who_is_interrupted_after_a_request_came_to_nothing_does_not_wait_fo
     one.heed(one.timing, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
-        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.memo, lab.told.append).run()
-    lab.release(lab.memo)
+        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
+    lab.release(lab.record)
     assert lab.simulator.clock.now() - before < 30
 
 
@@ -240,7 +240,7 @@ def test_a_server_that_is_not_trusted_any_more_has_got_no_request(lab):
     lab.wire._none = refuse
     with pytest.raises(AccessError, match="TLS"):
         lab.acquire()
-    assert lab.memo.pending is None
+    assert lab.record.pending is None
 
 
 def test_a_cloud_that_fills_up_meanwhile_is_given_back(new_lab):
@@ -311,7 +311,7 @@ def test_a_lease_that_is_ended_while_it_is_taken_is_lost_and_says_so(new_lab, re
     what, number = request_.rsplit("_", 1)
     lab = new_lab()
     lab.wire.faults = {(what, int(number) % calm.wire.counts[what]): Fault("ended")}
-    with pytest.raises(server_errors.LeaseLost, match="ended underneath us"):
+    with pytest.raises(server_errors.LeaseLost, match="has been terminated"):
         lab.acquire(count=2)
     assert lab.active() == []
 
@@ -331,7 +331,7 @@ def test_quota_role_and_service_are_told_apart(new_lab):
         lab.acquire()
     lab.simulator.access.users["joe@example.com"].role = "user"
     lab.simulator.config.enabled = False
-    with pytest.raises(server_errors.ServiceDisabled, match="turned self-scheduling off"):
+    with pytest.raises(server_errors.ServiceDisabled, match="disabled self-scheduling"):
         lab.acquire()
 
 
@@ -361,13 +361,13 @@ def test_a_server_without_tickets_says_what_it_needs_by_its_version(new_lab):
 
 def test_a_deadline_that_is_past_gives_the_cloud_back(new_lab):
     lab = new_lab(deadline_day="monday")
-    with pytest.raises(server_errors.LeaseTooShort, match="this week's leases are over"):
+    with pytest.raises(server_errors.LeaseTooShort, match="this week's leases have ended"):
         lab.acquire()
     assert lab.active() == []
 
 
 def test_a_lease_that_would_be_too_short_is_given_back_after_the_first_host(lab):
-    with pytest.raises(server_errors.LeaseTooShort, match="min_lifetime asks for 2 d 12 h"):
+    with pytest.raises(server_errors.LeaseTooShort, match="min_lifetime is 2 d 12 h"):
         lab.acquire(count=3, min_lifetime="60h")  # 45 hours are left to the deadline
     assert len(lab.simulator.schedules) == 1
     assert lab.active() == []
@@ -376,7 +376,7 @@ def test_a_lease_that_would_be_too_short_is_given_back_after_the_first_host(lab)
 def test_wipe_is_always_sent(lab):
     lab.acquire()
     lab.release()
-    lab.memo.known["state"] = "released"
+    lab.record.known["state"] = "released"
     lab.acquire(wipe=False)
     assert [body["wipe"] for body in posted(lab, "/assignments/self")] == [True, False]
     assert [one.wipe for one in lab.simulator.assignments.values()] == [True, False]

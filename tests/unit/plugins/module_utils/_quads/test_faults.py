@@ -61,9 +61,9 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 QUICK = settings(max_examples=200, derandomize=True, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
 
 
-def acquire(wire: Wire, order: LeaseSpec, memo: LeaseRecord) -> Acquired:
+def acquire(wire: Wire, order: LeaseSpec, record: LeaseRecord) -> Acquired:
     one = client(wire.simulator, wire, skew=4000.0)
-    return Acquisition(one, order, memo, lambda _text: None).run()
+    return Acquisition(one, order, record, lambda _text: None).run()
 
 
 def memo_of(wire: Wire) -> LeaseRecord:
@@ -94,17 +94,17 @@ def test_a_lease_is_returned_or_nothing_is_left(faults, asked, config):
     simulator = Simulator(config)
     wire = Wire(simulator, faults)
     order = LeaseSpec.of({"lease_id": LEASE, **asked})
-    memo = memo_of(wire)
+    record = memo_of(wire)
     try:
-        got = acquire(wire, order, memo)
+        got = acquire(wire, order, record)
     except SeatrialError as error:
         calm(simulator)
         if getattr(error, "facts", {}).get("held"):  # it says so, and names the command
-            release(client(simulator), LEASE, memo)
+            release(client(simulator), LEASE, record)
         assert simulator.active_of("joe") == [], str(error)
     else:
         check_returned(simulator, order, got)
-        release(client(simulator), LEASE, memo)
+        release(client(simulator), LEASE, record)
         calm(simulator)
         assert simulator.active_of("joe") == []
 
@@ -114,13 +114,13 @@ def test_a_lease_is_returned_or_nothing_is_left(faults, asked, config):
 def test_a_killed_run_is_given_back_by_the_lease_id_alone(faults, asked, config, moment, value, remembers):
     simulator = Simulator(config)
     wire = Wire(simulator, {**faults, moment: Fault("killed", value)})
-    memo = memo_of(wire)
+    record = memo_of(wire)
     try:
-        acquire(wire, LeaseSpec.of({"lease_id": LEASE, **asked}), memo)
+        acquire(wire, LeaseSpec.of({"lease_id": LEASE, **asked}), record)
     except (SeatrialError, Killed):
         pass
     simulator.faults.database_down = False
-    release(client(simulator, skew=-900.0), LEASE, memo if remembers else None)
+    release(client(simulator, skew=-900.0), LEASE, record if remembers else None)
     calm(simulator)
     assert simulator.active_of("joe") == []
 
@@ -131,16 +131,16 @@ def test_a_killed_run_goes_on_where_it_was(faults, asked, config, moment, value)
     simulator = Simulator(config)
     wire = Wire(simulator, {**faults, moment: Fault("killed", value)})
     order = LeaseSpec.of({"lease_id": LEASE, **asked})
-    memo = memo_of(wire)
+    record = memo_of(wire)
     try:
-        acquire(wire, order, memo)
+        acquire(wire, order, record)
     except (SeatrialError, Killed):
         pass
     simulator.faults.database_down = simulator.faults.tickets_down = False
     try:
-        got = acquire(Wire(simulator), order, memo)
+        got = acquire(Wire(simulator), order, record)
     except SeatrialError:
-        release(client(simulator), LEASE, memo)
+        release(client(simulator), LEASE, record)
         calm(simulator)
         assert simulator.active_of("joe") == []
     else:

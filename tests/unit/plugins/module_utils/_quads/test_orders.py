@@ -38,7 +38,7 @@ def test_preferences_are_tried_in_order_and_exclusions_left_out(lab):
     got = lab.acquire(count=3, model=["r750", "R640"], exclude=[NAMES[0]], filters={"disks.disk_type": "nvme"})
     assert got.lease.hosts == [NAMES[2], NAMES[4], NAMES[12]]
     lab.release()
-    lab.memo.known["state"] = "released"
+    lab.record.known["state"] = "released"
     wanted = [{"interfaces.vendor__ilike": "%intel%", "disks.disk_type": "sata"}, {"model__in": ["R640"]}]
     got = lab.acquire(count=4, prefer=wanted)
     assert set(got.lease.hosts) > {NAMES[7], NAMES[9], NAMES[11]}
@@ -49,7 +49,7 @@ def test_preferences_are_tried_in_order_and_exclusions_left_out(lab):
     [
         ({"interfaces.speeed": 1}, "did you mean 'interfaces.speed'"),
         ({"modle": "R640"}, "did you mean 'model'"),
-        ({"model__equals": "R640"}, "'model__equals': there is no __equals"),
+        ({"model__equals": "R640"}, "'model__equals': unknown operator __equals"),
         ({"disks.size_gb__gte": [1, 2]}, "takes one value"),
     ],
 )

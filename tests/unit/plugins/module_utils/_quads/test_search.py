@@ -64,24 +64,24 @@ def test_a_condition_finds_what_its_words_say(new_lab, conditions, found):
 @pytest.mark.parametrize(
     ("conditions", "message"),
     [
-        ({"bootmode": "legacy"}, "'bootmode' is 'legacy': it takes Bios or Uefi"),
-        ({"bootmode": "Ufei"}, "it takes Bios or Uefi (did you mean 'Uefi'?)"),
-        ({"processors.processor_type__like": "G%"}, "'processors.processor_type__like': there is no __like for it"),
-        ({"memory.size_gb__in": "256,384"}, "'memory.size_gb__in': there is no __in for it"),
+        ({"bootmode": "legacy"}, "'bootmode' is 'legacy': it must be Bios or Uefi"),
+        ({"bootmode": "Ufei"}, "it must be Bios or Uefi (did you mean 'Uefi'?)"),
+        ({"processors.processor_type__like": "G%"}, "'processors.processor_type__like': unknown operator __like"),
+        ({"memory.size_gb__in": "256,384"}, "'memory.size_gb__in': unknown operator __in"),
         ({"memory.size_gb": [256, 384]}, "'memory.size_gb' takes one value, not 256 and 384"),
-        ({"disks.count": "2,3"}, "'disks.count' is '2,3': it takes a whole number"),
-        ({"disks.size_gb__like": "17%"}, "'disks.size_gb__like': there is no __like for it; there are __ne, __lt"),
-        ({"disks.size_gb": "1.7T"}, "'disks.size_gb' is '1.7T': it takes a whole number"),
-        ({"interfaces.speed__gte": 3_000_000_000}, "it takes a whole number"),
-        ({"disks.size_gb": True}, "it takes a whole number"),
-        ({"broken__lt": True}, "'broken__lt': there is no __lt for it; there is __ne"),
-        ({"broken": "perhaps"}, "'broken' is 'perhaps': it takes true or false"),
+        ({"disks.count": "2,3"}, "'disks.count' is '2,3': it must be a whole number"),
+        ({"disks.size_gb__like": "17%"}, "'disks.size_gb__like': unknown operator __like; there are __ne, __lt"),
+        ({"disks.size_gb": "1.7T"}, "'disks.size_gb' is '1.7T': it must be a whole number"),
+        ({"interfaces.speed__gte": 3_000_000_000}, "it must be a whole number"),
+        ({"disks.size_gb": True}, "it must be a whole number"),
+        ({"broken__lt": True}, "'broken__lt': unknown operator __lt; there is __ne"),
+        ({"broken": "perhaps"}, "'broken' is 'perhaps': it must be true or false"),
         ({"retired": [True, False]}, "'retired' takes one value"),
-        ({"cloud": "cloud01"}, "'cloud' is no field of a search"),
-        ({"can_self_schedule": False}, "'can_self_schedule' is no field of a search"),
+        ({"cloud": "cloud01"}, "'cloud' is not a search field"),
+        ({"can_self_schedule": False}, "'can_self_schedule' is not a search field"),
         ({"model": []}, "'model' has no value"),
         ({"model": None}, "'model' has no value"),
-        ({"host_type": {"a": 1}}, "'host_type' is '{'a': 1}': it takes a text"),
+        ({"host_type": {"a": 1}}, "'host_type' is '{'a': 1}': it must be a text"),
         ({"interfaces.vendor": ["Mellanox, Inc.", "Intel"]}, "a comma"),
     ],
 )
@@ -109,7 +109,7 @@ def test_groups_of_machines_are_refused_in_their_own_words():
 def test_a_named_host_that_is_broken_or_retired_says_so(lab, field, begun):
     if begun:
         lab.acquire(hosts=NAMES[:1])
-        lab.memo.known["state"] = "asking"
+        lab.record.known["state"] = "asking"
     lab.simulator.hosts[NAMES[1]][field] = True
     with pytest.raises(server_errors.NotEnoughHosts, match=f"{NAMES[1]}: the lab says that it is {field}"):
         lab.acquire(hosts=NAMES[:2])
@@ -141,8 +141,8 @@ def test_a_model_that_another_lab_has_does_no_harm_beside_one_that_is_there(lab)
 def test_a_host_that_was_just_released_can_be_leased_at_once(new_lab, offset):
     lab = new_lab(utc_offset=offset)
     first = lab.acquire(hosts=NAMES[:1], count=1)
-    lab.release(lab.memo)
-    lab.memo.known["state"] = "released"
+    lab.release(lab.record)
+    lab.record.known["state"] = "released"
     assert lab.acquire(hosts=NAMES[:1]).lease.hosts == first.lease.hosts
 
 
