@@ -112,7 +112,7 @@ def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run
     write_verdict(str(run), 0.5)
     memory, none = _files.read_json(run / "points/000/kpis.json")["kpis"]
     assert memory["value"] > 50e6 and 5 <= memory["n"] <= memory["of"]
-    assert (none["value"], none["note"]) == (None, "no metrics were captured under this name")
+    assert (none["value"], none["note"]) == (None, "no metric with this name was captured")
     result = write_report(str(run), str(ROLES / "results/templates/report.html.j2"))
     assert any(path.endswith("000_metrics.png") for path in result["plots"])
 

@@ -98,7 +98,7 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
     ("words", "message"),
     [
         ([], "-e source= is required"),
-        (["-e", "source=/nowhere"], "source /nowhere: there is no such file or directory"),
+        (["-e", "source=/nowhere"], "source /nowhere: no such file or directory"),
         (["-e", "source=https://127.0.0.1:9/x.tar"], "https://127.0.0.1:9/x.tar: [Errno 111] Connection refused"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_run_of_a_newer_version_is_refused(cut: Path, tmp_path: Path) -> None:
     _files.write_yaml(cut / "run.yml", {**record, "schema": "run/7"})
     done = play("-e", f"source={cut}", artifacts=tmp_path / "artifacts", project="replot")
     assert done.code != 0
-    assert "it was written by a newer version of perfscale.seatrial: run/7, run/1 is the newest" in done.flat()
+    assert "written by a newer version of perfscale.seatrial: run/7; this version reads up to run/1" in done.flat()
     assert list((tmp_path / "artifacts").iterdir()) == []
 
 

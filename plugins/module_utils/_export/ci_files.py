@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that CI systems read: JUnit XML (each check a test case) and Prometheus' textfile (each KPI a sample)."""
+"""Files for CI systems: JUnit XML (one test case per check) and Prometheus textfile (one sample per KPI)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_fil
 
 #: Results of checks that neither pass nor fail.
 SKIPPED = ("no baseline", "not judged")
-#: What XML 1.0 can't hold.
+#: Characters that XML 1.0 does not allow.
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -22,7 +22,7 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return JUnit XML: a suite of the checks of the verdict, KPIs as properties."""
     checks = list(verdict.get("checks") or [])
     if not checks:
-        checks = [{"check": "verdict", "result": "fail", "detail": "No verdict was made.", "point": None}]
+        checks = [{"check": "verdict", "result": "fail", "detail": "There is no verdict.", "point": None}]
     name = f"{run.record.get('project') or 'run'}.{'+'.join(run.record.get('presets') or []) or 'default'}"
     counts = {
         "tests": len(checks),
@@ -70,7 +70,7 @@ def textfile(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return samples in Prometheus' text format, for the textfile collector of the node exporter."""
     common = {"project": run.record.get("project") or "", "preset": "+".join(run.record.get("presets") or [])}
     lines = [
-        "# HELP seatrial_verdict Verdict of the run: 1 for the one that it has.",
+        "# HELP seatrial_verdict Verdict of the run: 1 for its verdict, 0 for the others.",
         "# TYPE seatrial_verdict gauge",
     ]
     found = verdict.get("verdict") or "unknown"
@@ -91,13 +91,13 @@ def textfile(run: Run, verdict: Mapping[str, Any]) -> str:
                 groups["seatrial_kpi"].append(_sample("seatrial_kpi", labels, kpi["value"]))
             groups["seatrial_kpi_rows"].append(_sample("seatrial_kpi_rows", labels, kpi["n"]))
             groups["seatrial_kpi_rows_of"].append(_sample("seatrial_kpi_rows_of", labels, kpi["of"]))
-    told = {
+    helps = {
         "seatrial_kpi": "Value of a KPI, in the unit of its label.",
-        "seatrial_kpi_rows": "Rows that a KPI rests on.",
-        "seatrial_kpi_rows_of": "Rows that there were.",
+        "seatrial_kpi_rows": "Rows with a value.",
+        "seatrial_kpi_rows_of": "All rows.",
     }
     for name, samples in groups.items():
-        lines += [f"# HELP {name} {told[name]}", f"# TYPE {name} gauge", *samples]
+        lines += [f"# HELP {name} {helps[name]}", f"# TYPE {name} gauge", *samples]
     return "\n".join(lines) + "\n"
 
 

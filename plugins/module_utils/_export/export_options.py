@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options that modules which meet other servers share."""
+"""Options that export modules and results_source share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _s3
 
-#: Which run, and what must not leave with it (doc fragment _export).
+#: The run, and the secrets that must not be exported with it (doc fragment _export).
 GATE: dict[str, Any] = {
     **_common_options.RUN_DIR,
     "invalid": {"type": "str", "default": "label", "choices": ["label", "skip"]},
@@ -29,7 +29,7 @@ S3: dict[str, Any] = {
 
 
 def location_of(given: Mapping[str, Any], url: str, **more: Any) -> _s3.S3Location:
-    """Return where an s3:// address leads, as the options of a module say. Raises InputError."""
+    """Return the location of an s3:// address with the S3 options of a module. Raises InputError."""
     bucket, prefix = _s3.split(url)
     return _s3.S3Location(
         bucket,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules export_* do: whether a run may go at all, the gate, and the export itself."""
+"""Export a run: check its status, search it for secrets, upload it. The modules export_* call it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LABEL, SKIP = "label", "skip"
 
 
 def verdict_of(run: Run) -> dict[str, Any]:
-    """Return the verdict, empty when there is none that can be read."""
+    """Return the verdict, empty if there is none or it is unreadable."""
     try:
         found = _files.read_json(run.top / "verdict.json")
     except DataError:
@@ -32,7 +32,7 @@ def verdict_of(run: Run) -> dict[str, Any]:
 
 
 def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
-    """Return "valid", or "invalid" and why: figures of an invalid run must not be taken for a measurement."""
+    """Return ("valid", "") or ("invalid", reason): figures of an invalid run are not measurements."""
     if not verdict:
         return INVALID, "it has no verdict"
     if verdict.get("verdict") not in ("pass", "fail", "inconclusive"):
@@ -46,9 +46,9 @@ def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def guarded(run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str) -> tuple[Run, Any]:
-    """Search the run for secrets; return it with (verdict, status, why), or None instead of these when it stays here.
+    """Search the run for secrets; return it with (verdict, status, reason). Status ``skip``: it must not be exported.
 
-    invalid: ``label`` exports an invalid run as such, ``skip`` does not. Raises SecretFound.
+    invalid: ``label`` exports an invalid run labelled as invalid, ``skip`` does not. Raises SecretFound.
     """
     run = run_files.read(Path(run_dir))
     verdict = verdict_of(run)
@@ -63,8 +63,8 @@ def guarded(run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str]
 
 
 def skipped(run: Run, target: str, why: str) -> Result:
-    """Return what a module says of a run that stays where it is."""
-    summary = f"{run.id} is not exported to {target}: {why}, and such runs are left out"
+    """Return the result of a module for a run that is not exported."""
+    summary = f"{run.id} is not exported to {target}: {why}, and invalid runs are skipped"
     return {"changed": False, "exported": None, "status": SKIP, "warnings": [], "summary": summary}
 
 
@@ -76,13 +76,13 @@ def to_s3(
     invalid: str,
     say: Callable[[str], None],
 ) -> Result:
-    """Upload the run directory below the place's prefix, in a folder that is called like it."""
+    """Upload the run directory to <prefix>/<name of the directory>."""
     run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped(run, place.address, why)
     place = _s3.S3Location(**{**place.__dict__, "prefix": "/".join(one for one in (place.prefix, run.top.name) if one)})
     with tempfile.TemporaryDirectory(prefix="seatrial-export-") as scratch:
-        # run.yml changes when the export is noted in it: what is uploaded is a copy that stays as it was searched.
+        # run.yml changes when the export is recorded in it, so a copy is uploaded: exactly what was searched.
         files = {str(path.relative_to(run.top)): path for path in secret_gate.files_of(run.top)}
         for name in ("run.yml",):
             if name in files:
@@ -100,8 +100,8 @@ def to_s3(
         _files.write_json(Path(scratch) / _s3.MANIFEST, manifest, "manifest/1")
         files[_s3.MANIFEST] = Path(scratch) / _s3.MANIFEST
         counts = _s3.upload(place, files, say)
-    told = f"{_format.count(counts['sent'], 'file')} sent, {counts['there']} there already"
-    return _done("s3", place.address, status, why, f"{place.address}: {told}", counts["sent"] > 0, counts)
+    files_sent = f"{_format.count(counts['sent'], 'file')} sent, {counts['there']} unchanged"
+    return _done("s3", place.address, status, why, f"{place.address}: {files_sent}", counts["sent"] > 0, counts)
 
 
 def to_opensearch(
@@ -140,7 +140,7 @@ def _done(target: str, address: str, status: str, why: str, summary: str, change
 def to_ci(
     run_dir: str, junit: str, textfile: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
 ) -> Result:
-    """Write files for CI; an empty path leaves one out. They hold figures and words of the verdict, no settings."""
+    """Write files for CI; an empty path skips one. They contain figures and the verdict, but no settings."""
     run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped(run, "files for CI", why)
@@ -155,5 +155,5 @@ def to_ci(
             _files.replace_text(target, text)
             changed = True
         written.append(str(target))
-    summary = ", ".join(written) or "nothing asked for"
+    summary = ", ".join(written) or "no file requested"
     return {"changed": changed, "paths": written, "status": status, "warnings": [], "summary": summary}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""OpenSearch: an index template, and the figures of a run as documents whose ids are the same every time.
+"""OpenSearch: an index template, and the figures of a run as documents with stable ids.
 
-A second export of the same run replaces its documents. The server's certificate is verified, always.
+A second export of the same run replaces its documents. The server's certificate is always verified.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_r
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
 
-#: So many bytes of documents go in one request.
+#: Size of a bulk request in bytes.
 BULK_BYTES = 4 * 2**20
 
 TEMPLATE: dict[str, Any] = {
@@ -39,7 +39,7 @@ TEMPLATE: dict[str, Any] = {
                 "confidence": {"properties": {"low": {"type": "double"}, "high": {"type": "double"}}},
                 "simulated": {"type": "boolean"},
                 "help": {"type": "text", "index": False},
-                # Whatever a project calls its settings and labels: one field each, so that no mapping explodes.
+                # Names of settings and labels vary: one flat field each avoids a mapping explosion.
                 "settings": {"type": "flat_object"},
                 "labels": {"type": "flat_object"},
             },
@@ -50,7 +50,7 @@ TEMPLATE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class OpenSearchServer:
-    """Where and as whom."""
+    """Address and credentials. Raises InputError for an address that is not usable or not secure."""
 
     url: str
     prefix: str = "seatrial"
@@ -62,15 +62,15 @@ class OpenSearchServer:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"OpenSearch address '{self.url}' is no https://host:port")
+            raise InputError(f"OpenSearch address '{self.url}' is not https://host:port")
         if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise InputError(f"OpenSearch address '{self.url}': http is for this machine only; use https")
+            raise InputError(f"OpenSearch address '{self.url}': http is allowed for this machine only; use https")
         if parts.username:
-            raise InputError("OpenSearch address: it carries a user name; give user and password as settings")
+            raise InputError("OpenSearch address: it contains a user name; give user and password as settings")
 
 
 def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return (kind of index, id, document): one for the run, and one for each KPI of each point."""
+    """Return (index kind, id, document): one for the run, and one for each KPI of each point."""
     record = run.record
     cluster = run.clusters.get("sutest") or {}
     common = {
@@ -126,29 +126,29 @@ class OpenSearchIndex:
             try:
                 self._context: ssl.SSLContext | None = ssl.create_default_context(cafile=server.authority or None)
             except (OSError, ssl.SSLError) as error:
-                raise InputError(f"authority {server.authority} can't be read as PEM certificates: {error}") from error
+                raise InputError(f"authority {server.authority} cannot be read as PEM certificates: {error}") from error
         else:
             self._context = None
 
     def prepare(self) -> None:
-        """Put the index template, which is the same every time."""
+        """Create or replace the index template."""
         name = f"{self.server.prefix}-seatrial"
         body = {**TEMPLATE, "index_patterns": [f"{self.server.prefix}-runs*", f"{self.server.prefix}-kpis*"]}
         self.call("PUT", f"/_index_template/{name}", json.dumps(body).encode())
 
     def write(self, found: Iterable[tuple[str, str, dict[str, Any]]]) -> dict[str, int]:
-        """Write documents; return how many were new, how many replaced. Raises AccessError for a bad one."""
+        """Write documents; return the numbers created and updated. Raises AccessError for a refused one."""
         counts = {"created": 0, "updated": 0}
         for body in _bulks(self.server.prefix, found):
             answer = self.call("POST", "/_bulk?refresh=wait_for", body, "application/x-ndjson")
             for item in answer["items"]:
-                told = item["index"]
-                if told.get("error"):
+                result = item["index"]
+                if result.get("error"):
                     raise AccessError(
-                        f"OpenSearch {self.server.url} refused document {told['_id']} of {told['_index']}: "
-                        f"{told['error'].get('type')}: {told['error'].get('reason')}"
+                        f"OpenSearch {self.server.url} refused document {result['_id']} of {result['_index']}: "
+                        f"{result['error'].get('type')}: {result['error'].get('reason')}"
                     )
-                counts["created" if told["result"] == "created" else "updated"] += 1
+                counts["created" if result["result"] == "created" else "updated"] += 1
         return counts
 
     def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> dict[str, Any]:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The gate: nothing of a run leaves the machine before all of it was searched for secrets.
+"""The secret gate: the whole run is searched for secrets before any of it is exported.
 
-Looked for are values that are known (of secret settings, of the credentials in the run's kubeconfigs), as they are and
-as base64, percent-encoded or inside JSON text, and forms that only secrets have: private keys, bearer and web tokens,
-access keys. What is found is told by file and line, never shown.
+It searches for known values (of secret settings, of the credentials in the run's kubeconfigs), plain and as base64,
+percent-encoded or inside JSON text, and for patterns of secrets: private keys, bearer and web tokens, access keys.
+Findings are reported by file and line, never shown.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
 
-#: Shorter values are looked for as whole words only; the shortest would be found in every number.
+#: Values shorter than WORD match as whole words only; those shorter than SHORTEST are ignored: too many matches.
 WORD, SHORTEST = 8, 4
-#: So many findings are told.
+#: Maximum number of findings reported.
 MOST = 10
-#: Files are read in parts of so many bytes, which overlap by more than the longest form that is looked for.
+#: Files are read in parts of PART bytes, which overlap by more than the longest pattern.
 PART, OVERLAP = 64 * 2**20, 64 * 1024
-#: What an archive may unpack to, all members together.
+#: Limit of the unpacked size of an archive, in bytes.
 MOST_UNPACKED = 8 * 2**30
 
 FORMS: dict[str, re.Pattern[bytes]] = {
@@ -51,17 +51,17 @@ FORMS: dict[str, re.Pattern[bytes]] = {
     "a Git token": re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|glpat-[A-Za-z0-9_-]{20,})"),
     "a password in an address": re.compile(rb"[a-z]{2,10}://[^\s/:@\"'<]{1,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"),
 }
-#: A PEM file as base64 begins like this; whether it is a key only its next words tell.
+#: A PEM file as base64 starts like this; whether it is a key, shows only its decoded header.
 _PEM = re.compile(rb"LS0tLS1CRUdJT[A-Za-z0-9+/]{30,90}")
 
 
 class SecretFound(SeatrialError):
-    """Something that must not leave the machine is in what would."""
+    """A secret is in a file that would be exported."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A secret: in which file and line, and what it is in words."""
+    """A secret: its file, line and description."""
 
     file: str
     line: int
@@ -72,7 +72,7 @@ class Finding:
 
 
 def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
-    """Return every spelling of known values: spelling -> what it is. Too short ones can't be told from other text."""
+    """Return every encoding of known values: encoded -> description. Too short values are ignored."""
     found: dict[bytes, str] = {}
     for name, value in secrets.items():
         value = str(value)
@@ -89,7 +89,7 @@ def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
 
 
 def _base64_of(raw: bytes) -> list[bytes]:
-    """Return what ``raw`` looks like inside any base64 text: three ways, by where it begins, without its edges."""
+    """Return the base64 encodings of ``raw`` at each of the three alignments, without the edges."""
     found = []
     for offset in range(3):
         text = base64.b64encode(b"\0" * offset + raw)[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
@@ -98,7 +98,7 @@ def _base64_of(raw: bytes) -> list[bytes]:
 
 
 def of_kubeconfig(path: str | Path) -> dict[str, str]:
-    """Return the credentials that a kubeconfig holds or names; nothing for one that is not there any more."""
+    """Return the credentials in a kubeconfig and the files that it names; empty for a missing kubeconfig."""
     where = Path(path).expanduser()
     try:
         config = _files.read_yaml(where)
@@ -119,7 +119,7 @@ def of_kubeconfig(path: str | Path) -> dict[str, str]:
 
 
 class Gate:
-    """Searches files for the known values in ``secrets`` (name -> value) and for forms that only secrets have."""
+    """Searches files for the known values in ``secrets`` (name -> value) and for for patterns of secrets."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._literals = literals(secrets)
@@ -131,7 +131,7 @@ class Gate:
         self._known = re.compile(b"|".join(words)) if words else None
 
     def search(self, top: Path, files: Iterable[Path]) -> list[Finding]:
-        """Return what was found, at most MOST."""
+        """Return the findings, at most MOST."""
         found: list[Finding] = []
         for path in files:
             name = str(path.relative_to(top))
@@ -145,15 +145,15 @@ class Gate:
         return found
 
     def check(self, top: Path, files: Iterable[Path]) -> int:
-        """Return how many files were searched. Raises SecretFound naming file and line of each finding."""
+        """Return the number of files searched. Raises SecretFound naming file and line of each finding."""
         searched = list(files)
         found = self.search(top, searched)
         if found:
-            told = "; ".join(str(one) for one in found)
+            places = "; ".join(str(one) for one in found)
             raise SecretFound(
                 f"nothing was exported: {len(found)}{' or more' if len(found) == MOST else ''} "
-                f"place{'s' if len(found) > 1 else ''} of {top.name} with a secret: {told}. "
-                "Remove it there (and wherever it came from), then export again"
+                f"place{'s' if len(found) > 1 else ''} of {top.name} with a secret: {places}. "
+                "Remove it there and at its source, then export again"
             )
         return len(searched)
 
@@ -203,7 +203,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, "
 
 
 def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Yield what a file holds: itself, and what is packed in it. Raises DataError for what can't be unpacked."""
+    """Yield the content of a file and of its packed members. Raises DataError if it cannot be unpacked."""
     name = path.name
     yield "", _parts(path.open("rb"))
     try:
@@ -224,7 +224,7 @@ def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
                 yield "unpacked", _parts(opener(path, "rb"))
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, lzma.LZMAError) as error:
         raise DataError(
-            f"{path}: it is packed and can't be searched for secrets, so it can't leave: {error}"
+            f"{path}: it is packed and cannot be searched for secrets, so it is not exported: {error}"
         ) from error
 
 
@@ -244,9 +244,9 @@ def _parts(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def files_of(top: Path) -> list[Path]:
-    """Return the files of a run that may leave: regular ones, no links, nothing hidden; in a fixed order.
+    """Return the files of a run to export: regular, no links, not hidden; in a fixed order.
 
-    Ansible's log stays: it grows while it would be sent.
+    Ansible's log is left out: it grows during the export.
     """
     found = []
     for folder, folders, names in os.walk(top):

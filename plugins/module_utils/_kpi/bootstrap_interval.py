@@ -1,12 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Confidence intervals by resampling blocks of workloads in the order of submission.
+"""Bootstrap confidence intervals from blocks of workloads in submission order.
 
-Workloads of one run are not independent: a queue that builds up makes neighbours slow together. So whole blocks of
-neighbours are drawn, not single rows (circular block bootstrap, Politis and Romano 1992), with blocks of √N rows, long
-enough for queues. The interval is that of percentiles, at 95 %. It says how much the figure would vary over more load
-of the same kind in the same run; how much runs differ from each other only more runs can tell.
+Workloads of one run are not independent: a growing queue delays neighbours together. So blocks of neighbours are drawn
+instead of single rows: the circular block bootstrap (D. N. Politis, J. P. Romano: "A circular block-resampling
+procedure for stationary data", 1992), with blocks of √N rows, which is long enough for queues. Intervals are percentile
+intervals at 95 % (B. Efron, 1979). They estimate the variation over repeated loads of the same kind within one run, not
+the variation between runs.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
 
 LEVEL = 0.95
-#: Fewer rows make too few blocks to draw from.
+#: Fewer rows give too few blocks to draw from.
 LEAST_ROWS = 8
-#: Between so many samples are drawn, the more the fewer rows there are.
+#: Bounds of the number of samples, and the rows drawn in total: fewer rows, more samples.
 MOST_SAMPLES, LEAST_SAMPLES, DRAWN_ROWS = 1000, 200, 20_000_000
-#: So many numbers are worked on at a time: what the caches of a processor hold.
+#: Numbers processed at a time, so that they fit into the processor's caches.
 CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """An interval at LEVEL; None at an end that is not known. ``method`` in words."""
+    """An interval at LEVEL, in the unit of the figure; None for an unknown bound. ``method``: a description."""
 
     low: float | None
     high: float | None
     method: str
 
     def document(self) -> dict[str, Any]:
-        """Return it as in schema kpis/1."""
+        """Return the interval as in schema kpis/1."""
         return {"low": self.low, "high": self.high, "level": LEVEL, "method": self.method}
 
 
 class Resampling:
-    """How often each of ``rows`` neighbours was drawn, in each of the samples; the same for the same seed."""
+    """Bootstrap weights: ``drawn`` is an array (samples, rows) of how often each row was drawn. Seeded."""
 
     def __init__(self, rows: int, seed: int = 1, samples: int | None = None) -> None:
         import numpy
@@ -61,11 +62,11 @@ class Resampling:
 
     @property
     def method(self) -> str:
-        """What was done, in words."""
+        """Description of the method, for documents and pages."""
         return f"block bootstrap in submission order, {self.samples} samples, blocks of {self.block}"
 
     def quantiles(self, sample: Sample, wanted: Sequence[float]) -> Any:
-        """Return an array [sample, quantile] of the quantiles of the samples; infinite where one is not known."""
+        """Return an array (samples, len(wanted)) of quantiles, in the unit of ``sample``; infinite where unknown."""
         import numpy
 
         found = numpy.full((self.samples, len(wanted)), numpy.inf)
@@ -83,7 +84,7 @@ class Resampling:
         return found
 
     def _shares(self, part: slice, order: Any, is_event: Any) -> Any:
-        """Return for some of the samples the share of rows that came by each of the ordered times."""
+        """Return an array (samples in ``part``, len(order)): the share of rows that came by each ordered time."""
         import numpy
 
         weights = self.drawn[part][:, order].astype(numpy.int32)
@@ -96,7 +97,7 @@ class Resampling:
         return 1.0 - numpy.cumprod(numpy.maximum(kept, 0.0), axis=1)
 
     def means(self, values: Any) -> Any:
-        """Return the mean of each sample over the rows that have a value (not NaN); NaN where none has."""
+        """Return an array (samples,) of means over the rows with a value (not NaN); NaN where no row has one."""
         import numpy
 
         known = ~numpy.isnan(values)
@@ -110,17 +111,17 @@ class Resampling:
             return sums / counts
 
     def curves(self, sample: Sample, grid: Any, most: int = MOST_SAMPLES) -> tuple[Any, Any]:
-        """Return the 2.5 % and 97.5 % points of the share of rows that took at most ``grid``, pointwise.
+        """Return two arrays (len(grid),): the pointwise 2.5 % and 97.5 % bounds of the share of rows up to ``grid``.
 
-        most: so many of the samples are enough.
+        most: maximum number of samples to use.
         """
         import numpy
 
         rows, order, is_event = _in_order(sample)
         samples = min(self.samples, most)
         shares = numpy.empty((samples, len(grid)))
-        if is_event is None:  # counting is enough, and needs no order
-            bins = numpy.searchsorted(grid, rows, side="left")  # NaN comes behind all
+        if is_event is None:  # without censoring counting suffices, and needs no order
+            bins = numpy.searchsorted(grid, rows, side="left")  # NaN sorts last
             for number in range(samples):
                 counts = numpy.bincount(bins, weights=self.drawn[number], minlength=len(grid) + 1)
                 shares[number] = numpy.cumsum(counts[: len(grid)]) / self.totals[number]
@@ -136,21 +137,27 @@ class Resampling:
 
 
 def _in_order(sample: Sample) -> tuple[Any, Any, Any]:
-    """Return times of all rows, the ascending order of those that have one, and which of these are no censorings."""
+    """Return the times of all rows, the ascending order of those with a time, and which of these are events.
+
+    The last is None when no row is censored.
+    """
     import numpy
 
     known = ~numpy.isnan(sample.rows)
     if not sample.censored:
         rows = sample.rows
-        order = numpy.argsort(rows, kind="stable")[: sample.n]  # NaN comes last
+        order = numpy.argsort(rows, kind="stable")[: sample.n]  # NaN sorts last
         return rows, order, None
     rows = numpy.where(known, sample.rows, numpy.where(sample.open, sample.waited, numpy.nan))
-    order = numpy.lexsort((~known, rows))[: sample.n + sample.censored]  # at one time: first the event
+    order = numpy.lexsort((~known, rows))[: sample.n + sample.censored]  # ties: the event first
     return rows, order, known[order]
 
 
 def interval(replicates: Any, value: float | None, method: str) -> Confidence | None:
-    """Return the percentile interval of ``replicates``, made to hold ``value``; None when nothing is known."""
+    """Return the percentile interval of ``replicates``, extended to include ``value``; None if it is unknown.
+
+    replicates: array (samples,), NaN and infinity for unknown values.
+    """
     import numpy
 
     replicates = replicates[~numpy.isnan(replicates)]
@@ -167,7 +174,7 @@ def interval(replicates: Any, value: float | None, method: str) -> Confidence | 
 
 
 def difference(before: Any, after: Any, value: float | None) -> Confidence | None:
-    """Return the interval of the difference of two figures from the replicates of both; None where it is not known."""
+    """Return the percentile interval of the difference of two figures from the replicates of both, or None."""
     import numpy
 
     if value is None or before is None or after is None:
@@ -176,5 +183,5 @@ def difference(before: Any, after: Any, value: float | None) -> Confidence | Non
     with numpy.errstate(invalid="ignore"):
         spread = after[:size] - before[:size]
     if not numpy.isfinite(spread).all():
-        return None  # in some sample one of the two is not known
+        return None  # unknown in at least one sample
     return interval(spread, value, "difference of two block bootstraps")

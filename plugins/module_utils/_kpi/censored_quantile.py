@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quantiles whose denominator holds every row, also those that never got there.
+"""Quantiles of durations over all planned rows, with right-censored rows estimated by Kaplan and Meier.
 
-Two kinds of rows have no value. One that can't get there any more (it failed, was refused, was never sent) counts as
-longer than all others. One that was still waiting when the observation ended is *censored*: it took at least as long
-as it had waited. Their share is estimated after Kaplan and Meier (1958), by the times at which they left the sight.
-A quantile that falls among rows without a value is not known: then there is no value but a bound below. So a run that
-loses its slowest workloads never looks faster for it.
+Two kinds of rows have no value. A row that can no longer reach the stage (failed, refused, never sent) counts as longer
+than all others. A row that was still waiting when the observation ended is right-censored: its duration is at least the
+time waited. The distribution is the product-limit estimate (E. L. Kaplan, P. Meier: "Nonparametric Estimation from
+Incomplete Observations", 1958). A quantile among rows without a value is unknown and has only a lower bound. So a run
+that loses its slowest workloads never looks faster.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
-#: Slack of comparisons between probabilities that were summed up in different orders.
+#: Tolerance for probabilities that were summed in different orders.
 _TINY = 1e-9
 
 
 @dataclass(frozen=True)
 class Quantile:
-    """value and [lower, upper] of it, or None for both and ``at_least``, in the unit of the values; n of N rows."""
+    """A quantile and its measurement bounds [lower, upper], or None for both and ``at_least``; from n of N rows.
+
+    All in the unit of the values.
+    """
 
     value: float | None
     interval: tuple[float, float] | None
@@ -32,9 +35,10 @@ class Quantile:
 
 
 def at(ordered: Any, of: int, q: float) -> float | None:
-    """Return the quantile ``q`` (0…1) of ``of`` rows, of which the smallest are ``ordered``; None beyond these.
+    """Return the quantile ``q`` (0 to 1) of ``of`` rows, the smallest of which are ``ordered``; None beyond these.
 
-    Linear interpolation between neighbours: definition 7 of Hyndman and Fan (1996), numpy's default.
+    Linear interpolation between neighbours: definition 7 of R. J. Hyndman, Y. Fan: "Sample Quantiles in Statistical
+    Packages" (1996), numpy's default.
     """
     if not of:
         return None
@@ -46,29 +50,29 @@ def at(ordered: Any, of: int, q: float) -> float | None:
 
 
 def shares(events: Any, censored: Any, of: int) -> Any:
-    """Return for each of the ascending ``events`` the estimated share of all ``of`` rows that took at most so long.
+    """Return an array (len(events),): the estimated share of all ``of`` rows with at most each duration.
 
-    censored: ascending times at which rows were last seen waiting. Rows in neither never get there. The product-limit
-    estimate of Kaplan and Meier; without censored rows it is k/N. Of an event and a censoring at one time the event
-    comes first.
+    events: ascending durations. censored: ascending times at which rows were last seen waiting. Rows in neither never
+    reach the stage. The product-limit estimate of Kaplan and Meier; without censored rows it is k/N. In a tie the event
+    comes before the censoring.
     """
     import numpy
 
     k = numpy.arange(len(events))
     if not len(censored):
         return (k + 1.0) / of
-    gone = numpy.searchsorted(censored, events, side="left")  # who was censored before this event
-    at_risk = of - k - gone
+    before = numpy.searchsorted(censored, events, side="left")  # rows censored before each event
+    at_risk = of - k - before
     with numpy.errstate(divide="ignore"):
         return 1.0 - numpy.exp(numpy.cumsum(numpy.log1p(-1.0 / at_risk)))
 
 
 class Sample:
-    """Durations of ``of`` rows: their middles, and the bounds that each row's own error allows.
+    """Durations of ``of`` rows: midpoints and measurement bounds.
 
-    middle, lower, upper: arrays of one length, NaN where a row has no value. waited: array of the same length, how
-    long such a row had waited at least (0 where that isn't known). censored: truths, who of them may still get there;
-    without it nobody may.
+    middle, lower, upper: arrays (rows,), NaN where a row has no value. waited: array (rows,), how long a row without a
+    value had waited at least, 0 if unknown. All in one unit. censored: boolean array (rows,), which rows may still
+    reach the stage; without it none may.
     """
 
     def __init__(self, middle: Any, lower: Any, upper: Any, waited: Any, censored: Any = None) -> None:
@@ -77,7 +81,7 @@ class Sample:
         known = ~numpy.isnan(middle)
         self.of = len(middle)
         self.n = int(known.sum())
-        self.rows = middle  # in their own order
+        self.rows = middle  # in the given order
         self.middle = numpy.sort(middle[known])
         self._lower = numpy.sort(lower[known])
         self._upper = numpy.sort(upper[known])
@@ -85,16 +89,16 @@ class Sample:
         self.open = numpy.zeros(self.of, dtype=bool) if censored is None else censored & ~known
         self.waited = waited
         self.shares = shares(self.middle, numpy.sort(waited[self.open]), self.of)
-        # Places such that without missing rows they are those of definition 7: 0 for the first, 1 for the last.
+        # Plotting positions of definition 7 if no row is missing: 0 for the first, 1 for the last.
         self._places = (self.shares - 1.0 / self.of) * (self.of / max(self.of - 1, 1)) if self.of else self.shares
 
     @property
     def censored(self) -> int:
-        """How many rows were still waiting when the observation ended."""
+        """Number of rows that were still waiting when the observation ended."""
         return int(self.open.sum())
 
     def quantile(self, q: float) -> Quantile:
-        """Return the quantile ``q``; q=1 is the maximum, which nobody knows as long as a row has no value."""
+        """Return the quantile ``q``; q=1 is the maximum, which is unknown as long as a row has no value."""
         place = self._place(q)
         if place is None:
             least = at(self._at_least, self.of, q)
@@ -103,7 +107,7 @@ class Sample:
         return Quantile(value, (min(low, value), max(high, value)), self.n, self.of)
 
     def _place(self, q: float) -> tuple[int, float] | None:
-        """Return the number of the event below ``q`` and how far from it to the next; None beyond the last."""
+        """Return the index of the event below ``q`` and the fraction of the way to the next; None beyond the last."""
         if not self.n or (q >= 1 and self.n < self.of):
             return None
         import numpy

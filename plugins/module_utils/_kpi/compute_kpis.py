@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The values of KPIs for one point."""
+"""Compute the KPIs of one point from their definitions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timelin
 
 
 def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
-    """Yield each KPI of a point as in schema kpis/1, and the figure behind it.
+    """Yield each KPI of a point as in schema kpis/1, with its KpiValue.
 
-    Raises InputError when two definitions make KPIs of one name: they would be taken for each other.
+    Raises InputError when two definitions yield KPIs of the same name.
     """
     seen: set[str] = set()
     for one in definitions:
@@ -60,7 +60,7 @@ def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[st
 
 
 def _stages(table: Table) -> list[str]:
-    """The stages whose durations every workload should have: not the first pod's, not the failure's."""
+    """Return the stages that every workload should reach: without first pods and failures."""
     return [one["name"] for one in table.stages if one["ends"] != "failed" and not one["name"].endswith("_first")]
 
 
@@ -108,7 +108,7 @@ def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: PointData) ->
 
 
 def _searched(data: PointData, expression: str) -> KpiValue:
-    """Return what a JMESPath finds in the document of the point: a number, or a list of numbers, whose mean counts."""
+    """Return the number that a JMESPath expression selects from the point's document; of a list of numbers the mean."""
     import jmespath
 
     found = jmespath.search(expression, _document(data))
@@ -117,13 +117,13 @@ def _searched(data: PointData, expression: str) -> KpiValue:
     values = [float(one) for one in many if isinstance(one, (int, float)) and not isinstance(one, bool)]
     of = data.of if isinstance(found, list) else 1
     if not values:
-        note = "the expression found no number"
+        note = "the expression selected no number"
         return KpiValue(None, 0, max(of, len(many)) if isinstance(found, list) else of, simulated, note=note)
     return KpiValue(sum(values) / len(values), len(values), max(of, len(values)), simulated)
 
 
 def _document(data: PointData) -> dict[str, Any]:
-    """Everything of a point as plain data. Made for each expression: they are few, and it is large."""
+    """Return all data of a point as plain types. Built per expression, because it is large and they are few."""
     records = data.table.records()
     header = next(records)
     return {

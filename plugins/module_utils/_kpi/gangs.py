@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The gangs of a point as the functions about schedulers see them: who asked for what, who held it, from when to when.
+"""The gangs of a point: what each requested and what its pods held, from when to when. Input of scheduler_functions.
 
-Queue, priority, pods and requests of a workload stand in the plan, as parameter ``scheduling`` of its template:
+The plan states queue, priority, pods and requests of a workload as parameter ``scheduling`` of its template:
 ``{queue, priority, pods, requests: {resource: quantity}, capacity: {resource: quantity}, weights: {queue: number}}``.
 """
 
@@ -23,16 +23,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_l
 )
 
 PARAMETER = "scheduling"
-#: Where a workload names no queue, or no priority.
+#: Queue or priority of a workload that names none.
 NONE = "none"
 
 
 class Gangs:
-    """Gangs by the row of their workload. Moments in seconds after the start of the load, by the middles of spans."""
+    """Gangs by the row of their workload. Times in seconds after the start of the load, as midpoints of spans."""
 
     def __init__(self, data: PointData, plan: Mapping[str, Any], pods: Iterable[PodLifetime]) -> None:
-        told = {one["name"]: (one.get("parameters") or {}).get(PARAMETER) or {} for one in plan.get("templates") or []}
-        of = [told.get(name, {}) for name in data.table.template]
+        templates = plan.get("templates") or []
+        scheduling = {one["name"]: (one.get("parameters") or {}).get(PARAMETER) or {} for one in templates}
+        of = [scheduling.get(name, {}) for name in data.table.template]
         self.known = any(of)
         self.queue = [str(one.get("queue") or NONE) for one in of]
         self.priority = [str(one.get("priority") or NONE) for one in of]
@@ -51,20 +52,20 @@ class Gangs:
         self.done = [self._complete(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
 
     def _complete(self, lives: list[PodLifetime], size: int) -> float:
-        """Return since when those pods ran together that ended well or still run; infinite for less than all."""
+        """Return since when all pods that succeeded or still run ran together; infinite if fewer than ``size``."""
         final = [middle(one.running, inf) for one in lives if one.end in ("", SUCCEEDED)]
         final = sorted(one for one in final if isfinite(one))
         return final[size - 1] if len(final) >= size else inf
 
     def held(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
-        """Return from when to when a pod held what it had asked for: from getting its node until its end."""
+        """Return the time in which a pod held its requests: from its scheduling until its end."""
         begin = middle(life.scheduled)
         if isnan(begin):
             return None
         return begin, max(middle(life.ended, self.horizon), begin)
 
     def worked(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
-        """Return from when to when a pod did what counts: its whole gang ran, and it came to an end well or runs on."""
+        """Return the useful time of a pod: its whole gang ran, and it succeeded or still runs."""
         held = self.held(row, life)
         if held is None or life.end not in ("", SUCCEEDED) or not isfinite(self.done[row]):
             return None
@@ -72,19 +73,19 @@ class Gangs:
         return (begin, held[1]) if held[1] > begin else None
 
     def work(self, row: int) -> float | None:
-        """Return for how long the gang ran as a whole, in seconds; None for one that did not come to a good end."""
+        """Return how long the gang ran as a whole, in seconds; None for one that did not succeed."""
         if not isfinite(self.done[row]) or any(one.end == "" for one in self.lives[row]):
             return None
         ends = [middle(one.ended) for one in self.lives[row] if one.end == SUCCEEDED]
         return max(ends) - self.done[row] if len(ends) >= self.size[row] else None
 
     def resources(self) -> list[str]:
-        """Return the resources that somebody asked for and of which it is known how much there is."""
+        """Return the resources that are requested and whose capacity is known."""
         asked = {name for one in self.request for name, value in one.items() if value > 0}
         return [name for name in self.capacity if name in asked]
 
     def bottleneck(self) -> str | None:
-        """Return the resource of which the largest share is asked for, over all workloads; None when none is known."""
+        """Return the resource with the largest requested share of its capacity, over all workloads, or None."""
         share = {
             name: sum(one.get(name, 0.0) * size for one, size in zip(self.request, self.size, strict=True)) / capacity
             for name, capacity in self.capacity.items()
@@ -93,7 +94,7 @@ class Gangs:
 
 
 def span_of(data: PointData) -> float:
-    """Return how long the load took: until the last workload ended, or the observation where some did not."""
+    """Return the length of the load in seconds: until the last workload ended, or the observation if some did not."""
     if not data.of:
         return 0.0
     ended = data.middle(ENDED) if data.knows(ENDED) else data.np.array([data.np.nan])
@@ -107,19 +108,21 @@ def within(span: tuple[float, float] | None, window: tuple[float, float]) -> flo
 
 
 def jain(shares: Iterable[float]) -> float | None:
-    """Return Jain's index of fairness (Jain, Chiu, Hawe 1984): (Σx)² / (n Σx²); 1 when all have the same, 1/n when one
-    has all. None when nobody has anything."""
+    """Return Jain's index of fairness (R. Jain, D. Chiu, W. Hawe, DEC TR-301, 1984): (Σx)² / (n Σx²).
+
+    1 if all shares are equal, 1/n if one has everything. None if all shares are 0.
+    """
     values = list(shares)
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares > 0 else None
 
 
 def least_makespan(released: Iterable[float], works: Iterable[float], rates: Iterable[float]) -> float:
-    """Return a lower bound on when all work can be done, in seconds after 0.
+    """Return a lower bound of the makespan of any schedule, in seconds after 0.
 
-    released: when each piece comes. works: how long it takes by itself. rates: which share of the capacity it takes
-    meanwhile. No schedule beats either bound: a piece ends at the earliest by its release and its own time; and what is
-    released from t on takes at least its work × share together.
+    released: release times, in seconds. works: run times, in seconds. rates: share of the capacity that each job uses
+    while it runs. The maximum of two bounds: a job ends no earlier than its release plus its run time; and for each
+    time t, the jobs released from t on need at least the sum of their run time × share.
     """
     rows = sorted(zip(released, works, rates, strict=True))
     bound = max((begin + work for begin, work, _rate in rows), default=0.0)

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Definitions of KPIs, which are data (schema kpi_definitions/1): reading and checking them.
+"""Read and validate KPI definitions (schema kpi_definitions/1).
 
 A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
 {jmespath: …}), and optionally title, headline (shown first), answer (the sentence that a report leads with), labels,
-and for_each ({word: list of values, "stages", "reasons", "queues", "priorities" or "stepped"}), which makes one KPI for
-every combination, the words standing in braces in name, title, help, answer, labels and the arguments.
+and for_each ({word: list of values, "stages", "reasons", "queues", "priorities" or "stepped"}), which creates one KPI
+for each combination; {word} in name, title, help, answer, labels and the arguments is replaced by its value.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "answer", "for_each", "labels")
 ANSWER = ("text", "bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
-#: Values of for_each that are looked up in the point.
+#: Values of for_each that depend on the point.
 STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
 JMESPATH = "jmespath"
 
 
 def load(paths: Iterable[str]) -> list[dict[str, Any]]:
-    """Read definitions from YAML files, in their order. Raises InputError naming file, KPI and what is wrong."""
+    """Read definitions from YAML files, in this order. Raises InputError naming file, KPI and error."""
     return _definition_files.load(paths, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, _check)
 
 
@@ -58,7 +58,7 @@ def _check_answer(answer: Any, where: str) -> None:
             raise InputError(f"{where}: answer has no '{key}'{nearest(key, ANSWER)}; it has {', '.join(ANSWER)}")
     for key in ("text", "bound"):
         if key in answer and "{value}" not in str(answer[key]):
-            raise InputError(f"{where}: answer.{key} must have {{value}} where the figure goes, not '{answer[key]}'")
+            raise InputError(f"{where}: answer.{key} must contain {{value}} for the figure, not '{answer[key]}'")
 
 
 def _check_for_each(words: Any, where: str) -> None:
@@ -80,8 +80,8 @@ def _check_path(source: Mapping[str, Any], where: str) -> None:
     try:
         jmespath.compile(str(source[JMESPATH]))
     except jmespath.exceptions.JMESPathError as error:
-        told = str(error).splitlines()[0]
-        raise InputError(f"{where}: '{source[JMESPATH]}' is no JMESPath expression: {told}") from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{where}: '{source[JMESPATH]}' is not a JMESPath expression: {reason}") from error
 
 
 def _check_function(source: Mapping[str, Any], where: str) -> None:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which stage, and which writer, holds how much of the time that workloads took.
+"""Attribute the latency of workloads to stages and their writers by the critical path.
 
-Of each workload that ended, the *critical path* is walked back from its end: of the stages that a stage waits for, the
-last one that came counts, and so on until the workload was due. The time between two stages on that path belongs to the
-later one, so the parts of a workload add up to the whole of its time, and the means of the parts to the mean.
+For each workload that ended, the critical path is followed back from its end: from each stage to the latest of the
+stages that it waits for, until the time at which the workload was due. The time between two stages on the path belongs
+to the later one. So the parts of a workload add up to its total time, and the means of the parts to the mean.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import ENDED, INTENDED, SENT, PointData
 
-#: Who sends the load; its part is by how much the sending came after the workload was due.
+#: Writer of the sending; its part is the lateness.
 CLIENT = "client"
-#: The part of slow workloads is that of those above this quantile of the whole time.
+#: Slow workloads are those above this quantile of the total time.
 SLOW = 0.95
 
 
 @dataclass
 class Attribution:
-    """Seconds of each workload (an array over all rows; NaN for those that did not end) by stage.
+    """Latency by stage: stage -> array of shape (rows,) in seconds, NaN for workloads that did not end.
 
-    total: their whole time. on_path: stage -> on how many critical paths it lies. waiting: (stage, how many, seconds
-    waited in the mean) of those that had not ended. writers: stage -> who makes it happen. simulated: the simulated
-    stages, and the writers of those that lie on a path.
+    total: array of the total times, in seconds. on_path: stage -> number of critical paths on which it lies. waiting:
+    (stage, workloads, mean seconds waited) of those that had not ended. writers: stage -> writer. simulated: the
+    simulated stages, and the writers of those on a path. of: number of rows. order: stages in order.
     """
 
     stages: dict[str, Any]
@@ -43,11 +43,11 @@ class Attribution:
 
     @property
     def n(self) -> int:
-        """How many workloads ended."""
+        """Number of workloads that ended."""
         return int((self.total == self.total).sum())
 
     def by_writer(self) -> dict[str, Any]:
-        """Return the same by writer, in the order of a workload's life."""
+        """Return writer -> array of seconds, in the order of the stages."""
         found: dict[str, Any] = {}
         for stage in self.order:
             writer = self.writers[stage]
@@ -56,7 +56,7 @@ class Attribution:
 
 
 def attribute(data: PointData) -> Attribution:
-    """Return the attribution of a point's time. With no workload that ended all arrays are NaN."""
+    """Return the attribution of a point. If no workload ended, all arrays are NaN."""
     np = data.np
     known = [one["name"] for one in data.table.stages]
     moment = {name: data.middle(name) for name in known}
@@ -92,7 +92,7 @@ def attribute(data: PointData) -> Attribution:
 def _before(
     data: PointData, name: str, moment: Mapping[str, Any], sent: Any, rows: Any, on_path: Mapping[str, Any]
 ) -> Any:
-    """Return when what ``name`` waited for had come, row by row, and mark that stage as being on the path."""
+    """Return per row the time of the last stage that ``name`` waited for, and mark that stage as on the path."""
     np = data.np
     needs = [one for one in data.needs.get(name, ()) if one in moment]
     if not needs:
@@ -107,7 +107,7 @@ def _before(
 
 
 def _waiting(data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any) -> list[tuple[str, int, float]]:
-    """Who had not ended: for each the first stage that it had not reached though all that it waits for had come."""
+    """Return the workloads that had not ended by the first stage not reached although all of its needs were."""
     np = data.np
     left = open_ & ~np.isnan(sent) & data.waiting
     stop = max(data.end - data.start, 0.0)
@@ -155,7 +155,7 @@ def document(data: PointData, run: str, point: str) -> dict[str, Any]:
             rows.append(row)
         return rows
 
-    made = {
+    attribution = {
         "schema": "attribution/1",
         "run": run,
         "point": point,
@@ -168,11 +168,11 @@ def document(data: PointData, run: str, point: str) -> dict[str, Any]:
         "slowest": int(slow.sum()),
     }
     selection = data.table.header.get("selection")
-    return {**made, **({"selection": selection} if selection else {})}
+    return {**attribution, **({"selection": selection} if selection else {})}
 
 
 def _slowest(np: Any, total: Any) -> Any:
-    """Return which rows took at least as long as the quantile SLOW of those that ended."""
+    """Return a boolean array: rows at or above the quantile SLOW of those that ended."""
     known = ~np.isnan(total)
     if not known.any():
         return known
@@ -182,10 +182,10 @@ def _slowest(np: Any, total: Any) -> Any:
 def of_difference(
     before: Attribution, after: Attribution, drawn_before: Any, drawn_after: Any, by: str = "stages"
 ) -> list[dict[str, Any]]:
-    """Return how much each stage (or writer) adds to the difference of the mean times of two runs.
+    """Return the contribution of each stage (or writer) to the difference of the mean times of two runs, in seconds.
 
-    drawn_*: their Resampling, or None. The parts add up to the difference; their intervals are of the difference of
-    means in independent samples of both.
+    drawn_*: their Resampling, or None. The parts add up to the difference. The intervals are bootstrap intervals of the
+    difference of means, from independent samples of both runs.
     """
     import numpy as np
 
@@ -218,7 +218,7 @@ def of_difference(
 
 
 def _merged(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    """Names of both in an order that keeps that of each as far as it can be kept."""
+    """Return the names of both, preserving the order of each where possible."""
     merged = list(first)
     place = 0
     for name in second:

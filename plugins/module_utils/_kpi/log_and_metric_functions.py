@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The named functions that KPI definitions use, over what was measured besides the timeline: logs, errors, metrics."""
+"""KPI functions over training figures from logs, failed attempts and captured metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATISTICS = ("median", "mean", "sum", "min", "max")
 
 
 def errors(data: PointData, reason: str = "") -> KpiValue:
-    """Count the attempts that failed: refused, to be repeated, or never answered; of ``reason``, else of any."""
+    """Count the failed attempts (refused, to be retried, never answered), of ``reason`` if given."""
     found = data.extras.errors
     count = found.get(reason, 0) if reason else sum(found.values())
     labels: dict[str, Any] = {"reason": reason} if reason else {"by_reason": dict(found)}
@@ -25,9 +25,10 @@ def errors(data: PointData, reason: str = "") -> KpiValue:
 
 
 def training(data: PointData, figure: str | Sequence[str], statistic: str = "median", per: str = "") -> KpiValue:
-    """A statistic over what the trainings printed; N is the number of planned workloads.
+    """A statistic of a figure that trainings printed; N is the number of planned workloads.
 
-    figure: its name in the logs; of several the first that a log has. per: ``gpu`` divides by the GPUs of the job.
+    figure: its name in the logs; of several names the first that a log contains. per: ``gpu`` divides by the GPUs of
+    the job.
     """
     if statistic not in STATISTICS:
         raise _format.unknown("statistic", statistic, STATISTICS)
@@ -73,7 +74,7 @@ def _over(
     n = len({one["index"] if one["index"] is not None else one["pod"] for one in rows})
     of = max(data.of, n)
     if not values:
-        return KpiValue(None, 0, data.of, simulated, note=note or "no log had this figure", labels=labels)
+        return KpiValue(None, 0, data.of, simulated, note=note or "no log contains this figure", labels=labels)
     array = np.array(values)
     value = float(getattr(np, statistic)(array))
     replicates = confidence = None
@@ -100,9 +101,9 @@ def _over(
 
 
 def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
-    """GPUs times the hours of each training, over the millions of tokens that all of them trained.
+    """GPU-hours of all trainings per million trained tokens.
 
-    Per job: GPUs x train_runtime, and train_tokens_per_second x train_runtime, as its log has them.
+    Per job: GPUs x train_runtime and train_tokens_per_second x train_runtime, from its log.
     """
     gpus = _gpus(data)
     labels = {"figure": "gpu_hours_per_million_tokens"}
@@ -115,7 +116,7 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
             tokens.append(speed * runtime / 1e6)
     simulated = any(one["simulated"] for one in rows)
     if not rows:
-        note = "no log of a job with GPUs had both run time and tokens a second"
+        note = "no log of a job with GPUs contains both run time and tokens per second"
         return KpiValue(None, 0, data.of, simulated, note=note, labels=labels)
     value = sum(spent) / sum(tokens)
     confidence = replicates = None
@@ -138,8 +139,8 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
 def metric(data: PointData, name: str, statistic: str = "mean", across: str = "sum") -> KpiValue:
     """A statistic over time of a metric that role metrics captured: mean, median, min, max, last or increase.
 
-    across: how series are put together at each moment, ``sum``, ``mean``, ``max`` or ``min``. n of N: the moments that
-    had a value, of those that were asked for.
+    across: aggregation of the series at each moment, ``sum``, ``mean``, ``max`` or ``min``. n of N: moments with a
+    value, of those requested.
     """
     statistics = ("mean", "median", "min", "max", "last", "increase")
     if statistic not in statistics:
@@ -149,14 +150,14 @@ def metric(data: PointData, name: str, statistic: str = "mean", across: str = "s
     labels = {"metric": name, "statistic": statistic, "across": across}
     captured = data.extras.metrics.get(name)
     if not captured:
-        return KpiValue(None, 0, 0, note="no metrics were captured under this name", labels=labels)
+        return KpiValue(None, 0, 0, note="no metric with this name was captured", labels=labels)
     moments, values = captured.together(across)
     of = captured.expected
     if not len(values):
-        return KpiValue(None, 0, of, note=captured.error or "the query gave no series", labels=labels)
+        return KpiValue(None, 0, of, note=captured.error or "the query returned no series", labels=labels)
     np = data.np
     found = {
         "last": lambda: values[-1],
-        "increase": lambda: np.maximum(np.diff(values), 0.0).sum(),  # a counter that began anew went up, not down
+        "increase": lambda: np.maximum(np.diff(values), 0.0).sum(),  # a counter reset is not a decrease
     }.get(statistic, lambda: getattr(np, statistic)(values))()
     return KpiValue(float(found), len(values), max(of, len(values)), captured.simulated, labels=labels)

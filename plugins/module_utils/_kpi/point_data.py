@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A point as the functions of KPIs and the plots see it: numpy views of its timeline, and what else was measured.
+"""The data of one point for KPI functions and plots: numpy views of its timeline, and further measurements.
 
-Times come as [earliest, latest], narrowed by the order of stages (module order): a figure is computed from their
-middles, and its own interval from their bounds.
+Times are [earliest, latest], narrowed by the order of stages. A figure is computed from the midpoints, its measurement
+interval from the bounds.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import between
 
-#: Stage names that every timeline has: when it was to be sent, when it was sent, when the workload ended either way.
+#: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
 INTENDED, SENT, ENDED = "intended", "sent", "ended"
 NEEDED = "needed"  # as ``since``: the last of the stages that the stage waits for
-#: Of those whose stage is not seen, these were still waiting when the observation ended.
+#: Outcome of workloads that were still waiting when the observation ended.
 WAITING = "unfinished"
 
 
@@ -35,8 +35,9 @@ WAITING = "unfinished"
 class KpiValue:
     """The result of a function, from n of N rows; simulated: whether a simulated writer has a part in it.
 
-    interval: what the errors of single times allow. confidence: how much another sample would differ. writers: who
-    wrote the stages that it rests on. replicates: the value in each sample of the bootstrap, for comparing runs.
+    interval: bounds from the measurement errors of single times. confidence: bootstrap interval. writers: of the stages
+    behind the figure. replicates: array (samples,) of the value in each bootstrap sample, for comparing runs. note: an
+    explanation to show.
     """
 
     value: float | None
@@ -53,11 +54,11 @@ class KpiValue:
 
 @dataclass(frozen=True)
 class PointExtras:
-    """What was measured of a point besides its timeline.
+    """Measurements of a point besides its timeline.
 
-    training: rows of training.jsonl. errors: attempts that failed, by reason. metrics: name -> series, as written by
-    role metrics. lives: reads every pod that lived (a Lives); called only by functions that ask for it. steps:
-    (workloads a second, seconds) of a load that came in steps.
+    training: rows of training.jsonl. errors: reason -> failed attempts. metrics: name -> series, as written by role
+    metrics. lives: reads the PodLifetimes of the point; called only by functions that need them. steps: (workloads per
+    second, seconds) of a load in steps.
     """
 
     training: Sequence[Mapping[str, Any]] = ()
@@ -69,7 +70,7 @@ class PointExtras:
 
 
 class PointData:
-    """Numpy views of a table, durations between its stages, resampling of its rows."""
+    """Numpy views of a timeline: arrays (rows,) of times in seconds after the start of the load."""
 
     def __init__(self, table: Table, extras: PointExtras | None = None, resample: bool = True) -> None:
         import numpy
@@ -88,7 +89,7 @@ class PointData:
         self._spans: dict[str, tuple[Any, Any]] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
         self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
-        self.gangs: Any = None  # what module gangs makes of it, when a function asks
+        self.gangs: Any = None  # computed by scheduler_functions when needed
         self.waiting = numpy.array([one == WAITING for one in table.outcome], dtype=bool)
 
     def knows(self, stage: str) -> bool:
@@ -104,7 +105,7 @@ class PointData:
         return [one["name"] for one in self.table.stages if one["ends"]]
 
     def span(self, stage: str) -> tuple[Any, Any]:
-        """Return the arrays earliest and latest of a stage, in seconds after the start of the load."""
+        """Return two arrays (rows,): earliest and latest times of a stage, in seconds after the start of the load."""
         if stage not in self._spans:
             self._spans[stage] = self._span(stage)
         return self._spans[stage]
@@ -124,21 +125,21 @@ class PointData:
         return first - self.start, last - self.start
 
     def needed(self, stage: str) -> tuple[Any, Any]:
-        """Return the span of the last of the stages that ``stage`` waits for; of sending when it waits for none."""
+        """Return the span of the last of the stages that ``stage`` waits for, or of sending if it waits for none."""
         needs = [one for one in self.needs.get(stage, []) if self.knows(one)]
         if not needs:
             return self.span(SENT)
         spans = [self.span(one) for one in needs]
-        # maximum, not fmax: as long as one of them has not come, the last one has not come.
+        # maximum, not fmax: as long as one of them is missing, the last one is missing.
         return self.np.maximum.reduce([one[0] for one in spans]), self.np.maximum.reduce([one[1] for one in spans])
 
     def middle(self, stage: str) -> Any:
-        """Return the middles of a stage's intervals, in seconds after the start of the load."""
+        """Return an array (rows,) of the midpoints of a stage's intervals, in seconds after the start of the load."""
         earliest, latest = self.span(stage)
         return (earliest + latest) / 2
 
     def behind(self, stage: str, since: str = SENT) -> set[str]:
-        """Return the stages, and writers named as such, that decide how long ``stage`` takes after ``since``."""
+        """Return the stages and writers that determine how long ``stage`` takes after ``since``."""
         if since == NEEDED:
             return {stage, *self.needs.get(stage, ())} - (set(self.needs) - {stage})
         found: set[str] = set()
@@ -157,7 +158,7 @@ class PointData:
         return {"simulated": bool(self.simulated_stages & behind), "writers": tuple(sorted(writers))}
 
     def sample(self, stage: str, since: str) -> Sample:
-        """Return the durations of ``stage`` since ``since``, over all planned rows."""
+        """Return the durations of ``stage`` after ``since``, in seconds, over all planned rows."""
         key = (stage, since)
         if key not in self._samples:
             first, last = self.span(stage)
@@ -168,9 +169,9 @@ class PointData:
         return self._samples[key]
 
     def replicates(self, stage: str, since: str, wanted: float) -> Any:
-        """Return a quantile of these durations in each sample of the bootstrap; None when there are too few rows.
+        """Return an array (samples,) of a quantile of these durations per bootstrap sample; None with too few rows.
 
-        The usual quantiles of a stage are worked out together: that is as quick as one alone.
+        The usual quantiles of a stage are computed together, which takes no longer than one.
         """
         if self.resampling is None:
             return None
@@ -183,13 +184,13 @@ class PointData:
 
 
 def missing(data: PointData, stages: Any) -> KpiValue:
-    """Return the figure of a stage that this timeline has not."""
+    """Return the figure for stages that this timeline does not have."""
     names = stages if isinstance(stages, str) else " or ".join(stages)
     return KpiValue(None, 0, data.of, note=f"this timeline has no stage {names}")
 
 
 def probability(text: Any) -> float:
-    """Read a quantile: p95, p99.9, max, min, or a number from 0 to 1."""
+    """Return a quantile (p95, p99.9, max, min, or a number from 0 to 1) as a number. Raises InputError."""
     if text in ("max", "min"):
         return 1.0 if text == "max" else 0.0
     try:

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline impor
 
 
 def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
-    """Return what was measured at a point. Raises DataError when there is no timeline."""
+    """Return the data of a point. Raises DataError when there is no timeline."""
     table = timeline_table.read(point.folder / "timeline.jsonl")
     chosen = set(table.index) if "selection" in table.header else None
     errors, attempts = _errors(point, warnings, chosen)
@@ -29,7 +29,7 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
 
 
 def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:
-    """Rows of training.jsonl; a project that trains nothing has none."""
+    """Return the rows of training.jsonl; none for a project without trainings."""
     path = point.folder / "training.jsonl"
     notes: list[str] = []
     rows = list(point_files.lines(path, notes)) if path.exists() else []
@@ -39,14 +39,14 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
 
 
 def steps(point: Point) -> list[tuple[float, float]]:
-    """Return (workloads a second, seconds) of each step that the plan says; nothing of other loads."""
+    """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
     header = next(point_files.lines(point.folder / "plan.jsonl", []), {})
     arrival = header.get("arrival") or {}
     return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
 
 
 def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:
-    """Return how many attempts failed, by reason, and how many attempts there were."""
+    """Return the failed attempts by reason, and the number of all attempts."""
     found: Counter[str] = Counter()
     attempts = 0
     for record in point_files.lines(point.folder / "ledger.jsonl", []):
@@ -59,12 +59,12 @@ def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple
 
 
 def metrics(run: Run, point: Point, warnings: list[str]) -> dict[str, metrics_file.Captured]:
-    """Return what was captured of a server at a point; nothing where no server was named."""
+    """Return the captured metrics of a point; empty if no server was named."""
     path = point.folder / metrics_file.FILE
     if not path.exists():
         return {}
     try:
         return metrics_file.read(path, run.simulated)
     except (DataError, KeyError, TypeError) as error:
-        warnings.append(f"point {point.number}: metrics can't be read: {error}")
+        warnings.append(f"point {point.number}: metrics cannot be read: {error}")
         return {}

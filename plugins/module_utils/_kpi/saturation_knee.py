@@ -1,16 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where latency bends as the rate of a load rises: the knee of a saturation curve.
+"""Find the rate at which latency bends: the knee of a saturation curve.
 
 The method is Kneedle (V. Satopaa, J. Albrecht, D. Irwin, B. Raghavan: "Finding a 'Kneedle' in a Haystack: Detecting
 Knee Points in System Behavior", ICDCS Workshops 2011), for a curve that rises and is convex: rate and latency are
-scaled to 0..1, and the knee is where the curve lies furthest below the diagonal. Here it is applied to the logarithms
-of both. Beyond its capacity a queue grows from step to step, so that on a linear scale the largest latencies would
-decide alone, and the knee would lie beyond the first step that was too fast. And rates are tried in multiples, so that
-on a linear scale the many steps beyond the knee would crowd those before it together. Latencies are first made to rise
-(the running maximum), since one lucky step among few is no property of the system; and a curve that does not at least
-double has not bent: then the knee lies beyond the last step.
+scaled to 0..1, and the knee is where the curve lies furthest below the diagonal. It is applied here to the logarithms
+of both. Beyond capacity the queue grows with each step, so that on a linear scale the largest latencies alone would
+decide, and the knee would lie beyond the first step that was too fast. Rates are tried in multiples, so that on a
+linear scale the many steps beyond the knee would crowd together those before it. Latencies are first replaced by their
+running maximum, because one fast step among few is not a property of the system. A curve that does not at least double
+has no knee: it lies beyond the last step.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data
     probability,
 )
 
-#: Fewer workloads in a step say nothing of its latency.
+#: Steps with fewer workloads have no latency.
 LEAST_IN_STEP = 5
-#: By so much the latency must grow from the first step to the slowest, or nothing has bent.
+#: Minimum growth factor of the latency from the first step to the slowest for a knee.
 BENT = 2.0
-#: Kneedle's sensitivity: by how many mean steps of the rates the distance must fall behind a maximum; usually 1.
+#: Kneedle's sensitivity S: how many mean rate steps the distance must fall below a maximum; usually 1.
 SENSITIVITY = 1.0
 
 
 def kneedle(rates: Sequence[float], latencies: Sequence[float], sensitivity: float = SENSITIVITY) -> int | None:
-    """Return the index of the knee of a rising, convex curve, or None when there is none.
+    """Return the index of the knee of an increasing, convex curve by Kneedle (see the module), None without one.
 
-    rates: rising, above 0. latencies: seconds, as many. A maximum of the distance to the diagonal is the knee once the
-    distance has fallen behind it by ``sensitivity`` times the mean step of the rates, or at the end of the curve.
+    rates: ascending, above 0, per second. latencies: in seconds, one per rate. A maximum of the distance to the
+    diagonal is the knee once the distance has fallen below it by ``sensitivity`` times the mean rate step, or at the
+    end of the curve.
     """
     rising = list(accumulate(latencies, max))
     if len(rates) < 3 or rising[-1] < BENT * max(rising[0], 1e-9):
@@ -63,9 +64,9 @@ def kneedle(rates: Sequence[float], latencies: Sequence[float], sensitivity: flo
 
 
 def by_step(data: PointData, stage: str, since: str, quantile: float) -> list[tuple[float, float, int]]:
-    """Return (rate, latency, workloads) of each step of the load that had enough workloads, by rising rate.
+    """Return (rate per second, latency in seconds, workloads) of each step with enough workloads, by ascending rate.
 
-    A latency that is only known to be longer than something counts as that: it is the bound that bends.
+    For a latency with only a lower bound, the bound is used.
     """
     np = data.np
     whole = data.sample(stage, since)
@@ -96,9 +97,9 @@ def by_step(data: PointData, stage: str, since: str, quantile: float) -> list[tu
 def knee(
     data: PointData, stage: str | Sequence[str], quantile: Any = "p95", since: str | Sequence[str] = NEEDED
 ) -> KpiValue:
-    """The rate (workloads a second) of the last step before a stage's latency bends; Kneedle, see the module.
+    """The rate (workloads per second) of the last step before a stage's latency bends, by Kneedle (see the module).
 
-    Of a load in steps. Without a bend the value is missing, and the note says up to which rate there was none.
+    For a load in steps. Without a knee the value is None, and the note states the rate up to which there was none.
     """
     name = data.pick(stage)
     begin = NEEDED if since == NEEDED else data.pick(since)
@@ -115,14 +116,13 @@ def knee(
     }
     rests = data.rests(name, begin)
     if len(curve) < 3:
-        note = f"{len(curve)} of {of} steps had {LEAST_IN_STEP} workloads or more; three are needed"
+        note = f"{len(curve)} of {of} steps had at least {LEAST_IN_STEP} workloads; three are needed"
         return KpiValue(None, len(curve), of, note=note, labels=labels, **rests)
     place = kneedle([one[0] for one in curve], [one[1] for one in curve])
     if place is None:
         low, high = curve[0][1], max(one[1] for one in curve)
         note = (
-            f"≥ {_format.value(curve[-1][0], '1/s')}: from {_format.seconds(low)} to "
-            f"{_format.seconds(high)}, nothing bent"
+            f"≥ {_format.value(curve[-1][0], '1/s')}: from {_format.seconds(low)} to {_format.seconds(high)}, no knee"
         )
         return KpiValue(None, len(curve), of, note=note, labels=labels, **rests)
     rate, latency, _count = curve[place]

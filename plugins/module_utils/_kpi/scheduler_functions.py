@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The named functions that KPI definitions use to judge a scheduler: waiting, use, fairness, gangs, preemptions.
+"""KPI functions for evaluating a scheduler: waiting, utilisation, fairness, gangs, preemptions.
 
-They need to know what each workload asked for (parameter ``scheduling`` of its template, see gangs.py) and every pod
-that lived; without that they have no value and say so.
+They need the requests of each workload (parameter ``scheduling`` of its template, see gangs.py) and all pod lifetimes.
+Without these they return no value and a note.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_lifetimes import PodLifetimes, middle
 
-UNKNOWN = "what the workloads asked for is not in the plan"
+UNKNOWN = "the plan does not state the requests of the workloads"
 PARTS = ("held", "useful", "waiting", "lost")
-#: Longer than so many times the median wait, and than so many seconds, is starving.
+#: A workload starves if it waits longer than this multiple of the median wait and than this many seconds.
 STARVING, STARVING_LEAST = 4.0, 10.0
 
 
 def gangs_of(data: PointData) -> Gangs | None:
-    """Return the gangs of a point; None where nothing is known of them. Worked out once."""
+    """Return the gangs of a point, computed once; None if the plan does not describe them."""
     if data.gangs is None:
         lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
         data.gangs = Gangs(data, lives.plan, lives.pods) if lives is not None else False
@@ -46,13 +46,13 @@ def gangs_of(data: PointData) -> Gangs | None:
 
 
 def queues(data: PointData) -> list[str]:
-    """Return the queues that workloads name, in the order of their names."""
+    """Return the queues that workloads name, sorted."""
     gangs = gangs_of(data)
     return sorted(set(gangs.queue)) if gangs else []
 
 
 def priorities(data: PointData) -> list[str]:
-    """Return the priorities that workloads name, in the order of their names."""
+    """Return the priorities that workloads name, sorted."""
     gangs = gangs_of(data)
     return sorted(set(gangs.priority)) if gangs else []
 
@@ -62,7 +62,7 @@ def _unknown(data: PointData) -> KpiValue:
 
 
 def _simulated(data: PointData) -> dict[str, Any]:
-    """Arguments of a Figure that rests on whole lives of pods."""
+    """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
     stages = [one for one in ("pods_running", "running", "succeeded") if data.knows(one)]
     rests = [data.rests(one) for one in stages]
     writers = sorted({writer for one in rests for writer in one["writers"]})
@@ -72,7 +72,7 @@ def _simulated(data: PointData) -> dict[str, Any]:
 def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "") -> KpiValue:
     """A quantile of the seconds from sending a workload until its whole gang ran at once for the first time.
 
-    Over all planned workloads of ``queue`` and of ``priority``, where these are given.
+    Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier, see censored_quantile.
     """
     gangs = gangs_of(data)
     if gangs is None:
@@ -91,10 +91,10 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
         confidence = bootstrap_interval.interval(replicates, found.value, drawing.method)
     note = ""
     if found.at_least is not None:
-        never = f"{sample.of - found.n:,} of {sample.of:,} were not seen to run as a whole"
+        never = f"{sample.of - found.n:,} of {sample.of:,} never ran as a whole"
         note = f"≥ {_format.seconds(found.at_least)}: {never}"
     elif sample.censored:
-        note = f"{sample.censored:,} of {sample.of:,} were still waiting at the end: estimated after Kaplan and Meier"
+        note = f"{sample.censored:,} of {sample.of:,} were still waiting at the end: Kaplan-Meier estimate"
     labels = {name: text for name, text in (("queue", queue), ("priority", priority)) if text}
     return KpiValue(
         found.value,
@@ -120,7 +120,7 @@ def _waits(data: PointData, gangs: Gangs, chosen: Any) -> Sample:
 def starving(data: PointData, factor: float = STARVING, least: float = STARVING_LEAST) -> KpiValue:
     """Count the workloads that waited longer than ``factor`` times the median wait and than ``least`` seconds.
 
-    One that never ran as a whole counts with all the time for which it was there.
+    For a workload that never ran as a whole, the wait is its whole observed time.
     """
     gangs = gangs_of(data)
     if gangs is None:
@@ -135,16 +135,15 @@ def starving(data: PointData, factor: float = STARVING, least: float = STARVING_
 
 
 def ideal_makespan(data: PointData) -> KpiValue:
-    """Seconds that the load would take at the least: no scheduler can be quicker with these jobs and this capacity.
+    """Lower bound of the makespan in seconds: no schedule of these jobs on this capacity is shorter.
 
-    From the run times that were measured: the greatest of what single jobs need after they came, and, for each
-    resource and moment, of what all that came from then on need together (see gangs.least_makespan).
+    Computed from the measured run times, as the maximum over resources of gangs.least_makespan.
     """
     gangs = gangs_of(data)
     if gangs is None:
         return _unknown(data)
     value, n = _ideal(data, gangs)
-    note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not come to a good end and are left out"
+    note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not succeed and are left out"
     return KpiValue(value, n, data.of, note=note, **_simulated(data))
 
 
@@ -164,25 +163,25 @@ def _ideal(data: PointData, gangs: Gangs) -> tuple[float | None, int]:
 
 
 def efficiency(data: PointData) -> KpiValue:
-    """Throughput against the theoretical: the least possible makespan over the one that was measured, in percent."""
+    """Efficiency: the lower bound of the makespan (ideal_makespan) over the measured one, in percent."""
     gangs = gangs_of(data)
     if gangs is None:
         return _unknown(data)
     ideal, n = _ideal(data, gangs)
     first, last = data.span(ENDED)
     if ideal is None or n < data.of or data.np.isnan(last).any():
-        return KpiValue(None, n, data.of, note="not all workloads came to a good end", **_simulated(data))
+        return KpiValue(None, n, data.of, note="not all workloads succeeded", **_simulated(data))
     value = 200 * ideal / float((first + last).max())
     interval = (100 * ideal / float(last.max()), 100 * ideal / float(first.max()))
     return KpiValue(value, n, data.of, interval=interval, **_simulated(data))
 
 
 def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiValue:
-    """Share of a resource over the time of the load, in percent: the integral of what was held over what there was.
+    """Utilisation of a resource over the time of the load, in percent: integral of the amount held over the capacity.
 
-    part: ``held`` from getting a node until the end of a pod; ``useful`` of that while the whole gang ran and came to a
-    good end; ``waiting`` of that before the gang was whole; ``lost`` by pods that were preempted or failed.
-    resource: that which is asked for the most, without it.
+    part: ``held``, from scheduling until the end of a pod; ``useful``, the part while the whole gang ran and succeeded;
+    ``waiting``, the part before the gang was complete; ``lost``, by pods that were preempted or failed. resource: by
+    default the one with the largest requested share.
     """
     if part not in PARTS:
         raise _format.unknown("part", part, PARTS)
@@ -192,7 +191,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
         return _unknown(data)
     capacity = gangs.capacity.get(name)
     if not capacity:
-        return KpiValue(None, 0, data.of, note=f"it is not known how much {name} there is")
+        return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")
     length = span_of(data)
     each = [sum(_part(gangs, row, life, part) for life in gangs.lives[row]) for row in range(data.of)]
     amounts = data.np.array([one * gangs.request[row].get(name, 0.0) for row, one in enumerate(each)])
@@ -219,9 +218,9 @@ def _part(gangs: Gangs, row: int, life: Any, part: str) -> float:
 
 
 def fairness(data: PointData, resource: str = "") -> KpiValue:
-    """Jain's index of what queues held, each over its weight, while all of them wanted something; 1 is even.
+    """Jain's fairness index of the resource-seconds that queues held, over their weights; 1 is even.
 
-    resource: that which is asked for the most, without it.
+    Over the time in which every queue had workloads. resource: by default the one with the largest requested share.
     """
     gangs = gangs_of(data)
     name = resource or (gangs.bottleneck() if gangs else None)
@@ -229,7 +228,7 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
         return _unknown(data)
     window = _contended(data, gangs)
     if window is None:
-        return KpiValue(None, 0, data.of, note="at no time did two queues want something")
+        return KpiValue(None, 0, data.of, note="at no time did two queues have workloads")
     shares: dict[str, float] = {}
     for row, queue in enumerate(gangs.queue):
         seconds = sum(within(gangs.held(row, life), window) for life in gangs.lives[row])
@@ -237,15 +236,14 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
         shares[queue] = shares.get(queue, 0.0) + seconds * gangs.request[row].get(name, 0.0) / weight
     value = jain(shares.values())
     note = (
-        f"in the {_format.seconds(window[1] - window[0])} in which {_format.count(len(shares), 'queue')} "
-        "wanted something"
+        f"in the {_format.seconds(window[1] - window[0])} in which {_format.count(len(shares), 'queue')} had workloads"
     )
     labels = {"resource": name, "share": {queue: round(one, 3) for queue, one in sorted(shares.items())}}
     return KpiValue(value, data.of, data.of, note=note, labels=labels, **_simulated(data))
 
 
 def _contended(data: PointData, gangs: Gangs) -> tuple[float, float] | None:
-    """Return the time from when every queue had a workload until the first of them had none left."""
+    """Return the time from when every queue had a workload until the first queue was empty."""
     sent = data.span(SENT)[0]
     ended = data.middle(ENDED) if data.knows(ENDED) else data.np.full(data.of, nan)
     begin: dict[str, float] = {}
@@ -263,9 +261,9 @@ def _contended(data: PointData, gangs: Gangs) -> tuple[float, float] | None:
 
 
 def gang_gap(data: PointData, quantile: Any) -> KpiValue:
-    """A quantile of the seconds between the first and the last pod of a gang to run, of those that came to an end.
+    """A quantile of the seconds between the first and the last pod of a gang to run, over pods that were not lost.
 
-    Over the planned workloads of more than one pod; whoever was first has waited for the others, and held its node.
+    Over the planned workloads of more than one pod. In that time the first pod holds its node and waits.
     """
     gangs = gangs_of(data)
     if gangs is None:
@@ -278,14 +276,14 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
         gaps.append(gangs.done[row] - min(known) if known and isfinite(gangs.done[row]) else nan)
     values = data.np.array(gaps)
     found = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))
-    note = "" if found.n == found.of else f"{found.of - found.n:,} of {found.of:,} gangs were never whole"
+    note = "" if found.n == found.of else f"{found.of - found.n:,} of {found.of:,} gangs were never complete"
     return KpiValue(found.value, found.n, found.of, note=note, labels={"quantile": str(quantile)}, **_simulated(data))
 
 
 def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     """Count how often workloads were ``preempted`` or ``evicted`` by their queue, or how many pods were ``lost``.
 
-    A pod is lost when it was deleted or failed before its work was done, whoever did it.
+    A pod is lost if it was deleted or failed before it succeeded, for any reason.
     """
     known = ("preempted", "evicted", "lost")
     if what not in known:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The named functions that KPI definitions use, over a timeline. Each takes a Data and arguments, returns a Figure."""
+"""KPI functions over a timeline. Each takes a PointData and the arguments of a definition and returns a KpiValue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.scheduler_
 
 
 def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
-    """Count the workloads that ended so; all planned ones without ``outcome``."""
+    """Count the workloads with ``outcome``; without it all planned ones."""
     wanted = {outcome} if isinstance(outcome, str) else set(outcome)
     if not any(wanted):
         return KpiValue(float(data.of), data.of, data.of)
@@ -58,7 +58,7 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
 
 
 def reached(data: PointData, stage: str | Sequence[str]) -> KpiValue:
-    """Count the workloads that were seen to reach a stage."""
+    """Count the workloads that reached a stage."""
     name = data.pick(stage)
     if name is None:
         return missing(data, stage)
@@ -67,9 +67,9 @@ def reached(data: PointData, stage: str | Sequence[str]) -> KpiValue:
 
 
 def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
-    """Workloads a second that reached a stage: their number over the time from the start of the load to the last.
+    """Workloads per second that reached a stage: their number over the time from the start of the load to the last.
 
-    Its confidence interval draws blocks of the times between one and the next.
+    The confidence interval is a block bootstrap of the interarrival times.
     """
     name = data.pick(stage)
     if name is None:
@@ -78,7 +78,7 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     n = int((~data.np.isnan(last)).sum())
     rests = data.rests(name)
     if not n:
-        return KpiValue(None, 0, data.of, note="none got there", labels={"stage": name}, **rests)
+        return KpiValue(None, 0, data.of, note="no workload reached it", labels={"stage": name}, **rests)
     early, late = float(data.np.nanmax(first)), float(data.np.nanmax(last))
     middle = (early + late) / 2
     if middle <= 0:
@@ -115,7 +115,7 @@ def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
     rests = data.rests(name)
     if n < data.of:
         bound = _format.seconds(max(data.end - data.start, 0.0))
-        note = f"≥ {bound}: {data.of - n:,} of {data.of:,} were not seen to get there"
+        note = f"≥ {bound}: {data.of - n:,} of {data.of:,} did not reach it"
         return KpiValue(None, n, data.of, note=note, **rests)
     if not n:
         return KpiValue(None, 0, 0, note="nothing was planned", **rests)
@@ -126,7 +126,7 @@ def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
 def duration(
     data: PointData, stage: str | Sequence[str], quantile: Any, since: str | Sequence[str] = NEEDED
 ) -> KpiValue:
-    """A quantile of the seconds that ``stage`` took after ``since``, over all planned workloads.
+    """A quantile of the seconds that ``stage`` took after ``since``, over all planned workloads; Kaplan-Meier.
 
     since: ``needed`` (the last of the stages that it waits for), ``sent``, ``intended``, or a stage.
     """
@@ -137,7 +137,7 @@ def duration(
     q = probability(quantile)
     sample = data.sample(name, begin)
     found = sample.quantile(q)
-    replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # of an extreme there is no bootstrap
+    replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # no bootstrap of extremes
     confidence = None
     if replicates is not None and data.resampling is not None:
         confidence = bootstrap_interval.interval(replicates, found.value, data.resampling.method)
@@ -157,22 +157,22 @@ def duration(
 def _note(found: Quantile, q: float, censored: int = 0) -> str:
     n, of = found.n, found.of
     if found.at_least is not None:
-        return f"≥ {_format.seconds(found.at_least)}: {of - n:,} of {of:,} were not seen to get there"
+        return f"≥ {_format.seconds(found.at_least)}: {of - n:,} of {of:,} were not seen to reach it"
     if censored:
-        return f"{censored:,} of {of:,} were still waiting at the end: estimated after Kaplan and Meier"
+        return f"{censored:,} of {of:,} were still waiting at the end: Kaplan-Meier estimate"
     if 0.5 < q < 1 and of * (1 - q) < 1:
         return f"close to the maximum: {of:,} rows are few for this quantile"
     return ""
 
 
 def lateness(data: PointData, quantile: Any) -> KpiValue:
-    """A quantile of the seconds by which the first attempt was sent after it was meant to be."""
+    """A quantile of the lateness in seconds: when the first attempt was sent minus when it was due."""
     np = data.np
     intended = data.span(INTENDED)[0]
     due = ~np.isnan(intended)
     of = int(due.sum())
     if not of:
-        return KpiValue(None, 0, 0, note="closed loop: nothing had a moment at which it was due")
+        return KpiValue(None, 0, 0, note="closed loop: no workload had a due time")
     late = (data.span(SENT)[0] - intended)[due]
     waited = np.maximum(data.end - data.start - intended[due], 0.0)
     sample = Sample(late, late, late, waited)
@@ -183,7 +183,7 @@ def lateness(data: PointData, quantile: Any) -> KpiValue:
         drawing = data.resampling if of == data.of else bootstrap_interval.Resampling(of)
         replicates = drawing.quantiles(sample, [q])[:, 0]
         confidence = bootstrap_interval.interval(replicates, found.value, drawing.method)
-    note = _note(found, q).replace("were not seen to get there", "were never sent")
+    note = _note(found, q).replace("were not seen to reach it", "were never sent")
     labels = {"quantile": str(quantile)}
     return KpiValue(
         found.value,
@@ -200,7 +200,7 @@ def lateness(data: PointData, quantile: Any) -> KpiValue:
 def concurrency(
     data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED, statistic: str = "max"
 ) -> KpiValue:
-    """How many workloads were between two stages at one moment: the most, or their mean over the time of the load."""
+    """Number of workloads between two stages at one moment: the maximum, or the mean over the time of the load."""
     name, last = data.pick(begin), data.pick(until)
     if name is None or last is None:
         return missing(data, begin if name is None else until)
@@ -217,16 +217,16 @@ def concurrency(
 
 
 def level(data: PointData, begin: Any, until: Any, weight: Any = None) -> tuple[Any, Any]:
-    """Return the moments at which one more or one fewer is between ``begin`` and ``until``, and how many then are.
+    """Return two arrays: the ascending times at which the level between ``begin`` and ``until`` changes, and the level.
 
-    begin, until: arrays, NaN where it never came; who never left stays. weight: what each counts, one without it.
+    begin, until: arrays (rows,) of times, NaN for never. weight: array (rows,) of what each row counts, 1 by default.
     """
     np = data.np
     weight = np.ones(len(begin)) if weight is None else weight
     came, left = ~np.isnan(begin), ~np.isnan(begin) & ~np.isnan(until)
     times = np.concatenate([begin[came], until[left]])
     steps = np.concatenate([weight[came], -weight[left]])
-    order = np.lexsort((steps, times))  # at one moment: first who leaves
+    order = np.lexsort((steps, times))  # ties: leaving first
     return times[order], np.cumsum(steps[order])
 
 
@@ -235,7 +235,7 @@ def _most(data: PointData, begin: Any, until: Any) -> float:
 
 
 def _mean(data: PointData, begin: Any, until: Any) -> float:
-    """The mean from the first to come until the last to leave, or the end of the observation."""
+    """Return the mean from the first arrival until the last departure or the end of the observation."""
     np = data.np
     came = ~np.isnan(begin)
     if not came.any():
@@ -246,7 +246,7 @@ def _mean(data: PointData, begin: Any, until: Any) -> float:
 
 
 def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED) -> KpiValue:
-    """GPUs times hours between two stages, over all workloads; who did not end counts until the observation did."""
+    """GPU-hours between two stages, over all workloads; those that did not end count until the observation ended."""
     name, last = data.pick(begin), data.pick(until)
     if name is None or last is None:
         return missing(data, begin if name is None else until)

@@ -35,7 +35,7 @@ def write_point(
 ) -> list[dict[str, Any]]:
     """Write the KPIs and the attribution of a point; return the KPIs.
 
-    first: name -> (point, figure) of the first point that has each KPI with an answer, from which later ones differ.
+    first: name -> (point, figure) of the first point with each KPI that has an answer, the reference for later points.
     """
     data = read_point(run, point, warnings)
     found = []
@@ -44,8 +44,8 @@ def write_point(
             kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
         found.append(kpi)
     selection = data.table.header.get("selection")
-    told = {**labels, **({"selection": selection["text"]} if selection else {})}
-    kpis = {"schema": "kpis/1", "run": run.id, "point": point.number, "labels": told, "kpis": found}
+    all_labels = {**labels, **({"selection": selection["text"]} if selection else {})}
+    kpis = {"schema": "kpis/1", "run": run.id, "point": point.number, "labels": all_labels, "kpis": found}
     _files.write_json(point.folder / WRITTEN[0], kpis, "kpis/1")
     parts = latency_attribution.document(data, run.id, point.number)
     _files.write_json(point.folder / WRITTEN[1], parts, "attribution/1")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What module metrics_capture does: queries over the window of each test point, into metrics.jsonl and CSV files."""
+"""Query metrics over the time of each test point into metrics.jsonl and CSV files. Module metrics_capture calls it."""
 
 from __future__ import annotations
 
@@ -26,24 +26,26 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_fil
 
 REQUIRED, OPTIONAL = ("name", "query", "unit"), ("help", "labels")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-#: So many moments are asked for at most; and no two nearer than this, in seconds.
+#: Maximum number of moments per query, and minimum step in seconds.
 MOMENTS, LEAST_STEP = 300, 1.0
-#: A rate looks back over so many steps, and at least so many seconds: four scrapes of 15 s.
+#: Default of {range}: this many steps, and at least this many seconds (four scrapes of 15 s).
 RANGE_STEPS, LEAST_RANGE = 4, 60.0
 
 
 def load(paths: Iterable[str]) -> list[dict[str, Any]]:
-    """Read queries from YAML files; a later one of the same name replaces it. Raises InputError naming the place."""
+    """Read queries from YAML files; a later query replaces one of the same name. Raises InputError naming the place."""
     return _definition_files.load(paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check)
 
 
 def _check(entry: Mapping[str, Any], where: str) -> None:
     if not _NAME.fullmatch(str(entry["name"])):
-        raise InputError(f"{where}: a name has lower-case letters, digits and _, since a file is named by it")
+        raise InputError(
+            f"{where}: a name consists of lower-case letters, digits and _, because a file is named after it"
+        )
 
 
 def window(point: Point, now: float) -> tuple[float, float] | None:
-    """Return begin and end of a point in seconds since the epoch; of one that did not end until now."""
+    """Return begin and end of a point in seconds since the epoch; ``now`` as the end of an unfinished one."""
     begin = _moment(point.record.get("started"))
     if begin is None:
         return None
@@ -58,7 +60,7 @@ def _moment(text: Any) -> float | None:
 
 
 def filled(query: str, names: Mapping[str, str]) -> str:
-    """Return the query with {range} and other names filled in; braces of PromQL, which hold no bare name, stay."""
+    """Return the query with {range} and other names replaced; the braces of PromQL contain no bare name and stay."""
     for name, text in names.items():
         query = query.replace("{" + name + "}", text)
     return " ".join(query.split())
@@ -73,9 +75,9 @@ def capture(
     points: Iterable[str] = (),
     names: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Write the metrics of the points. step, look_back: seconds, 0: by the length of the point.
+    """Write the metrics of the points. step, look_back: in seconds, 0 for values that fit the length of the point.
 
-    A query that is refused is a warning and an entry without values. Raises AccessError when nobody answers.
+    A refused query becomes a warning and an entry without values. Raises AccessError when the server does not answer.
     """
     run = run_files.read(Path(run_dir))
     queries = load(files)
@@ -85,7 +87,7 @@ def capture(
     for point in run_files.chosen(run, points):
         when = window(point, time.time())
         if when is None:
-            warnings.append(f"point {point.number} was not begun: no metrics")
+            warnings.append(f"point {point.number} was not started: no metrics")
             continue
         begin, end = when
         each = step or max(LEAST_STEP, ceil((end - begin) / MOMENTS))

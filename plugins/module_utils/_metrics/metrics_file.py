@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The series that were captured of a point: points/<nnn>/metrics.jsonl (schema metrics/1), one line a query."""
+"""The captured series of a point: points/<nnn>/metrics.jsonl (schema metrics/1), one line per query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
 FILE = "metrics.jsonl"
-#: Folder of a point with one CSV file a query.
+#: Folder of a point with one CSV file per query.
 FOLDER = "metrics"
 
 
@@ -32,7 +32,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Captured:
-    """What a query gave over the window of a point. ``error`` says why there is nothing."""
+    """The result of a query over the time of a point, in seconds since the epoch. ``error``: why there is none."""
 
     name: str
     query: str
@@ -44,15 +44,15 @@ class Captured:
     step: float = 1.0
     error: str = ""
     simulated: bool = False
-    per: Sequence[str] = field(default_factory=tuple)  # the labels that tell series apart for people
+    per: Sequence[str] = field(default_factory=tuple)  # the labels that distinguish series in titles
 
     @property
     def expected(self) -> int:
-        """So many moments were asked for."""
+        """Number of moments requested."""
         return int((self.end - self.begin) / self.step + 1e-6) + 1 if self.step > 0 else 0
 
     def together(self, across: str) -> tuple[Any, Any]:
-        """Return moments and, at each, the sum (mean, max, min) of the series that have a value there."""
+        """Return arrays of the moments and of the sum (mean, max, min) over the series with a value there."""
         import numpy
 
         moments = sorted({moment for one in self.series for moment in one.moments})
@@ -73,12 +73,12 @@ class Captured:
         return numpy.array(moments)[known], functions[across](grid[:, known], axis=0)
 
     def title(self, one: Series) -> str:
-        """Return what a person calls a series: the values of the labels that tell it from the others."""
+        """Return the title of a series: the values of its distinguishing labels."""
         names = [name for name in self.per if name in one.labels] or list(one.labels)
         return ", ".join(str(one.labels[name]) for name in names) or self.name
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain data, for a JMESPath."""
+        """Return the series as plain data, for JMESPath."""
         series = [{"labels": dict(one.labels), "values": list(one.values)} for one in self.series]
         return {"unit": self.unit, "query": self.query, "series": series}
 
@@ -130,7 +130,7 @@ def read(path: Path, simulated: bool = False) -> dict[str, Captured]:
     lines = _files.read_lines(path)
     header = next(lines, {})
     if header.get("schema") != "metrics/1":
-        raise DataError(f"{path}: schema '{header.get('schema')}' where metrics/1 is read; capture the metrics again")
+        raise DataError(f"{path}: schema '{header.get('schema')}', expected metrics/1; capture the metrics again")
     found = {}
     for record in lines:
         series = [Series(one["labels"], one["moments"], one["values"]) for one in record["series"]]

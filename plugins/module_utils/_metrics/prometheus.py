@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Range queries to a Prometheus, or what speaks like one. It is only read: nothing of it is reset or changed."""
+"""Range queries to a Prometheus-compatible server, read-only."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.metrics_file import Series
 
-#: Where OpenShift's monitoring lets itself be queried, and who vouches for its routes.
+#: The route to OpenShift's monitoring, and the CA bundle of its routes.
 ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
 ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingress-cert"
 
 
 class QueryError(AccessError):
-    """The server answered, and refused this query."""
+    """The server refused this query."""
 
 
 @dataclass(frozen=True)
 class PrometheusServer:
-    """Address and credentials. authority: PEM text or empty for the system's; the certificate is always verified."""
+    """Address and credentials. authority: CAs as PEM text, default the system's. Always verified."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -39,13 +39,13 @@ class PrometheusServer:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"metrics address '{self.url}' is no http(s)://host:port")
+            raise InputError(f"metrics address '{self.url}' is not http(s)://host:port")
         if self.token and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
             raise InputError(f"metrics address '{self.url}': a token is sent over https only")
 
     @property
     def shown(self) -> str:
-        """Return the address without whatever it may carry besides."""
+        """Return the address without credentials, query and fragment."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
 
@@ -62,16 +62,12 @@ def of_openshift(client: Client) -> PrometheusServer:
     kind, _space, token = client.access.authorization.partition(" ")
     if kind != "Bearer":
         raise AccessError(
-            f"{client.access.source} has no token, which the route to Thanos needs: log in with `oc login`, or give "
+            f"{client.access.source} has no token, which the Thanos route requires: log in with `oc login`, or give "
             "metrics_url and metrics_token"
         )
     try:
         authority = str(client.request("GET", ROUTER_CA)["data"]["ca-bundle.crt"])
-    except (
-        SeatrialError,
-        KeyError,
-        TypeError,
-    ):  # who may not read it goes on with the system's authorities, or metrics_ca_file
+    except (SeatrialError, KeyError, TypeError):  # not readable: use the system's CAs, or metrics_ca_file
         authority = ""
     return PrometheusServer(f"https://{host}", token, authority)
 
@@ -86,15 +82,15 @@ class Prometheus:
             try:
                 self._context = ssl.create_default_context(cadata=server.authority or None)
             except (ssl.SSLError, ValueError) as error:
-                raise InputError(f"{server.shown}: the authority's certificate is no PEM text") from error
+                raise InputError(f"{server.shown}: the CA certificate is not PEM text") from error
             self._context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
     def range(self, query: str, begin: float, end: float, step: float) -> list[Series]:
-        """Return the series of a query. Raises QueryError when it is refused, AccessError when nobody answers."""
+        """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""
         arguments = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
         data = self._post("/api/v1/query_range", arguments)["data"]
         if data["resultType"] != "matrix":
-            raise QueryError(f"{self.server.shown}: '{query}' gave {data['resultType']} instead of series")
+            raise QueryError(f"{self.server.shown}: '{query}' returned {data['resultType']} instead of series")
         return [_series(one) for one in data["result"]]
 
     def _post(self, path: str, arguments: dict[str, str]) -> dict[str, Any]:

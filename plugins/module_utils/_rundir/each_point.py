@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Work through the points of a run: a damaged one becomes a warning and never stops the others."""
+"""Call a function for each point of a run: a damaged point becomes a warning and never stops the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Result = dict[str, Any]
 def each_point(
     run: Run, numbers: Iterable[str], written: tuple[str, ...], one: Callable[[Point, list[str]], Result]
 ) -> Result:
-    """Call ``one`` for each point. What it can't do becomes a warning, and no older file is left in its place."""
+    """Call ``one`` for each point. An error becomes a warning, and the files ``written`` of that point are deleted."""
     warnings: list[str] = []
     rows: list[Result] = []
     changed = False
@@ -45,9 +45,9 @@ def each_point(
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """Leave out the collection of cyclic garbage: millions of records are made here, and none is part of a cycle.
+    """Disable the collection of cyclic garbage: millions of records are created here, and none is part of a cycle.
 
-    Each collection looks at all that is held, so that ten times the rows would take more than ten times as long.
+    Each collection visits all live objects, so that the time would grow faster than the number of rows.
     """
     gc.disable()
     try:

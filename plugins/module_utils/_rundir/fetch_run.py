@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a run to report on comes from: a directory, an archive, s3://bucket/prefix, https://host/archive.
+"""Fetch a run to report on from a directory, an archive, s3://bucket/prefix or https://host/archive.
 
-What figures are made from is brought into a directory of its own; the source is never changed.
+The input files of the results are copied to a new run directory; the source is never changed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _https_request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import schema_migration
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
-#: What is taken along; everything else is made anew or is of no use without a cluster.
+#: The files to copy; all others are written again or are useless without a cluster.
 TOP = ("request.yml", "settings.yml", "provenance.yml", "run.yml", "cluster.yml", "FAILURES")
 POINT = (
     "point.yml",
@@ -37,15 +37,15 @@ POINT = (
     "training.jsonl",
     "metrics.jsonl",
 )
-#: Of a run of the Run:ai scale-test tool: both lie in one folder, which becomes the one test point.
+#: Files of a run of the Run:ai scale-test tool: both in one folder, which becomes the only test point.
 FOREIGN = ("submitted.json", "sampled.json")
-#: An archive that unpacks to more is no run, or one that does harm.
+#: Limit of the unpacked size of an archive, against archive bombs.
 MOST_BYTES = 64 * 2**30
 
 
 @dataclass(frozen=True)
 class FetchedRun:
-    """A run directory of our own. ``migrated``: files that were brought to a newer schema."""
+    """A fetched run directory. ``migrated``: sentences on files that were migrated to a newer schema."""
 
     path: Path
     source: str
@@ -59,9 +59,9 @@ def fetch(
     authority: str = "",
     suffix: str = "-replot",
 ) -> FetchedRun:
-    """Bring the run at ``source`` into a new directory below ``parent``, named like the run with ``suffix``.
+    """Copy the run at ``source`` to a new directory below ``parent``, named like the run plus ``suffix``.
 
-    download: fetches s3://bucket/prefix into a folder. authority: PEM file of who may vouch for an https server.
+    download: fetches s3://bucket/prefix into a folder. authority: PEM file of CAs of an https server.
     Raises InputError, AccessError, DataError.
     """
     parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def fetch(
 
 
 def with_timelines(source: str) -> FetchedRun | None:
-    """Return a directory as it is when every point in it has a timeline; None for anything else."""
+    """Return a directory unchanged if all of its points have timelines, None otherwise."""
     path = Path(source).expanduser()
     points = [one for one in (path / "points").glob("[0-9]*") if one.is_dir()] if path.is_dir() else []
     there = points and all((one / "timeline.jsonl").is_file() for one in points)
@@ -90,7 +90,7 @@ def with_timelines(source: str) -> FetchedRun | None:
 
 
 def name_of(source: str, found: Path) -> str:
-    """Return what the run's directory is called, without what made an archive of it."""
+    """Return the name of the run directory without archive suffixes."""
     name = found.name if Path(source).is_dir() or not found.name.startswith(".") else ""
     if source.startswith("s3://") or name in ("", "unpacked"):
         name = source.rstrip("/").rpartition("/")[2]
@@ -100,11 +100,11 @@ def name_of(source: str, found: Path) -> str:
 
 
 def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
-    """Return the folder of the run, on this machine. Raises InputError saying what was found instead."""
+    """Return the local folder of the run. Raises InputError naming what was found instead."""
     scheme = urlsplit(source).scheme
     if scheme == "s3":
         if download is None:
-            raise InputError(f"{source}: s3:// sources can't be read here")
+            raise InputError(f"{source}: s3:// sources cannot be read here")
         folder = scratch / "unpacked"
         folder.mkdir()
         download(source, folder)
@@ -119,21 +119,21 @@ def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
         return run_in(path, source)
     if path.is_file():
         return run_in(unpacked(path, scratch / "unpacked"), source)
-    raise InputError(f"source {source}: there is no such file or directory")
+    raise InputError(f"source {source}: no such file or directory")
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a folder is a run directory, perhaps one that was cut short, or one of another tool."""
+    """Return whether a folder is a run directory, possibly of an interrupted run or of another tool."""
     return (folder / "run.yml").is_file() or (folder / "points").is_dir() or is_foreign(folder)
 
 
 def is_foreign(folder: Path) -> bool:
-    """Tell whether a folder holds the files of a run of the Run:ai scale-test tool."""
+    """Return whether a folder contains a run of the Run:ai scale-test tool."""
     return all((folder / name).is_file() for name in FOREIGN)
 
 
 def run_in(folder: Path, source: str) -> Path:
-    """Return the run directory that ``folder`` is, or the only one in it."""
+    """Return ``folder`` if it is a run directory, else the only one below it. Raises InputError."""
     inner = folder
     for _depth in range(4):
         if is_run(inner):
@@ -141,50 +141,50 @@ def run_in(folder: Path, source: str) -> Path:
         runs = [one for one in sorted(inner.iterdir()) if one.is_dir() and not one.name.startswith(".")]
         several = [one.name for one in runs if is_run(one)]
         if len(several) > 1:
-            rest = f" and {len(several) - 5} more" if len(several) > 5 else ""
-            raise InputError(f"source {source}: it holds {len(several)} runs, name one: {', '.join(several[:5])}{rest}")
+            names = _format.listed(several)
+            raise InputError(f"source {source}: it contains {len(several)} runs, name one of: {names}")
         if not several and len(runs) != 1:
             break
         inner = inner / several[0] if several else runs[0]
     raise InputError(
-        f"source {source}: no run directory: neither run.yml, points/ nor {' and '.join(FOREIGN)} is in it"
+        f"source {source}: not a run directory: it contains neither run.yml, points/ nor {' and '.join(FOREIGN)}"
     )
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
-    """Unpack an archive; members that would land elsewhere, links and devices are refused. Raises DataError."""
+    """Unpack an archive; members outside of ``folder``, links and devices are refused. Raises DataError."""
     folder.mkdir()
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
                 _check_size(archive, (one.file_size for one in packed.infolist()))
-                packed.extractall(folder)  # leaves out drives, roots and .. of names
+                packed.extractall(folder)  # drops drives, roots and .. of names
         else:
             with tarfile.open(archive) as tar:
                 members = [one for one in tar.getmembers() if not one.issym() and not one.islnk()]
                 _check_size(archive, (one.size for one in members))
                 tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise DataError(f"{archive.name}: it can't be unpacked as {' '.join(ARCHIVES)}: {error}") from error
+        raise DataError(f"{archive.name}: cannot be unpacked as {' '.join(ARCHIVES)}: {error}") from error
     return folder
 
 
 def _check_size(archive: Path, sizes: Iterable[int]) -> None:
     total = sum(sizes)
     if total > MOST_BYTES:
-        raise DataError(f"{archive.name}: it would unpack to {total / 2**30:.0f} GiB; that is no run")
+        raise DataError(f"{archive.name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
 
 
 def _downloaded(url: str, scratch: Path, authority: str) -> Path:
     parts = urlsplit(url)
     if parts.scheme == "http":
-        raise InputError(f"source {url}: http:// is not read, since anybody between could change it; use https://")
+        raise InputError(f"source {url}: http:// is refused, because it can be tampered with; use https://")
     name = Path(parts.path).name or "run.tar"
     target = scratch / name
     try:
         context = ssl.create_default_context(cafile=authority or None)
     except (OSError, ssl.SSLError) as error:
-        raise InputError(f"authority {authority} can't be read as PEM certificates: {error}") from error
+        raise InputError(f"authority {authority} cannot be read as PEM certificates: {error}") from error
     with (
         _https_request.opened(urllib.request.Request(url), context, f"source {url}") as answer,
         open(target, "wb") as stream,
@@ -201,7 +201,7 @@ def _free(parent: Path, name: str) -> Path:
 
 
 def _take(source: Path, target: Path) -> None:
-    """Copy what figures are made from."""
+    """Copy the input files of the results."""
     for name in TOP:
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading the files of a test point, also those of a run that was cut short.
+"""Read the files of a test point, complete or interrupted.
 
-Nothing here fails for what is missing or torn: what was left out stands in ``notes``.
+Missing and truncated files are no errors: ``notes`` lists what was left out.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: A line that holds this is an event; the others are few and are read in a first pass.
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+
+#: A line that contains this is an event; the few others are read in a first pass.
 _EVENT = b'"type":"event"'
-#: json.loads without what it does besides decoding; a line is one record and its newline, as our writers make it.
+#: The decoder of json.loads alone, which is faster; a line is one record and its newline, as our writers write it.
 _decode = json.JSONDecoder().raw_decode
 
 
 @dataclass
 class SentWorkload:
-    """What the ledger knows of one workload. Moments in seconds on the point's clock."""
+    """The ledger's record of one workload. Times in seconds on the point's clock."""
 
     name: str = ""
     kind: str = ""
@@ -37,7 +39,7 @@ class SentWorkload:
 
 @dataclass
 class PointInputs:
-    """The files of a point but the events, which are read as a stream."""
+    """The files of a point without the events, which are read as a stream."""
 
     folder: Path
     plan: dict[str, Any] = field(default_factory=dict)  # header line
@@ -47,7 +49,7 @@ class PointInputs:
     anchor: dict[str, Any] | None = None
     kinds: dict[str, Any] = field(default_factory=dict)
     simulated_writers: list[str] | None = None
-    writes: list[tuple[str, float, float]] = field(default_factory=list)  # own ones: resourceVersion, sent, answered
+    writes: list[tuple[str, float, float]] = field(default_factory=list)  # own writes: resourceVersion, sent, answered
     revision_probes: list[tuple[str, float, float]] = field(default_factory=list)  # etcd's revision, sent, answered
     gaps: list[dict[str, Any]] = field(default_factory=list)
     separate_kinds: set[str] = field(default_factory=set)  # in a separate etcd: resourceVersions not comparable
@@ -57,9 +59,9 @@ class PointInputs:
 
 
 def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the records of a JSON-lines file. events: only these (True), all but these (False), everything (None).
+    """Yield the records of a JSON-lines file. events: only events (True), all but events (False), all (None).
 
-    A torn last line is no record. A damaged line in the middle is left out and counted in ``notes``.
+    A truncated last line is ignored. Damaged lines in the middle are skipped and counted in ``notes``.
     """
     if not path.exists():
         notes.append(f"{path.name} is missing")
@@ -70,7 +72,7 @@ def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[
             if events is not None and (_EVENT in raw) is not events:
                 continue
             if not raw.endswith(b"\n"):
-                notes.append(f"the last line of {path.name} is torn: its writer was killed")
+                notes.append(f"the last line of {path.name} is truncated: its writer was killed")
                 break
             try:
                 text = raw.decode()
@@ -83,11 +85,11 @@ def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[
             else:
                 damaged += 1
     if damaged:
-        notes.append(f"{damaged} damaged line{'s' if damaged > 1 else ''} of {path.name} left out")
+        notes.append(f"{_format.count(damaged, 'damaged line')} of {path.name} left out")
 
 
 def read(folder: Path) -> PointInputs:
-    """Read plan and ledger whole, and of the observations everything but the events."""
+    """Read the plan, the ledger, and the observations except the events."""
     inputs = PointInputs(folder)
     for record in lines(folder / "plan.jsonl", inputs.notes):
         if record.get("type") == "header":
@@ -96,7 +98,8 @@ def read(folder: Path) -> PointInputs:
             inputs.planned.append(record)
     count = inputs.plan.get("count")
     if count is not None and count != len(inputs.planned):
-        inputs.notes.append(f"plan.jsonl names {count} workloads but holds {len(inputs.planned)}")
+        announced = _format.count(count, "workload")
+        inputs.notes.append(f"plan.jsonl announces {announced} but contains {len(inputs.planned):,}")
     _read_ledger(inputs)
     _read_observations(inputs)
     return inputs
@@ -119,18 +122,18 @@ def _read_ledger(inputs: PointInputs) -> None:
 
 
 def _related(inputs: PointInputs) -> set[str]:
-    """Kinds of the objects that come with a workload, such as a ConfigMap under the same name."""
+    """Return the kinds of objects created with a workload, such as a ConfigMap of the same name."""
     of = inputs.plan.get("templates", [])
     return {kind for one in of for kind in one.get("related", [])} - {one.get("kind") for one in of}
 
 
 def _attempt(sent: SentWorkload, record: dict[str, Any], own: bool) -> None:
-    """Add one attempt: the first one tells how late we were, the last one how it ended."""
+    """Add one attempt: the first one determines the lateness, the last one the outcome."""
     if sent.sent is None:
         sent.intended, sent.sent = record["intended"], record["sent"]
     if not own:
         if record["outcome"] == "refused":
-            sent.outcome = "refused"  # the workload itself is then not tried
+            sent.outcome = "refused"  # the workload itself is then not attempted
         return
     sent.attempts += 1
     sent.name, sent.kind, sent.outcome = record["name"], record["kind"], record["outcome"]
@@ -141,33 +144,33 @@ def _attempt(sent: SentWorkload, record: dict[str, Any], own: bool) -> None:
 
 
 def _read_observations(inputs: PointInputs) -> None:
-    moves = 0.0
+    offset = 0.0
     for record in lines(inputs.folder / "observations.jsonl", inputs.notes, events=False):
         kind = record.get("type")
         if kind == "session":
             inputs.anchor = inputs.anchor or record["anchor"]
-            moves = shift(record["anchor"], inputs.anchor)
+            offset = shift(record["anchor"], inputs.anchor)
         elif kind in ("canary", "sounding"):
             probes = inputs.writes if kind == "canary" else inputs.revision_probes
-            probes.append((record["resource_version"], record["sent"] + moves, record["answered"] + moves))
+            probes.append((record["resource_version"], record["sent"] + offset, record["answered"] + offset))
         elif kind == "gap":
             gap = {key: value for key, value in record.items() if key != "type"}
-            inputs.gaps.append({**gap, "from": record["from"] + moves, "to": record["to"] + moves})
+            inputs.gaps.append({**gap, "from": record["from"] + offset, "to": record["to"] + offset})
         elif kind == "store" and not record["ruler"]:
             inputs.separate_kinds.add(record["kind"])
         elif kind == "stages":
             inputs.kinds = {**inputs.kinds, **record["kinds"]}
             inputs.simulated_writers = record["simulated_writers"]
         elif kind == "watching" and inputs.watched_from is None:
-            inputs.watched_from = record["at"] + moves
+            inputs.watched_from = record["at"] + offset
         elif kind == "end":
-            inputs.ended = record["at"] + moves
+            inputs.ended = record["at"] + offset
 
 
 def shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
-    """Return what to add to moments of the clock ``anchor`` to read them on the clock ``to``, in seconds.
+    """Return the seconds to add to times of the clock ``anchor`` to convert them to the clock ``to``.
 
-    Within one boot the monotonic readings tell exactly; else both are taken as wall time.
+    Exact within one boot, from the monotonic readings; otherwise 0, because both are wall time.
     """
     if not to or not anchor.get("boot") or anchor["boot"] != to.get("boot"):
         return 0.0
@@ -179,17 +182,17 @@ def events(inputs: PointInputs) -> Iterator[tuple[float, dict[str, Any]]]:
     path = inputs.folder / "observations.jsonl"
     if not path.exists():
         return
-    moves = 0.0
+    offset = 0.0
     damaged: list[str] = []
     for record in lines(path, damaged, events=None):
         if record["type"] == "event":
-            yield record["received"] + moves, record
+            yield record["received"] + offset, record
         elif record["type"] == "session":
-            moves = shift(record["anchor"], inputs.anchor)
+            offset = shift(record["anchor"], inputs.anchor)
 
 
 def rows(inputs: PointInputs) -> list[dict[str, Any]]:
-    """Return index, name, kind, template and offset of each planned workload, else of each one in the ledger."""
+    """Return index, name, kind, template and offset of each planned workload; without a plan, of each in the ledger."""
     kinds = {str(one.get("name", "")): str(one.get("kind", "")) for one in inputs.plan.get("templates", [])}
     usual = next((sent.kind for sent in inputs.sent.values() if sent.kind), next(iter(kinds.values()), ""))
     found = []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A test point in words: what the matrix set for it."""
+"""The label of a test point: its matrix values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_fil
 
 
 def point_label(point: Point, project: str = "") -> str:
-    """Return what the matrix set for a point, in short names, else its number."""
+    """Return the matrix values of a point with shortened names, "point <number>" without any."""
     names = {key: key.removeprefix(f"{project}_") for key in point.settings}
     ends = [name.rpartition(".")[2] for name in names.values()]
     if len(set(ends)) == len(ends):

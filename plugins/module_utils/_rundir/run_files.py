@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files at the top of a run directory and its points, as far as they are there."""
+"""Read the top-level files of a run directory and its points, as far as they exist."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Point:
     record: dict[str, Any] = field(default_factory=dict)  # point.yml
     kpis: list[dict[str, Any]] | None = None
     attribution: dict[str, Any] = field(default_factory=dict)  # attribution.json
-    max_lateness: float | None = None  # what its settings allow the generator, in seconds
+    max_lateness: float | None = None  # limit of lateness in its settings, in seconds
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the matrix set for this point."""
+        """The values that the matrix set for this point."""
         return self.record.get("settings") or {}
 
 
 @dataclass
 class Run:
-    """What there is of a run. ``missing`` says in words what is not there or not readable."""
+    """The readable files of a run. ``missing``: sentences on files that are missing or unreadable."""
 
     top: Path
     record: dict[str, Any] = field(default_factory=dict)  # run.yml
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The run id; of a run without run.yml what its plan says, else what its directory is called."""
+        """The run id from run.yml, else from a plan, else from the name of the directory."""
         if _RUN_ID.fullmatch(str(self.record.get("id") or "")):
             return str(self.record["id"])
         for point in self.points:
@@ -75,7 +75,7 @@ class Run:
 
 
 def read(top: Path) -> Run:
-    """Read a run directory. Raises InputError when there is no such directory, and for nothing else."""
+    """Read a run directory. Raises InputError if the directory does not exist; nothing else is an error."""
     if not top.is_dir():
         raise InputError(f"run directory {top} does not exist")
     run = Run(top)
@@ -107,16 +107,16 @@ def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
     try:
         found = _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path)
     except (DataError, OSError, UnicodeDecodeError) as error:
-        run.missing.append(f"{where} can't be read: {error}")
+        run.missing.append(f"{where} cannot be read: {error}")
         return {}
     if not isinstance(found, dict):
-        run.missing.append(f"{where} is empty or no document")
+        run.missing.append(f"{where} is empty or not a mapping")
         return {}
     return found
 
 
 def chosen(run: Run, numbers: Iterable[str]) -> list[Point]:
-    """Return the points of these numbers, or all. Raises InputError for a number that is not there."""
+    """Return the points with these numbers, all without numbers. Raises InputError for an unknown number."""
     wanted = [str(one) for one in numbers]
     known = {point.number: point for point in run.points}
     for one in wanted:

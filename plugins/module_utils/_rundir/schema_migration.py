@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs written by other versions: known files are brought to today's schema, or refused, never guessed at."""
+"""Migrate the files of runs written by other versions to the current schemas; unknown versions are refused."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _schemas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
-#: Files that figures are made from, and the schemas (without version) that they have.
+#: Input files of the results, and their schemas (without version).
 DOCUMENTS = {"run.yml": "run", "cluster.yml": "cluster", "provenance.yml": "provenance", "points/*/point.yml": "point"}
-#: The schema stands in a header line, or in a session line (a file of several sessions has several).
+#: The schema is in a header line, or in session lines (one per session).
 LINES = {
     "points/*/plan.jsonl": "plan",
     "points/*/ledger.jsonl": "ledger",
@@ -24,7 +24,7 @@ LINES = {
 }
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
-#: (schema, version) -> what makes of a document, or of a line, that of the next version. None so far: all are at 1.
+#: (schema, version) -> function that converts a document or line to the next version. None yet: all are at version 1.
 MIGRATIONS: dict[tuple[str, int], Change] = {}
 
 
@@ -34,10 +34,10 @@ def current(name: str) -> int:
 
 
 def migrate(top: Path) -> list[str]:
-    """Bring the files of a run directory to today's versions, in place; return what was done, in words.
+    """Migrate the files of a run directory in place; return one sentence per migrated file.
 
-    Raises DataError for a file of a newer version, or of one that nothing here can read. A file that can't be read is
-    left to whoever reports on it: a run may have been cut short.
+    Raises DataError for a file of a newer or unknown version. Unreadable files are skipped, since a run may have been
+    interrupted; run_files.read() reports them.
     """
     done = []
     for pattern, name in DOCUMENTS.items():
@@ -62,7 +62,7 @@ def _document(path: Path, name: str) -> list[str]:
     for change in _chain(path, name, version):
         found = change(found)
     _files.write_yaml(path, {**found, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
-    return [f"{path.name}: {name}/{version} brought to {name}/{current(name)}"]
+    return [f"{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
 
 
 def _lines(path: Path, name: str) -> list[str]:
@@ -78,11 +78,11 @@ def _lines(path: Path, name: str) -> list[str]:
             yield {**record, "schema": f"{name}/{current(name)}"} if "schema" in record else record
 
     _files.write_lines(path, changed())
-    return [f"{path.parent.name}/{path.name}: {name}/{version} brought to {name}/{current(name)}"]
+    return [f"{path.parent.name}/{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
 
 
 def _schemas_of(path: Path) -> Iterator[str]:
-    """Yield what the first lines say."""
+    """Yield the schemas that the first lines name."""
     with open(path, "rb") as stream:
         for raw, _number in zip(stream, range(5), strict=False):
             try:
@@ -97,11 +97,11 @@ def _version(path: Path, name: str, found: str) -> int:
     kind, _slash, version = found.partition("/")
     newest = current(name)
     if kind != name or not version.isdecimal():
-        raise DataError(f"{path}: schema '{found}' where {name}/{newest} is read; it is no file of a run")
+        raise DataError(f"{path}: schema '{found}', expected {name}/{newest}; this is not a file of a run")
     if int(version) > newest:
         raise DataError(
-            f"{path}: it was written by a newer version of perfscale.seatrial: {found}, {name}/{newest} is the newest "
-            "that this one reads. Update the collection"
+            f"{path}: written by a newer version of perfscale.seatrial: {found}; this version reads up to "
+            f"{name}/{newest}. Update the collection"
         )
     return int(version)
 
@@ -111,8 +111,8 @@ def _chain(path: Path, name: str, version: int) -> list[Change]:
     for step in range(version, current(name)):
         if (name, step) not in MIGRATIONS:
             raise DataError(
-                f"{path}: {name}/{version} is too old: nothing here makes {name}/{step + 1} of {name}/{step}. "
-                "Report on it with the version that wrote it (run.yml: versions)"
+                f"{path}: {name}/{version} is too old: no migration from {name}/{step} to {name}/{step + 1}. "
+                "Create its report with the version that wrote it (run.yml: versions)"
             )
         changes.append(MIGRATIONS[name, step])
     return changes

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Intervals narrowed by the order of stages: nothing comes before what it waits for.
+"""Narrow the intervals of stages by the order of stages: no stage precedes one that it waits for.
 
-Intervals of two stages may overlap, and then their middles may stand the wrong way round. So the earliest moment of a
-stage is at least that of each stage that it waits for, and the latest moment of those at most its own. The middles of
-what is left are in order, and each still lies in the interval that was measured. Where intervals contradict the order,
-they stay as measured: the timeline lists those rows.
+The intervals of two stages may overlap, and their midpoints may then be in the wrong order. So the earliest time of a
+stage is raised to that of each stage that it waits for, and the latest time of those is lowered to its own. The
+midpoints of the narrowed intervals are in order, and each lies within the measured interval. Intervals that contradict
+the order stay as measured: the timeline lists those rows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
-#: Stage name -> arrays of the earliest and the latest moments; NaN where a workload did not get there.
+#: Stage name -> arrays (rows,) of the earliest and the latest times; NaN where a workload did not reach it.
 Spans = dict[str, tuple[Any, Any]]
 
 
 def spans(table: Table) -> Spans:
-    """Return the narrowed intervals of the stages of a timeline, in its seconds."""
+    """Return the narrowed intervals of the stages of a timeline, in seconds on the point's clock."""
     import numpy
 
     def view(column: Any) -> Any:
@@ -30,15 +30,15 @@ def spans(table: Table) -> Spans:
     sent = view(table.moments["sent"])
     measured = {name: (view(table.earliest[name]), view(table.latest[name])) for name in table.latest}
     needs = {name: [one for one in table.needs.get(name, ()) if one in measured] for name in measured}
-    # The header has stages after those that they wait for.
+    # The header lists stages after those that they wait for.
     order = [one["name"] for one in table.stages if one["name"] in measured]
     return narrowed(measured, [(name, needs[name]) for name in order], sent)
 
 
 def narrowed(measured: Mapping[str, tuple[Any, Any]], order: Iterable[tuple[str, Iterable[str]]], floor: Any) -> Spans:
-    """Return the intervals narrowed by ``order``: (stage, what it waits for), each stage after those that it waits for.
+    """Return the intervals narrowed by ``order``: (stage, its needs), each stage after its needs.
 
-    floor: moments before which nothing can be, NaN for none.
+    floor: array (rows,) of lower bounds for all stages, NaN for none.
     """
     import numpy
 
@@ -47,7 +47,7 @@ def narrowed(measured: Mapping[str, tuple[Any, Any]], order: Iterable[tuple[str,
     steps = [(name, list(needs)) for name, needs in order]
     for name, needs in steps:
         for before in (floor, *(first[need] for need in needs)):
-            # Comparisons with NaN are false: what is not known narrows nothing.
+            # Comparisons with NaN are false: unknown times narrow nothing.
             fits = (before > first[name]) & (before <= last[name])
             first[name] = numpy.where(fits, before, first[name])
     for name, needs in reversed(steps):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A timeline in memory: one row a workload, one pair of columns a stage.
+"""A timeline in memory: one row per workload, one pair of columns per stage. Reading and writing its files.
 
 Columns are arrays of doubles (missing: NaN), so that 100,000 workloads take a few dozen megabytes, and numpy reads
 them without a copy.
@@ -57,16 +57,16 @@ class Table:
 
     @property
     def stages(self) -> list[dict[str, Any]]:
-        """The stages of the header, in the order of a workload's life."""
+        """The stages of the header, in the order in which a workload reaches them."""
         return self.header["stages"]
 
     @property
     def needs(self) -> dict[str, list[str]]:
-        """Stage name -> the stages that it waits for."""
+        """Stage name -> stages and writers that it waits for."""
         return {one["name"]: one.get("needs", []) for one in self.stages}
 
     def seen(self, stage: str) -> int:
-        """Return how many workloads were seen to reach ``stage``."""
+        """Return the number of workloads that reached ``stage``."""
         return sum(1 for value in self.latest.get(stage, ()) if not isnan(value))
 
     def contradict(self, row: int, text: str) -> None:
@@ -103,7 +103,7 @@ class Table:
 
 
 def _rounded(of: array[float]) -> list[float]:
-    """Return a column with DIGITS digits after the point. All at once: one by one takes longer than all the rest."""
+    """Return a column rounded to DIGITS digits, vectorized: one by one would dominate the writing."""
     import numpy
 
     return numpy.round(numpy.frombuffer(of), DIGITS).tolist() if len(of) else []
@@ -116,7 +116,7 @@ def write(table: Table, folder: Path) -> None:
 
 
 def write_csv(table: Table, path: Path) -> None:
-    """Write the table with times relative to the start of the load, in seconds; ``start_epoch`` says when that was."""
+    """Write the table with times in seconds since the start of the load, which is column ``start_epoch``."""
     import numpy
 
     names = [one["name"] for one in table.stages]
@@ -134,18 +134,18 @@ def write_csv(table: Table, path: Path) -> None:
             out = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
             out.writerow([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"])
             texts = _texts(table, epoch)
-            # One format for all the times of a row instead of one a time; rows have few patterns of what is missing.
+            # One format per row instead of one per time; rows have few patterns of missing values.
             formats: dict[bytes, str] = {}
             for row, (before, missing, values) in enumerate(zip(texts, _masks(times), _rows(times), strict=True)):
-                told = table.contradictions.get(row)
-                if told is None and before is not None:
+                contradictions = table.contradictions.get(row)
+                if contradictions is None and before is not None:
                     if missing not in formats:
                         formats[missing] = ",".join("" if one else "%.6f" for one in missing)
                     known = tuple([value for value in values if not isnan(value)])
                     stream.write(f"{before}{formats[missing] % known},\n")
                     continue
                 moments = ["" if isnan(value) else f"{value:.6f}" for value in values]
-                out.writerow([*_cells(table, row, epoch), *moments, "; ".join(told or ())])
+                out.writerow([*_cells(table, row, epoch), *moments, "; ".join(contradictions or ())])
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -153,13 +153,13 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def _rows(times: Any) -> Iterator[list[float]]:
-    """Yield rows as lists, some thousand at a time: numbers of Python are large, numpy's are slow to take singly."""
+    """Yield rows as lists, converted in chunks: Python floats take much memory, single numpy items are slow."""
     for begin in range(0, len(times), 4096):
         yield from times[begin : begin + 4096].tolist()
 
 
 def _masks(times: Any) -> Iterator[bytes]:
-    """Yield for each row a byte a column, 1 where it has no value."""
+    """Yield one byte per column for each row, 1 where the value is missing."""
     import numpy
 
     for begin in range(0, len(times), 4096):
@@ -182,7 +182,7 @@ def _cells(table: Table, row: int, epoch: str) -> list[Any]:
 
 
 def _texts(table: Table, epoch: str) -> Iterator[str | None]:
-    """Yield what stands before the times of a row; None where something in it would have to be quoted."""
+    """Yield the cells before the times of a row; None where a cell needs quoting."""
     bad = set(',"\r\n')
     plain = not any(bad & set(text) for text in {*table.kind, *table.template})
     for row in range(len(table)):
@@ -191,7 +191,7 @@ def _texts(table: Table, epoch: str) -> Iterator[str | None]:
 
 
 def read(path: Path) -> Table:
-    """Read timeline.jsonl. Raises DataError when it is missing, has no header or another schema version."""
+    """Read timeline.jsonl. Raises DataError if it is missing, truncated, or of another schema version."""
     if not path.exists():
         raise DataError(f"{path}: no such file; the entry point timeline of role results writes it")
     with open(path, "rb") as stream:
@@ -205,15 +205,15 @@ def read(path: Path) -> Table:
         table.earliest = {name: column(size) for name in names}
         table.latest = {name: column(size) for name in names}
         spans = {name: (table.earliest[name], table.latest[name]) for name in names}
-        decode = json.JSONDecoder().raw_decode  # json.loads without what it does besides
+        decode = json.JSONDecoder().raw_decode  # faster than json.loads
         for row, raw in enumerate(lines):
             if row >= size or not raw.endswith(b"\n"):
                 raise DataError(
-                    f"{path}:{row + 2}: more rows than the header's {size} or a torn one; make the timeline again"
+                    f"{path}:{row + 2}: more rows than the header's {size}, or a truncated row; write it again"
                 )
             _take(table, spans, row, decode(raw.decode())[0])
     if len(table) != size:
-        raise DataError(f"{path}: {len(table)} rows where the header says {size}; make the timeline again")
+        raise DataError(f"{path}: {len(table)} rows, but the header announces {size}; write the timeline again")
     return table
 
 
@@ -221,10 +221,10 @@ def _header(path: Path, raw: bytes) -> dict[str, Any]:
     try:
         header = json.loads(raw)
     except ValueError as error:
-        raise DataError(f"{path}:1: not a JSON record; make the timeline again") from error
+        raise DataError(f"{path}:1: not a JSON record; write the timeline again") from error
     found = header.pop("schema", None)
     if header.pop("type", None) != "header" or found != "timeline/1":
-        raise DataError(f"{path}: schema '{found}' where timeline/1 is read; make the timeline again")
+        raise DataError(f"{path}: schema '{found}', expected timeline/1; write the timeline again")
     return {"schema": found, **header}
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write verdict.json of a run. What module results_verdict does."""
+"""Write verdict.json of a run. Module results_verdict calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
 
 
 def write_verdict(run_dir: str, max_lateness: float) -> Result:
-    """Write verdict.json and return it, flat."""
+    """Write verdict.json; return the result of module results_verdict. max_lateness: in seconds."""
     run = run_files.read(Path(run_dir))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if is_foreign(point)]

@@ -81,8 +81,8 @@ def test_files_are_written_once_and_gated(top, tmp_path):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("opensearch:9200", "is no https://host:port"),
-        ("http://opensearch.example.com:9200", "http is for this machine only"),
+        ("opensearch:9200", "is not https://host:port"),
+        ("http://opensearch.example.com:9200", "http is allowed for this machine only"),
         ("https://me:secret@opensearch.example.com", "give user and password as settings"),
     ],
 )

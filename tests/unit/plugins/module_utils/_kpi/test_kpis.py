@@ -70,7 +70,7 @@ def test_rows_that_never_got_there_stay_in_the_denominator(of_mixed):
     kpi = of_mixed["time_to_running_p95"]
     assert (kpi["n"], kpi["of"], kpi["value"]) == (9, 12, None)
     assert kpi["note"].startswith("≥ ")
-    assert kpi["note"].endswith("3 of 12 were not seen to get there")
+    assert kpi["note"].endswith("3 of 12 were not seen to reach it")
 
 
 def test_makespan_of_a_run_that_did_not_end_has_a_bound_only(of_mixed):

@@ -93,7 +93,7 @@ def test_a_gang_that_was_never_whole_has_a_bound_and_stays_in_the_denominator() 
     data = world([{"sent": 0, "ended": 9}, {"sent": 4, "ended": None}], [pod(0, 1, 2, 9)], horizon=30)
     found = scheduler_functions.waiting(data, "max")
     assert (found.value, found.n, found.of) == (None, 1, 2)
-    assert found.note == "≥ 26 s: 1 of 2 were not seen to run as a whole"
+    assert found.note == "≥ 26 s: 1 of 2 never ran as a whole"
 
 
 def test_waiting_of_a_queue_and_of_a_priority_looks_at_theirs_only() -> None:
@@ -118,7 +118,7 @@ def test_another_resource_has_its_own_capacity(two_gangs: PointData) -> None:
     assert scheduler_functions.utilisation(two_gangs, "held", "cpu").value == pytest.approx(
         100 * 59.5 * 0.5 / (100 * 20)
     )
-    assert "how much tpu" in scheduler_functions.utilisation(two_gangs, "held", "tpu").note
+    assert "capacity of tpu is unknown" in scheduler_functions.utilisation(two_gangs, "held", "tpu").note
 
 
 def test_the_gap_is_from_the_first_pod_of_the_final_gang_to_the_last(two_gangs: PointData) -> None:
@@ -142,7 +142,7 @@ def test_the_theoretical_makespan_counts_work_on_the_scarcest_resource() -> None
 def test_a_load_that_did_not_end_well_has_no_efficiency() -> None:
     data = world([{"sent": 0, "ended": 9}, {"sent": 0, "ended": None}], [pod(0, 1, 2, 9)])
     assert scheduler_functions.efficiency(data).value is None
-    assert scheduler_functions.ideal_makespan(data).note == "1 of 2 did not come to a good end and are left out"
+    assert scheduler_functions.ideal_makespan(data).note == "1 of 2 did not succeed and are left out"
 
 
 def test_fairness_looks_at_the_time_in_which_both_queues_want_something() -> None:

@@ -95,7 +95,7 @@ def test_values_beside_bars_and_whiskers_are_never_clipped(monkeypatch, tmp_path
     points = [
         {"point": "000", "value": value, "n": 9, "of": 9, "confidence": {"low": value / 2, "high": value * high}},
         {"point": "001", "value": value / 3, "n": 9, "of": 9, "confidence": None},
-        {"point": "002", "value": None, "n": 3, "of": 9, "note": "≥ 14.6 s: 6 of 9 were not seen to get there"},
+        {"point": "002", "value": None, "n": 3, "of": 9, "note": "≥ 14.6 s: 6 of 9 were not seen to reach it"},
     ]
     entry = {"name": "x", "title": "X", "unit": "s", "direction": "lower", "simulated": False, "points": points}
     matrix_bars.compare([entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path)

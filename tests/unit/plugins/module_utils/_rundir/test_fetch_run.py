@@ -55,7 +55,9 @@ def test_the_source_is_not_touched_and_a_second_replot_has_a_directory_of_its_ow
 def test_what_is_no_run_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "c").mkdir()
-    with pytest.raises(InputError, match="no run directory: neither run.yml, points/ nor submitted.json"):
+    with pytest.raises(
+        InputError, match="not a run directory: it contains neither run.yml, points/ nor submitted.json"
+    ):
         fetch_run.fetch(str(tmp_path / "a"), tmp_path / "artifacts")
     assert list((tmp_path / "artifacts").iterdir()) == []
 
@@ -63,17 +65,17 @@ def test_what_is_no_run_is_refused_and_leaves_nothing(tmp_path):
 def test_several_runs_are_named(run, tmp_path):
     for name in ("one", "two"):
         shutil.copytree(run, tmp_path / "many" / name)
-    with pytest.raises(InputError, match="it holds 2 runs, name one: one, two"):
+    with pytest.raises(InputError, match="it contains 2 runs, name one of: one, two"):
         fetch_run.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
     for number in range(5):
         shutil.copytree(run, tmp_path / "many" / f"x{number}")
-    with pytest.raises(InputError, match="it holds 7 runs, name one: one, two, x0, x1, x2 and 2 more"):
+    with pytest.raises(InputError, match="it contains 7 runs, name one of: one, two, x0, x1, x2 and 2 more"):
         fetch_run.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("/nowhere/at/all", "no such file"), ("http://127.0.0.1/x.tar", "http:// is not read"), ("s3://b/x", "s3://")],
+    [("/nowhere/at/all", "no such file"), ("http://127.0.0.1/x.tar", "http:// is refused"), ("s3://b/x", "s3://")],
 )
 def test_what_can_not_be_read_is_refused(tmp_path, given, message):
     with pytest.raises(InputError, match=message):
@@ -82,7 +84,7 @@ def test_what_can_not_be_read_is_refused(tmp_path, given, message):
 
 def test_a_broken_archive_is_told(tmp_path):
     (tmp_path / "x.tar.gz").write_bytes(b"not an archive")
-    with pytest.raises(DataError, match="x.tar.gz: it can't be unpacked"):
+    with pytest.raises(DataError, match="x.tar.gz: cannot be unpacked"):
         fetch_run.fetch(str(tmp_path / "x.tar.gz"), tmp_path / "artifacts")
 
 

@@ -37,14 +37,14 @@ def test_a_run_of_today_is_left_as_it_is(top):
 @pytest.mark.parametrize("name", FILES)
 def test_a_newer_version_is_refused_by_name(top, name):
     rewrite(top / name, lambda one: one.update(schema=f"{one['schema'].partition('/')[0]}/9"))
-    with pytest.raises(DataError, match=rf"{name}: it was written by a newer version .*/9, .*/1 is the newest"):
+    with pytest.raises(DataError, match=rf"{name}: written by a newer version .*/9; this version reads up to .*/1"):
         schema_migration.migrate(top)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_older_version_that_nothing_reads_is_refused(top, name):
     rewrite(top / name, lambda one: one.update(schema=f"{one['schema'].partition('/')[0]}/0"))
-    with pytest.raises(DataError, match="/0 is too old: nothing here makes .*/1 of .*/0"):
+    with pytest.raises(DataError, match="/0 is too old: no migration from .*/0 to .*/1"):
         schema_migration.migrate(top)
 
 
@@ -63,7 +63,7 @@ def test_an_older_version_goes_through_its_migrations(top, name, monkeypatch):
     rewrite(top / name, old)
     monkeypatch.setitem(schema_migration.MIGRATIONS, (kind, 0), new)
     (told,) = schema_migration.migrate(top)
-    assert told.endswith(f"{kind}/0 brought to {kind}/1")
+    assert told.endswith(f"{kind}/0 migrated to {kind}/1")
     after = (_files.read_yaml if name.endswith("yml") else lambda path: list(_files.read_lines(path)))(top / name)
     assert after == before
 

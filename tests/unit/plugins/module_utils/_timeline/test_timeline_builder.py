@@ -214,7 +214,7 @@ def test_torn_and_damaged_lines_are_left_out_and_told(good, tmp_path):
     (copy / "observations.jsonl").write_bytes(b"".join([*lines[:50], b"\x00\x00broken\n", *lines[50:]]))
     notes = timeline_builder.build(copy, RUN, "000").header["notes"]
     assert notes == [
-        "the last line of ledger.jsonl is torn: its writer was killed",
+        "the last line of ledger.jsonl is truncated: its writer was killed",
         "1 damaged line of observations.jsonl left out",
     ]
 

@@ -110,7 +110,7 @@ def test_a_later_definition_goes_before_an_earlier_one_if_it_has_a_value():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"text": "no place"}, "answer.text must have {value}"),
+        ({"text": "no place"}, "answer.text must contain {value}"),
         ({"txt": "{value}"}, "answer must be a dictionary with a 'text'"),
         ({"text": "{value}", "bond": "{value}"}, "answer has no 'bond', did you mean 'bound'"),
     ],

@@ -160,14 +160,14 @@ def kpi(value, unit="s", note=None, n=4, of=4, **more):
             "16 of 16 in 4 test points",
         ),
         (
-            [kpi(None, note="≥ 20 s: 1 of 4 were not seen to get there", n=3)],
+            [kpi(None, note="≥ 20 s: 1 of 4 were not seen to reach it", n=3)],
             None,
             "≥ 20 s",
-            "1 of 4 were not seen to get there",
+            "1 of 4 were not seen to reach it",
         ),
         ([kpi(3.0, unit="workloads")], 3.0, "3 of 4", ""),
         ([kpi(1.5, unit="1/s")], 1.5, "1.50/s", "4 of 4"),
-        ([kpi(None, note="no log had this figure", n=0)], None, "–", "no log had this figure"),
+        ([kpi(None, note="no log contains this figure", n=0)], None, "–", "no log contains this figure"),
     ],
 )
 def test_headline_figures_in_words(tmp_path, kpis, value, text, detail):
