@@ -5,7 +5,7 @@
 
 Every time in a point's files is in seconds since the Unix epoch *on this clock*: the wall time of an
 anchor plus the monotonic time that has passed since. It never jumps, and the monotonic reading can be
-computed back from the anchor, which stands in the ``session`` line of each file.
+computed back from the anchor, which is in the ``session`` line of each file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def boot_id() -> str:
 
 
 def boot_clock() -> float:
-    """Return the seconds since this machine was booted, time asleep included where the system can say."""
+    """Return the seconds since this machine was booted, including time asleep where the system supports it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -45,13 +45,13 @@ class Clock:
 
     @classmethod
     def resume(cls, anchor: dict[str, Any]) -> Clock:
-        """Go on with the clock of an earlier session, or start anew after a reboot."""
+        """Continue the clock of an earlier session, or start a new one after a reboot."""
         if anchor.get("boot") and anchor["boot"] == boot_id():
             return cls(float(anchor["wall"]), float(anchor["monotonic"]), anchor["boot"])
         return cls.start()
 
     def now(self) -> float:
-        """Return this moment, in seconds since the epoch."""
+        """Return the current time, in seconds since the epoch."""
         return self.wall + (time.monotonic() - self.monotonic)
 
     def from_monotonic(self, reading: float) -> float:
@@ -59,5 +59,5 @@ class Clock:
         return self.wall + (reading - self.monotonic)
 
     def anchor(self) -> dict[str, Any]:
-        """Return the anchor as it is written into files."""
+        """Return the anchor as written to files."""
         return asdict(self)

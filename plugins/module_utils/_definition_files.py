@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lists of named dictionaries in YAML files that a project may add to: definitions of KPIs, queries of metrics."""
+"""Read lists of named entries from YAML files: KPI definitions and metric queries, extensible by projects."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def load(
     optional: Sequence[str],
     check: Callable[[Mapping[str, Any], str], None],
 ) -> list[dict[str, Any]]:
-    """Read the files in their order; an entry of a name that was there before takes its place.
+    """Read the files in order; a later entry replaces an earlier one of the same name.
 
-    check(entry, where) looks at what is special to the kind, keys apart. Raises InputError naming file and entry.
+    check(entry, where) validates everything but the keys. Raises InputError naming file and entry.
     """
     found: dict[str, dict[str, Any]] = {}
     for path in paths:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One exception type per cause.
 
-They are raised wherever the cause is known, and turned into one ``fail_json`` or one AnsibleError at the
-top of a module or action plugin. A message says what was tried, what came back and what to do about it.
+They are raised where the cause is known and converted to one ``fail_json`` or one AnsibleError at the top of a module
+or action plugin. A message states the attempt, the response and the remedy.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 
 
 class SeatrialError(Exception):
-    """Base of all errors that a user is meant to read."""
+    """Base of all errors with messages for users."""
 
 
 class InputError(SeatrialError):
-    """A value that the user gave can't be used. Raised before anything is touched."""
+    """A value from the user is invalid. Raised before anything is changed."""
 
 
 class AccessError(SeatrialError):
-    """A server can't be reached or refuses our credentials."""
+    """A server is unreachable or refuses our credentials."""
 
 
 class ApiError(SeatrialError):
@@ -39,28 +39,28 @@ class ApiError(SeatrialError):
 
     @property
     def busy(self) -> bool:
-        """Whether the server is in trouble or has too much to do: the same request may be answered later."""
+        """Whether the server failed or is overloaded, so that the same request may succeed later."""
         return self.status == 429 or self.status >= 500
 
 
 class WaitTimeout(SeatrialError):
-    """A deadline passed; the message names what was still being waited for."""
+    """A timeout expired; the message names the unmet condition."""
 
 
 class ProcessError(SeatrialError):
-    """A program that we started failed or can't be started."""
+    """A program that we started failed or could not be started."""
 
 
 class OwnershipError(SeatrialError):
-    """Something that is not ours stands where we would have to change or remove it."""
+    """An object that is not ours would have to be changed or deleted."""
 
 
 class DataError(SeatrialError):
-    """A file of a run directory is missing, torn or of an unknown schema version."""
+    """A file of a run directory is missing, truncated or of an unknown schema version."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean 'x'?)" for the name most like ``name``, or an empty string.
+    """Return " (did you mean 'x'?)" for the name most similar to ``name``, or an empty string.
 
     Matching follows difflib.get_close_matches (Ratcliff and Obershelp, 1988).
     """
@@ -69,7 +69,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def nearest_file(path: Path) -> str:
-    """Return " (did you mean 'x'?)" for the file beside ``path`` whose name is most like it, or an empty string."""
+    """Return " (did you mean 'x'?)" for the file beside ``path`` with the most similar name, or an empty string."""
     try:
         beside = {one.name: str(one) for one in path.parent.iterdir()}
     except OSError:

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading and writing the files of a run directory.
+"""Read and write the files of a run directory.
 
-Documents (YAML, JSON) are replaced atomically: a reader sees the old one or the new one, never half.
-JSON-lines files are append-only; a torn last line (the writer was killed in mid-write) is not a record.
-With the environment variable ``SEATRIAL_VALIDATE`` set, as in all tests, whatever is written is first
-checked against its JSON Schema.
+Documents (YAML, JSON) are replaced atomically: a reader sees the old or the new one, never a part.
+JSON-lines files are append-only; a truncated last line (the writer was killed) is not a record.
+With the environment variable ``SEATRIAL_VALIDATE`` set, as in all tests, everything is validated against
+its JSON Schema before it is written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VALIDATE = "SEATRIAL_VALIDATE"
 def plain(value: Any) -> Any:
     """Return ``value`` rebuilt from plain dict, list, str, int, float, bool and None.
 
-    Ansible tags strings; a tagged string breaks yaml.safe_dump in the middle of a file.
+    Ansible tags strings, and yaml.safe_dump fails on a tagged string in the middle of a file.
     """
     return json.loads(json.dumps(value, default=str))
 
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 def check(name: str, value: Any) -> None:
     """Validate ``value`` against the schema called ``name`` when SEATRIAL_VALIDATE is set.
 
-    Raises DataError with the place inside the document.
+    Raises DataError with the location in the document.
     """
     if not os.environ.get(VALIDATE):
         return
@@ -51,7 +51,7 @@ def check(name: str, value: Any) -> None:
 
 @functools.cache
 def _validator(name: str, kind: str) -> Any:
-    """Return a compiled validator; of a JSON-lines schema, that of the one type of line that ``kind`` names."""
+    """Return a compiled validator; of a JSON-lines schema, for lines of type ``kind``."""
     import jsonschema
 
     schema = _schemas.schema(name)
@@ -68,7 +68,7 @@ def _best_error(validator: Any, value: Any) -> Any:
 
 
 def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> None:
-    """Write ``text`` to ``path`` in one step: a temporary file beside it, flushed to disk, then renamed."""
+    """Write ``text`` to ``path`` atomically: a temporary file in the same directory, synced, then renamed."""
     target = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
@@ -90,14 +90,14 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
 
 
 def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> None:
-    """Write ``value`` as indented JSON, checked against ``schema`` when a name is given."""
+    """Write ``value`` as indented JSON, validated against ``schema`` if given."""
     if schema:
         check(schema, value)
     replace_text(path, json.dumps(plain(value), indent=2, sort_keys=False) + "\n")
 
 
 def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head: str = "") -> None:
-    """Write ``value`` as YAML in its own order, ``head`` above it as comment lines."""
+    """Write ``value`` as YAML in the given order, with ``head`` as comment lines above it."""
     import yaml
 
     if schema:
@@ -108,7 +108,7 @@ def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head:
 
 
 def read_yaml(path: str | os.PathLike[str]) -> Any:
-    """Read one YAML document. Raises DataError naming the file when it is missing or not YAML."""
+    """Read one YAML document. Raises DataError naming the file if it is missing or not YAML."""
     import yaml
 
     try:
@@ -121,7 +121,7 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
 
 
 def _loader(yaml: Any) -> Any:
-    """A safe loader that also reads ``!unsafe`` (text with literal braces in a settings file)."""
+    """Return a safe loader that also reads ``!unsafe`` (text with literal braces in a settings file)."""
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -133,7 +133,7 @@ def _loader(yaml: Any) -> Any:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read one JSON document. Raises DataError naming the file when it is missing or torn."""
+    """Read one JSON document. Raises DataError naming the file if it is missing or truncated."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -143,9 +143,9 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """Yield the records of a JSON-lines file; a torn last line is left out.
+    """Yield the records of a JSON-lines file; a truncated last line is skipped.
 
-    Raises DataError for a line in the middle that is no JSON object: that is damage, not a torn end.
+    Raises DataError for a damaged line in the middle.
     """
     with open(path, "rb") as stream:
         for number, raw in enumerate(stream, start=1):
@@ -159,17 +159,17 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 
 
 def _encoder() -> Callable[[Any], str]:
-    """Return what encodes a value as JSON on one line, without spaces.
+    """Return a function that encodes a value as JSON on one line, without spaces.
 
-    The same encoder for all: JSONEncoder makes one for each record, which costs more than to encode it.
+    One encoder for all records: JSONEncoder creates one per record, which takes longer than the encoding.
     """
     usual = json.JSONEncoder(separators=(",", ":"))
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return usual.encode
     text = json.encoder.encode_basestring_ascii
-    made = make(None, usual.default, text, None, ":", ",", False, False, True)
-    return lambda value: "".join(made(value, 0))
+    encoder = make(None, usual.default, text, None, ":", ",", False, False, True)
+    return lambda value: "".join(encoder(value, 0))
 
 
 encode = _encoder()
@@ -183,11 +183,11 @@ def line(record: dict[str, Any], schema: str = "") -> bytes:
 
 
 def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]], schema: str = "") -> int:
-    """Replace ``path`` by ``records``, one a line; return how many were written."""
+    """Replace ``path`` by ``records``, one per line; return their number."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     count = 0
-    checked = schema if os.environ.get(VALIDATE) else ""  # looked up once, and not for each line
+    checked = schema if os.environ.get(VALIDATE) else ""  # looked up once, not per line
     try:
         with open(temporary, "wb") as stream:
             for record in records:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures as people read them: three digits that mean something, and a unit that fits."""
+"""Format figures for readers: three significant digits and a suitable unit; counts and lists."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
-#: From here on a time is written in minutes, hours.
+#: From these seconds on a duration is written in minutes, hours.
 _MINUTES, _HOURS = 120.0, 7200.0
 
 
 def number(value: float) -> str:
-    """Return ``value`` with three significant digits, whole numbers whole, thousands with thin commas."""
+    """Return ``value`` with three significant digits, integers without decimals, thousands with commas."""
     if not isfinite(value):
         return "–"
     if value == int(value) and abs(value) < 1e15:
@@ -54,7 +54,7 @@ def seconds(value: float) -> str:
 
 
 def value(amount: float | None, unit: str) -> str:
-    """Return a figure with its unit: 42.1 s, 0.73/s, 12 workloads; "–" when there is none."""
+    """Return a figure with its unit: 42.1 s, 0.73/s, 12 workloads; "–" for None."""
     if amount is None:
         return "–"
     if unit == "s":
@@ -69,7 +69,7 @@ def _behind(unit: str) -> str:
 
 
 def span(low: float, high: float, unit: str) -> str:
-    """Return a range, the unit once where it is the same: 12.1 – 48 s, 850 ms – 2.3 s."""
+    """Return a range, with the unit once if it is the same: 12.1 – 48 s, 850 ms – 2.3 s."""
     first, last = value(low, unit), value(high, unit)
     if first == last:
         return first
@@ -80,7 +80,7 @@ def span(low: float, high: float, unit: str) -> str:
 
 
 def interval(low: float, high: float, unit: str) -> str:
-    """Return the ends of an interval in words, the unit once where it is the same: 14 to 19 s, -850 ms to 2.3 s."""
+    """Return the ends of an interval in words, with the unit once if it is the same: 14 to 19 s, -850 ms to 2.3 s."""
     return span(low, high, unit).replace(" – ", " to ")
 
 
@@ -90,21 +90,21 @@ def count(amount: int, one: str, many: str = "") -> str:
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:
-    """Return up to ``most`` names and how many more there are."""
+    """Return up to ``most`` names and the number of further ones."""
     all_ = list(names)
     more = f" and {len(all_) - most:,} more" if len(all_) > most else ""
     return ", ".join(all_[:most]) + more
 
 
 def stage(name: str) -> str:
-    """Return the name of a stage for people: pods running, first pod running, quota reserved."""
+    """Return the display name of a stage: pods running, first pod running, quota reserved."""
     if name.startswith("pods_") and name.endswith("_first"):
         return f"first pod {name[5:-6].replace('_', ' ')}"
     return name.replace("_", " ")
 
 
 def writer(name: str) -> str:
-    """Return the name of a writer for people."""
+    """Return the display name of a writer."""
     return {"api-server": "API server", "kueue": "Kueue"}.get(name, name) or "unknown writer"
 
 
@@ -115,12 +115,12 @@ def joined(names: Iterable[str]) -> str:
 
 
 def unknown(what: str, given: object, known: Iterable[str]) -> InputError:
-    """Return the error for a word that is none of the known ones."""
+    """Return the error for an unknown value, naming the known ones and the nearest."""
     names = [str(one) for one in known]
     return InputError(f"{what} '{given}' is none of {', '.join(names)}{nearest(str(given), names)}")
 
 
-#: Longest value of a setting that a table shows whole.
+#: Maximum length of a setting's value in a table.
 LONGEST_SETTING = 200
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One request to a server that is neither an API server nor a lab, and what to say when it fails; fetching of files."""
+"""HTTPS requests and downloads from servers other than API servers and QUADS labs, with one error per failure."""
 
 from __future__ import annotations
 
@@ -16,65 +16,64 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ProcessError
 
-#: Seconds without a sign of life.
+#: Socket timeout in seconds.
 TIMEOUT = 60.0
-#: How much of what a server says about an error is kept, bytes.
-_TOLD = 2000
-#: Bytes of a file that are held at once.
+#: Bytes kept of the body of an error response.
+_BODY = 2000
+#: Bytes of a file in memory at a time.
 _CHUNK = 1 << 20
 
 
 class HttpRefused(AccessError):
-    """The server answered, with an error: its ``status`` and what it ``told``."""
+    """The server answered with an error: its ``status`` and ``body``."""
 
-    def __init__(self, message: str, status: int, told: str) -> None:
+    def __init__(self, message: str, status: int, body: str) -> None:
         super().__init__(message)
         self.status = status
-        self.told = told
+        self.body = body
 
 
 @contextmanager
 def opened(
     request: urllib.request.Request, context: ssl.SSLContext | None, name: str, timeout: float = TIMEOUT
 ) -> Iterator[HTTPResponse]:
-    """Send a request and give the answer to be read.
+    """Send a request; yield the response.
 
-    context: who vouches for the server; None for the system's. name: the server in messages, without secrets.
-    Raises HttpRefused for an answer of 400 and above, AccessError when there is no (whole) answer.
+    context: TLS context, None for the system's CAs. name: the server in messages, without secrets.
+    Raises HttpRefused for an answer of 400 and above, AccessError without a complete answer.
     """
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
     try:
         with opener.open(request, timeout=timeout) as answer:
             yield answer
     except urllib.error.HTTPError as error:
-        told = error.read(_TOLD).decode("utf-8", "replace")
-        raise HttpRefused(f"{name}: {error.code} {error.reason}", error.code, told) from error
+        body = error.read(_BODY).decode("utf-8", "replace")
+        raise HttpRefused(f"{name}: {error.code} {error.reason}", error.code, body) from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        hint = "; name who signed its certificate" if isinstance(reason, ssl.SSLCertVerificationError) else ""
+        hint = (
+            "; configure the CA that signed its certificate" if isinstance(reason, ssl.SSLCertVerificationError) else ""
+        )
         raise AccessError(f"{name}: {reason}{hint}") from error
 
 
 @contextmanager
 def _fetching(url: str) -> Iterator[HTTPResponse]:
     try:
-        with opened(urllib.request.Request(url), None, f"{url} can't be fetched") as answer:
+        with opened(urllib.request.Request(url), None, f"{url} cannot be fetched") as answer:
             yield answer
     except AccessError as error:
         raise ProcessError(str(error)) from error
 
 
 def fetch(url: str) -> bytes:
-    """Return what is at ``url``. Raises ProcessError saying why it can't be had."""
+    """Return the content of ``url``. Raises ProcessError."""
     with _fetching(url) as answer:
         return answer.read()
 
 
 def download(url: str, path: Path) -> str:
-    """Write what is at ``url`` to ``path``, whatever its size; return its SHA-256 in hexadecimal digits.
-
-    Raises ProcessError saying why it can't be had.
-    """
+    """Write the content of ``url`` to ``path`` in chunks; return its SHA-256 in hexadecimal. Raises ProcessError."""
     digest = hashlib.sha256()
     with _fetching(url) as answer, open(path, "wb") as stream:
         while chunk := answer.read(_CHUNK):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kubernetes quantities as numbers."""
+"""Convert Kubernetes quantities to numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([kMGTPE]i?|Ki|m)?")
 
 
 def amount(text: object) -> float:
-    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30), NaN for what is none.
+    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30), NaN for other text.
 
-    The server writes 1024Gi back as 1Ti, so quantities compare as numbers only.
+    The server normalizes 1024Gi to 1Ti, so quantities must be compared as numbers.
     """
     match = _QUANTITY.fullmatch(str(text))
     if not match:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The labels by which what a run created is known, and found again."""
+"""Labels that identify the objects of a run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ POINT = "perfscale.seatrial/point"
 INDEX = "perfscale.seatrial/index"
 ROLE = "perfscale.seatrial/role"
 SIMULATED = "perfscale.seatrial/simulated"
-#: Pool of simulated nodes that a node belongs to.
+#: Pool of a simulated node.
 POOL = "perfscale.seatrial/pool"
-#: Point of a load that runs in a pod: of its pod and what belongs to it. What is measured has POINT.
+#: Point of a load that runs in a pod, on that pod and its objects. Measured workloads have POINT.
 LOAD = "perfscale.seatrial/load"
-#: Which part of a run made an object that serves more than one workload.
+#: Part of a run that created an object shared by several workloads.
 PART = "perfscale.seatrial/part"
 
 
@@ -24,5 +24,5 @@ def of(run: str, point: str, index: int | str) -> dict[str, str]:
 
 
 def selector(run: str, point: str) -> str:
-    """Return the label selector of all workloads of a point and what carries their labels."""
+    """Return the label selector of all workloads of a point and of objects with their labels."""
     return f"{RUN}={run},{POINT}={point},{INDEX}"

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""S3 and whatever speaks like it: upload with checksums that are verified, in parts that can be resumed; download.
+"""S3-compatible storage: resumable upload in parts with verified checksums; download.
 
-Buckets may be anywhere (``endpoint``); the access is private unless another one is asked for. An object that is there
-already with the same checksum is left alone, and parts of an upload that was cut short are not sent again.
+``endpoint`` selects a server other than Amazon S3. Objects are private by default. An object with the same checksum is
+not uploaded again, and neither are the parts of an interrupted upload.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
-#: Parts of at least 5 MiB are what S3 takes, except for the last one.
+#: Minimum part size of S3 in bytes, except for the last part.
 LEAST_PART = 5 * 2**20
-#: S3 takes no more parts than this.
+#: Maximum number of parts of S3.
 MOST_PARTS = 10_000
 MANIFEST = "manifest.json"
 ACLS = ("private", "bucket-owner-full-control", "bucket-owner-read", "authenticated-read", "public-read")
@@ -30,7 +31,7 @@ ACLS = ("private", "bucket-owner-full-control", "bucket-owner-read", "authentica
 
 @dataclass(frozen=True)
 class S3Location:
-    """Where and as whom. Empty credentials: as boto3 finds them (environment, profile, role of the machine)."""
+    """Bucket, prefix and credentials. Empty credentials: boto3's (environment, profile, instance role)."""
 
     bucket: str
     prefix: str = ""
@@ -45,7 +46,7 @@ class S3Location:
 
     @property
     def address(self) -> str:
-        """Return it as s3://bucket/prefix."""
+        """The address s3://bucket/prefix."""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
 
@@ -54,21 +55,21 @@ def split(url: str) -> tuple[str, str]:
     scheme, _colon, rest = url.partition("://")
     bucket, _slash, key = rest.partition("/")
     if scheme != "s3" or not bucket:
-        raise InputError(f"'{url}' is no s3://bucket/prefix")
+        raise InputError(f"'{url}' is not s3://bucket/prefix")
     return bucket, key.strip("/")
 
 
 def client(place: S3Location) -> Any:
-    """Return a boto3 client. Raises InputError when boto3 is missing or a setting can't be."""
+    """Return a boto3 client. Raises InputError if boto3 is missing or a setting is invalid."""
     try:
         import boto3
         from botocore.config import Config
     except ImportError as error:
-        raise InputError("the Python package boto3 is needed for s3:// and is not installed") from error
+        raise InputError("the Python package boto3 is required for s3:// and is not installed") from error
     if place.acl not in ACLS:
         raise InputError(f"acl '{place.acl}' is none of {', '.join(ACLS)}")
     if place.part_size < LEAST_PART:
-        raise InputError(f"part_size {place.part_size} is less than the {LEAST_PART} bytes that S3 takes")
+        raise InputError(f"part_size {place.part_size} is below the minimum of S3, {LEAST_PART} bytes")
     own = {"aws_access_key_id": place.access_key, "aws_secret_access_key": place.secret_key} if place.access_key else {}
     try:
         return boto3.client(
@@ -89,9 +90,9 @@ def client(place: S3Location) -> Any:
 
 
 def upload(place: S3Location, files: Mapping[str, Path], say: Callable[[str], None]) -> dict[str, Any]:
-    """Upload files (name below the prefix -> path) and verify each; the manifest last, which says that all is there.
+    """Upload files (name below the prefix -> path) and verify each; the manifest last, as the mark of completeness.
 
-    Returns how many were sent and how many were there already. Raises AccessError, DataError.
+    Return the numbers of files sent, of unchanged files ("there"), and of resumed parts. Raises AccessError, DataError.
     """
     with s3_errors(place):
         target = S3Prefix(place, client(place), say)
@@ -104,7 +105,7 @@ def upload(place: S3Location, files: Mapping[str, Path], say: Callable[[str], No
 
 
 class s3_errors:
-    """Turn what boto3 raises into one error that says which bucket, what was answered and what to do."""
+    """Convert the exceptions of boto3 to an AccessError with bucket, response and remedy."""
 
     def __init__(self, place: S3Location) -> None:
         self.place = place
@@ -120,11 +121,11 @@ class s3_errors:
         code = (answer.get("Error") or {}).get("Code", "")
         where = f"{self.place.address} at {self.place.endpoint or 'Amazon S3'}"
         hint = {
-            "NoSuchBucket": "; make the bucket first",
+            "NoSuchBucket": "; create the bucket first",
             "AccessDenied": "; check the access key and the bucket's policy",
             "InvalidAccessKeyId": "; check the access key",
             "SignatureDoesNotMatch": "; check the secret key",
-            "403": "; check access key, secret key and the bucket's policy",  # a HEAD has no room for a reason
+            "403": "; check access key, secret key and the bucket's policy",  # a HEAD response has no reason
         }.get(code, "")
         raise AccessError(f"{where}: {str(error).strip()}{hint}") from error
 
@@ -136,7 +137,7 @@ class S3Prefix:
         self.place = place
         self.s3 = connection
         self.say = say
-        self.resumed = 0  # parts that an earlier upload had sent
+        self.resumed = 0  # parts that an earlier upload sent
         self.acl = {"ACL": place.acl}
 
     def key(self, name: str) -> str:
@@ -144,7 +145,7 @@ class S3Prefix:
         return f"{self.place.prefix}/{name}".lstrip("/")
 
     def put(self, name: str, path: Path) -> str:
-        """Upload one file unless it is there; return "sent" or "there". Raises DataError when it differs afterwards."""
+        """Upload a file unless it is there; return "sent" or "there". Raises DataError if the object differs."""
         size = path.stat().st_size
         digest = checksum(path, self._part(size)) if size > self.place.part_size else checksum(path)
         if self._verified(name, path, size, digest):
@@ -160,7 +161,7 @@ class S3Prefix:
                 **self._kind(name),
             )
         if not self._verified(name, path, size, digest):
-            raise DataError(f"{self.place.address}/{name}: after the upload its size or checksum is not that of {path}")
+            raise DataError(f"{self.place.address}/{name}: after the upload, its size or checksum differs from {path}")
         return "sent"
 
     def _part(self, size: int) -> int:
@@ -173,7 +174,7 @@ class S3Prefix:
         return {"ContentType": known.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"}
 
     def _call(self, function: Any, **arguments: Any) -> Any:
-        """Call with our ACL; a bucket that has no ACLs is private to its owner anyway."""
+        """Call with our ACL, or without in a bucket that does not support ACLs: it is private anyway."""
         from botocore.exceptions import ClientError
 
         try:
@@ -182,12 +183,12 @@ class S3Prefix:
             code = error.response.get("Error", {}).get("Code")
             if code != "AccessControlListNotSupported" or self.place.acl != "private":
                 raise
-            self.say(f"bucket {self.place.bucket} has no access lists: its objects are its owner's alone")
+            self.say(f"bucket {self.place.bucket} does not support ACLs: its objects belong to its owner only")
             self.acl = {}
             return function(Bucket=self.place.bucket, **arguments)
 
     def _verified(self, name: str, path: Path, size: int, digest: str) -> bool:
-        """Tell whether the object is there with this content, by the server's checksum, else by reading it back."""
+        """Return whether the object has this content, by the server's checksum or else by downloading it."""
         from botocore.exceptions import ClientError
 
         try:
@@ -206,12 +207,12 @@ class S3Prefix:
 
     def _in_parts(self, name: str, path: Path, size: int) -> None:
         part_size = self._part(size)
-        upload_id, there = self._begun(name)
+        upload_id, there = self._unfinished(name)
         if upload_id is None:
-            begun = self._call(
+            created = self._call(
                 self.s3.create_multipart_upload, Key=self.key(name), ChecksumAlgorithm="SHA256", **self._kind(name)
             )
-            upload_id = begun["UploadId"]
+            upload_id = created["UploadId"]
         common = {"Bucket": self.place.bucket, "Key": self.key(name), "UploadId": upload_id}
         parts = []
         for number, data in enumerate(_read(path, part_size), start=1):
@@ -225,8 +226,8 @@ class S3Prefix:
             parts.append({"PartNumber": number, "ETag": tag, "ChecksumSHA256": digest})
         self.s3.complete_multipart_upload(**common, MultipartUpload={"Parts": parts})
 
-    def _begun(self, name: str) -> tuple[str | None, dict[int, Any]]:
-        """Return the newest upload of this object that was begun and not ended, and the parts that it has."""
+    def _unfinished(self, name: str) -> tuple[str | None, dict[int, Any]]:
+        """Return the newest incomplete upload of this object and its parts."""
         answer = self.s3.list_multipart_uploads(Bucket=self.place.bucket, Prefix=self.key(name))
         own = [one for one in answer.get("Uploads") or [] if one["Key"] == self.key(name)]
         if not own:
@@ -236,12 +237,12 @@ class S3Prefix:
             Bucket=self.place.bucket, Key=self.key(name), UploadId=newest["UploadId"]
         )
         found = {part["PartNumber"]: part for page in pages for part in page.get("Parts") or []}
-        self.say(f"{name}: going on with an upload that has {len(found)} parts")
+        self.say(f"{name}: resuming an upload with {_format.count(len(found), 'part')}")
         return newest["UploadId"], found
 
 
 def checksum(path: Path, part_size: int = 0) -> str:
-    """Return the SHA-256 of a file as S3 writes it; of one in parts that of the parts' checksums, and their number."""
+    """Return the SHA-256 of a file in S3's format; with parts, that of their checksums, and their number."""
     if not part_size:
         return base64.b64encode(_digest_of(_read(path))).decode()
     digests = [hashlib.sha256(part).digest() for part in _read(path, part_size)]
@@ -262,7 +263,7 @@ def _read(path: Path, part_size: int = 2**20) -> Iterator[bytes]:
 
 
 def download(place: S3Location, folder: Path) -> int:
-    """Fetch what lies below the prefix into ``folder``; return how many files. Raises AccessError, DataError."""
+    """Download the objects below the prefix to ``folder``; return their number. Raises AccessError, DataError."""
     with s3_errors(place):
         connection = client(place)
         pages = connection.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
@@ -273,11 +274,11 @@ def download(place: S3Location, folder: Path) -> int:
             under, wanted = place.prefix.rpartition("/")[0], {place.prefix.rpartition("/")[2]: 0}
             under = f"{under}/" if under else ""
         if not wanted:
-            raise AccessError(f"{place.address}: there is nothing below this prefix")
+            raise AccessError(f"{place.address}: there are no objects below this prefix")
         for name in wanted:
             target = (folder / name).resolve()
             if not target.is_relative_to(folder.resolve()):
-                raise DataError(f"{place.address}/{name}: a name that leads elsewhere")
+                raise DataError(f"{place.address}/{name}: the name leads outside of the target directory")
             target.parent.mkdir(parents=True, exist_ok=True)
             connection.download_file(place.bucket, f"{under}{name}", str(target))
     return len(wanted)

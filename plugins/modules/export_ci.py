@@ -10,9 +10,9 @@ module: export_ci
 short_description: Write the verdict as JUnit XML and the figures as a Prometheus textfile
 version_added: 0.1.0
 description:
-  - Searches the whole run directory for secrets first and writes nothing when it finds one.
-  - In the JUnit file each check of the verdict is a test case, and KPIs are properties of the suite.
-  - The textfile is for the collector of that name of the node exporter.
+  - Searches the whole run directory for secrets first and writes nothing if it finds one.
+  - In the JUnit file, each check of the verdict is a test case, and KPIs are properties of the suite.
+  - The textfile is for the textfile collector of the node exporter.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,11 +30,11 @@ attributes:
     support: full
 options:
   junit:
-    description: Path of the JUnit file; none when empty.
+    description: Path of the JUnit file. Empty means none.
     type: path
     default: ''
   textfile:
-    description: Path of the textfile, which must end in C(.prom) for the collector to read it; none when empty.
+    description: Path of the textfile. The collector reads only names that end in C(.prom). Empty means none.
     type: path
     default: ''
 seealso:
@@ -42,7 +42,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Write what CI reads
+- name: Write the files for CI
   perfscale.seatrial.export_ci:
     run_dir: "{{ run_dir }}"
     junit: artifacts/junit.xml

@@ -10,9 +10,9 @@ module: export_opensearch
 short_description: Write the figures of a run into OpenSearch
 version_added: 0.1.0
 description:
-  - Searches the whole run directory for secrets first and sends nothing when it finds one.
-  - Puts an index template, then one document for the run into C(<prefix>-runs) and one for each KPI of each test point
-    into C(<prefix>-kpis). Their ids are the same every time, so that a second export replaces the first.
+  - Searches the whole run directory for secrets first and sends nothing if it finds one.
+  - Creates an index template, then writes one document for the run to C(<prefix>-runs) and one for each KPI of each
+    test point to C(<prefix>-kpis). The ids of the documents are stable, so that a second export replaces the first.
   - The certificate of the server is always verified.
 author:
   - The perfscale.seatrial authors (@perfscale)
@@ -33,11 +33,11 @@ attributes:
     details: A second call writes the same documents again.
 options:
   url:
-    description: Address of the server. C(http) is for servers on this machine only.
+    description: Address of the server. C(http) is allowed for servers on this machine only.
     type: str
     required: true
   index_prefix:
-    description: First part of the names of indexes and of the template.
+    description: Prefix of the names of the indexes and of the template.
     type: str
     default: seatrial
   user:
@@ -68,7 +68,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exported:
-  description: Target, address and status of what was exported, null when the run stayed here.
+  description: Target, address and status of the export, null if the run was not exported.
   returned: success
   type: dict
 status:
@@ -76,12 +76,12 @@ status:
   returned: success
   type: str
 counts:
-  description: Documents that were new and documents that were replaced.
+  description: Numbers of created and of replaced documents.
   returned: when exported
   type: dict
   sample: {created: 118, updated: 0}
 summary:
-  description: All of it in one sentence.
+  description: Summary in one sentence.
   returned: success
   type: str
 """

@@ -10,12 +10,12 @@ module: export_s3
 short_description: Upload a run directory to S3
 version_added: 0.1.0
 description:
-  - Searches the whole run directory for secrets first and uploads nothing when it finds one; the error names file and
+  - Searches the whole run directory for secrets first and uploads nothing if it finds one; the error names file and
     line.
-  - Uploads every file, large ones in parts, with SHA-256 checksums that are verified afterwards. What is there already
-    with the same checksum is left alone, and an upload that was cut short goes on where it ended.
-  - A C(manifest.json) with the checksums of all files is uploaded last. When it is there, everything is.
-  - Notes the address in C(run.yml).
+  - Uploads every file, large ones in parts, with SHA-256 checksums that are verified afterwards. Objects
+    with the same checksum are not uploaded again, and an interrupted upload is resumed.
+  - A C(manifest.json) with the checksums of all files is uploaded last. If it exists, the upload is complete.
+  - Records the address in C(run.yml).
 author:
   - The perfscale.seatrial authors (@perfscale)
 requirements:
@@ -37,16 +37,16 @@ attributes:
     support: full
 options:
   url:
-    description: Bucket and prefix, C(s3://bucket/prefix). The run lies below it in a folder named like its directory.
+    description: C(s3://bucket/prefix). The run is uploaded to a folder below it with the name of its directory.
     type: str
     required: true
   acl:
-    description: Canned access list of the objects.
+    description: Canned ACL of the objects.
     type: str
     choices: [private, bucket-owner-full-control, bucket-owner-read, authenticated-read, public-read]
     default: private
   part_size:
-    description: Files of more bytes than this are sent in parts of so many bytes, at least 5 MiB.
+    description: Size of the parts in bytes, at least 5 MiB. Larger files are uploaded in parts.
     type: int
     default: 16777216
 seealso:
@@ -65,7 +65,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exported:
-  description: Target, address and status of what was exported, null when the run stayed here.
+  description: Target, address and status of the export, null if the run was not exported.
   returned: success
   type: dict
   sample: {target: s3, address: s3://results/nightly/fine_tuning-light-t1121-k3f9xa, status: valid}
@@ -74,11 +74,11 @@ status:
   returned: success
   type: str
 counts:
-  description: Files that were sent, files that were there, parts that an earlier upload had sent.
+  description: Numbers of files sent, of unchanged files, and of parts that an earlier upload had sent.
   returned: when exported
   type: dict
 summary:
-  description: All of it in one sentence.
+  description: Summary in one sentence.
   returned: success
   type: str
 """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: metrics_capture
-short_description: Capture metrics of a Prometheus over the time of each test point
+short_description: Capture Prometheus metrics over the time of each test point
 version_added: 0.1.0
 description:
-  - Sends range queries to a Prometheus, or to the Thanos querier of an OpenShift cluster, over the time of each test
-    point, and writes C(metrics.jsonl) and a CSV file a query into C(points/<nnn>/).
+  - Sends range queries to a Prometheus server, or to the Thanos querier of an OpenShift cluster, over the time of each
+    test point, and writes C(metrics.jsonl) and one CSV file per query to C(points/<nnn>/).
   - The server is only read; a shared one is never reset.
-  - A query that the server refuses is a warning. A server that does not answer is an error.
+  - A query that the server refuses causes a warning. A server that does not answer is an error.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -31,12 +31,12 @@ attributes:
     support: full
 options:
   queries:
-    description: YAML files with queries; a later one of the same name replaces an earlier one.
+    description: YAML files with queries. A later query replaces an earlier one of the same name.
     type: list
     elements: path
     required: true
   url:
-    description: Address of the server. Without it the route to Thanos of the cluster of O(kubeconfig) is taken.
+    description: Address of the server. Default is the route to Thanos on the cluster of O(kubeconfig).
     type: str
     default: ''
   token:
@@ -47,15 +47,16 @@ options:
     description: Kubeconfig of an OpenShift cluster, for its route to Thanos.
     type: path
   step:
-    description: Seconds between two moments. V(0) asks for at most 300 of them, a second apart at least.
+    description:
+      - Seconds between two samples. V(0) means the smallest interval of at least 1 s that gives at most 300 samples.
     type: float
     default: 0
   range:
-    description: Seconds that a rate looks back over, C({range}) in queries. V(0) is four steps, 60 at least.
+    description: Window of rates in seconds, C({range}) in queries. V(0) means four steps, at least 60 s.
     type: float
     default: 0
   names:
-    description: Other words in braces of queries, and what they stand for.
+    description: Further placeholders of queries (without braces) and their values.
     type: dict
     default: {}
 seealso:
@@ -74,7 +75,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 points:
-  description: What was captured, one entry a point.
+  description: Results, one entry per point.
   returned: success
   type: list
   elements: dict
@@ -86,10 +87,10 @@ points:
       description: Number of queries.
       type: int
     series:
-      description: Number of series that they gave.
+      description: Number of series.
       type: int
 summary:
-  description: All of it in one sentence.
+  description: Summary in one sentence.
   returned: success
   type: str
 """
@@ -140,7 +141,7 @@ def main() -> None:
         },
     )
 
-    def make(step: Step) -> dict[str, Any]:
+    def capture(step: Step) -> dict[str, Any]:
         given = module.params
         with step.timed("results", "metrics"):
             result = capture_metrics.capture(
@@ -154,7 +155,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, make)
+    _module_main.run(module, capture)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ module: results_compare
 short_description: Compare runs side by side
 version_added: 0.1.0
 description:
-  - Writes C(comparison.json), C(index.html) and plots. Shown are the settings that differ, the difference of each KPI
-    with its confidence interval, the distributions of stage durations over each other, and which stage and which writer
-    holds how much of the difference of the mean times.
-  - Points are compared with those for which the matrix set the same; a single point with a single one.
-  - The first run, or the first point of a single run, is what the others are compared with. Nothing is judged;
-    simulated figures are marked as such.
+  - Writes C(comparison.json), C(index.html) and plots. They show the settings that differ, the difference of each KPI
+    with its confidence interval, the overlaid distributions of stage durations, and the contribution of each stage and
+    each writer to the difference of the mean times.
+  - Points with the same matrix values are compared; if both runs have one point, these two.
+  - The first run, or the first point of a single run, is the baseline. There is no verdict; simulated figures are
+    marked.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -29,16 +29,16 @@ attributes:
     support: full
 options:
   run_dirs:
-    description: Directories of runs, which have timelines. Of one alone its points are compared.
+    description: Directories of runs. Of a single run the points are compared.
     type: list
     elements: path
     required: true
   dest:
-    description: Directory for what is written; made when it is missing.
+    description: Directory to write to; created if it is missing.
     type: path
     required: true
   definitions:
-    description: YAML files with definitions of KPIs.
+    description: YAML files with KPI definitions.
     type: list
     elements: path
     required: true
@@ -66,12 +66,12 @@ path:
   returned: success
   type: str
 lines:
-  description: The headline figures that differ, a line each.
+  description: The headline figures, one line each.
   returned: success
   type: list
   elements: str
 summary:
-  description: The page and how many figures differ.
+  description: The page, and the number of figures by assessment.
   returned: success
   type: str
 """

@@ -10,12 +10,12 @@ module: results_kpis
 short_description: Compute the KPIs of each test point
 version_added: 0.1.0
 description:
-  - Computes figures from the timeline and the training figures of a point, as their definitions say, and writes
-    C(kpis.json) into C(points/<nnn>/).
-  - Each figure has a unit, a direction, the interval that the errors of its times allow, C(n) of C(of) rows that it
-    rests on, and whether it was simulated.
-  - A workload that never got to a stage counts as longer than all others. A quantile that falls among such workloads
-    has no value but a note that begins with C(>=) and a lower bound.
+  - Computes the figures of each test point by their definitions, from its timeline, training figures, ledger and
+    metrics, and writes C(kpis.json) and C(attribution.json) to C(points/<nnn>/).
+  - Each figure has a unit, a direction, a measurement interval, a confidence interval, C(n) of C(of) rows, and whether
+    it is simulated.
+  - A workload that did not reach a stage counts as longer than all others. A quantile among such workloads has no
+    value, but a note with a lower bound.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -33,8 +33,8 @@ attributes:
 options:
   definitions:
     description:
-      - YAML files with definitions of KPIs, in the order in which they are shown. A later definition replaces an
-        earlier one of the same name. C(docs/report.md) says what a definition holds.
+      - YAML files with KPI definitions, in display order. A later definition replaces an earlier one of the same name.
+        C(docs/kpis.md) describes the format.
     type: list
     elements: path
     required: true
@@ -54,7 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 points:
-  description: What was computed, one entry a point.
+  description: Results, one entry per point.
   returned: success
   type: list
   elements: dict
@@ -66,10 +66,10 @@ points:
       description: Number of figures.
       type: int
     without_value:
-      description: How many of them could not be computed; each says why in its note.
+      description: Number of figures without a value; their notes state the reason.
       type: int
 summary:
-  description: All of it in one sentence.
+  description: Summary in one sentence.
   returned: success
   type: str
 """

@@ -10,9 +10,9 @@ module: results_report
 short_description: Draw the plots and write the report of a run
 version_added: 0.1.0
 description:
-  - Writes C(report/index.html), one file that holds plots and styles and needs no other, and each plot as
-    C(report/plots/*.png).
-  - The report is made from whatever there is of a run. What is missing is told in it.
+  - Writes C(report/index.html), a self-contained file with all plots and styles, and each plot as
+    C(report/plots/*.png) with its data as C(*.csv).
+  - The report is created from the files that exist. It lists missing data.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -28,7 +28,7 @@ attributes:
     support: full
 options:
   template:
-    description: Jinja2 template of the page. Files that it includes lie beside it.
+    description: Jinja2 template of the page. Files that it includes are in the same directory.
     type: path
     required: true
 seealso:
@@ -54,7 +54,7 @@ plots:
   type: list
   elements: path
 missing:
-  description: What was not there to report on.
+  description: Missing or unreadable data, one sentence each.
   returned: success
   type: list
   elements: str

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: results_source
-short_description: Bring a run from wherever it is into a directory of its own
+short_description: Fetch a run from a directory, an archive, S3 or a web server
 version_added: 0.1.0
 description:
-  - Copies what figures are made from out of a run directory, an archive, a folder of an S3 bucket or an archive on a
-    web server. The source is never changed. No cluster is needed.
-  - Files written by an older version are brought to the newest schema; those of a newer version are refused.
+  - Copies the input files of the results from a run directory, an archive, an S3 prefix or an archive on a web server
+    to a new run directory. The source is never changed. No cluster is needed.
+  - Files of an older version are migrated to the current schema; those of a newer version are refused.
 author:
   - The perfscale.seatrial authors (@perfscale)
 requirements:
@@ -28,7 +28,7 @@ attributes:
     support: none
   idempotent:
     support: none
-    details: Each call makes a directory of its own.
+    details: Each call creates a new directory.
 options:
   sources:
     description:
@@ -38,15 +38,15 @@ options:
     elements: str
     required: true
   dest:
-    description: Directory in which the directories of the runs are made.
+    description: Directory in which the run directories are created.
     type: path
     required: true
   suffix:
-    description: What is added to the name of a run.
+    description: Suffix of the names of the new run directories.
     type: str
     default: -replot
   keep_directories:
-    description: Use a directory that has timelines where it is instead of copying it.
+    description: Whether to use directories with timelines in place instead of copying them.
     type: bool
     default: false
 seealso:
@@ -75,13 +75,13 @@ runs:
       description: The id of the run.
       type: str
     project:
-      description: Its project; empty when nobody knows.
+      description: Its project; empty if unknown.
       type: str
     source:
-      description: Where it came from.
+      description: The source.
       type: str
     migrated:
-      description: Files that were brought to a newer schema, in words.
+      description: Files that were migrated to a newer schema, one sentence each.
       type: list
       elements: str
 """

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: results_timeline
-short_description: Make the timeline of each test point
+short_description: Compute the timeline of each test point
 version_added: 0.1.0
 description:
-  - Joins plan, ledger and observations of a point into one row for every planned workload, also for those that were
-    refused, lost or never sent.
+  - Joins plan, ledger and observations of a point into one row per planned workload, including those that were refused,
+    lost or never sent.
   - Each stage of a workload is an interval, C([earliest, latest]). Its bounds come from the resourceVersions of our own
-    writes, whose moments are known on our own clock; no clock of a server is trusted. Bounds that contradict each
-    other are kept and told, never corrected.
-  - Writes C(timeline.jsonl) and C(timeline.csv) into C(points/<nnn>/). Needs no cluster, so it can be repeated on a run
-    directory at any time, also after a run that was interrupted.
+    writes, whose times are known on our own clock; no server clock is used. Contradicting bounds are reported, not
+    corrected.
+  - Writes C(timeline.jsonl) and C(timeline.csv) to C(points/<nnn>/). It needs no cluster and can be repeated on a run
+    directory at any time, also after an interrupted run.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -33,39 +33,39 @@ attributes:
     support: full
 options:
   head:
-    description: Look at the first so many workloads only, in the order of submission. V(0) is all.
+    description: Number of workloads to evaluate, in order of submission. V(0) means all.
     type: int
     default: 0
   tail:
-    description: Look at the last so many only, of those that O(head) left. V(0) is all.
+    description: Number of workloads to evaluate at the end of those that O(head) selects. V(0) means all.
     type: int
     default: 0
   skip_errors:
-    description: Leave out the workloads that did not succeed.
+    description: Whether to leave out workloads that did not succeed.
     type: bool
     default: false
   audit_log:
     description:
-      - Audit log of the API server (JSON lines), to narrow the intervals of objects that were watched. Its clock is
-        bounded by our own creates; where that fails, a note says so and the log is left out.
+      - Audit log of the API server (JSON lines), to narrow the intervals of watched objects. Our own creates bound the
+        offset of its clock; if no offset fits, a note states this and the log is not used.
     type: path
     default: ''
 notes:
-  - O(head), O(tail) and O(skip_errors) hold for all that is made from the timeline, which are KPIs, verdict, plots and
-    page, and each says so.
+  - O(head), O(tail) and O(skip_errors) apply to everything computed from the timeline (KPIs, verdict, plots, page), and
+    each result states them.
 seealso:
   - module: perfscale.seatrial.results_kpis
 """
 
 EXAMPLES = r"""
-- name: Make the timelines
+- name: Compute the timelines
   perfscale.seatrial.results_timeline:
     run_dir: "{{ run_dir }}"
 """
 
 RETURN = r"""
 points:
-  description: What was made, one entry a point.
+  description: Results, one entry per point.
   returned: success
   type: list
   elements: dict
@@ -77,17 +77,17 @@ points:
       description: Number of planned workloads, which is the number of rows.
       type: int
     outcomes:
-      description: How many workloads ended how.
+      description: Number of workloads by outcome.
       type: dict
       sample: {succeeded: 11, failed: 1}
     stages:
-      description: How many workloads were seen to reach each stage.
+      description: Number of workloads that reached each stage.
       type: dict
     contradictions:
       description: Number of rows whose times contradict each other.
       type: int
 summary:
-  description: All of it in one sentence.
+  description: Summary in one sentence.
   returned: success
   type: str
 """
@@ -115,14 +115,14 @@ def main() -> None:
         },
     )
 
-    def make(step: Step) -> dict[str, Any]:
+    def compute(step: Step) -> dict[str, Any]:
         with step.timed("results", "timeline"):
             given = module.params
             chosen = WorkloadSelection(given["head"], given["tail"], given["skip_errors"])
             result = write_timeline(given["run_dir"], given["points"], chosen, given["audit_log"])
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, make)
+    _module_main.run(module, compute)
 
 
 if __name__ == "__main__":

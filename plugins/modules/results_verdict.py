@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: results_verdict
-short_description: Judge a run
+short_description: Determine the verdict of a run
 version_added: 0.1.0
 description:
-  - Writes C(verdict.json) into the run directory, with every check that led to it.
-  - V(pass) when every workload of every point succeeded, the generator was on time and no phase failed; V(invalid) when
-    the generator was late, so that the load was not the one that was asked for; V(inconclusive) when nothing failed,
-    but the files are another tool's and don't tell all that is judged; V(fail) otherwise.
-  - KPIs are recorded, and told to have no baseline.
+  - Writes C(verdict.json) to the run directory, with the result of each check.
+  - V(pass) if every workload of every point succeeded, the generator was on time and no phase failed; V(invalid) if the
+    generator was late, so that the load was not the requested one, or the run lost its lock on the cluster;
+    V(inconclusive) if nothing failed, but the files of another tool lack data that is judged; V(fail) otherwise.
+  - KPIs are recorded without comparing them to a baseline.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -31,8 +31,8 @@ attributes:
 options:
   max_lateness:
     description:
-      - The run is invalid when the 99th percentile of lateness, sent minus due, exceeds this, in seconds.
-      - For points whose C(settings.yml) doesn't set C(workload_max_lateness), which goes before.
+      - Limit of the 99th percentile of the lateness (sent minus due), in seconds. The run is invalid above it.
+      - C(workload_max_lateness) in the C(settings.yml) of a point takes precedence.
     type: float
     default: 0.1
 seealso:
@@ -41,7 +41,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Judge the run
+- name: Determine the verdict
   perfscale.seatrial.results_verdict:
     run_dir: "{{ run_dir }}"
 """
@@ -53,16 +53,16 @@ verdict:
   type: str
   sample: pass
 checks:
-  description: What was checked, one entry a check.
+  description: The checks, one entry each.
   returned: success
   type: list
   elements: dict
   contains:
     check:
-      description: What was looked at, V(points), V(objects), V(generator), V(phases) or V(KPIs).
+      description: Name of the check, V(phases), V(lock), V(points), V(objects), V(generator) or V(KPIs).
       type: str
     point:
-      description: Number of the point, null for what concerns the whole run.
+      description: Number of the point, null for checks of the whole run.
       type: str
     result:
       description: V(pass), V(fail), V(invalid), V(no baseline) or V(not judged).
@@ -71,7 +71,7 @@ checks:
       description: One sentence with the numbers.
       type: str
 headline:
-  description: The figures to show first, one entry a KPI.
+  description: The headline figures, one entry per KPI.
   returned: success
   type: list
   elements: dict
@@ -80,19 +80,19 @@ headline:
       description: Name of the KPI.
       type: str
     title:
-      description: The same for people.
+      description: Display name of the KPI.
       type: str
     value:
-      description: The value; where points differ a text with the value of each; null when it is not known.
+      description: The value; a text with all values if points differ; null if it is unknown.
       type: raw
     unit:
       description: Its unit.
       type: str
     text:
-      description: Value and unit in words.
+      description: Value and unit as text.
       type: str
     detail:
-      description: How many rows it rests on, and what has to be said about it.
+      description: Number of rows, and a remark.
       type: str
     simulated:
       description: Whether a simulated writer had a part in it.
@@ -102,13 +102,13 @@ headline:
       type: list
       elements: dict
 answer:
-  description: The sentence that the report leads with, empty when no figure gives one.
+  description: The sentence that the report leads with, empty if no figure provides one.
   returned: success
   type: list
   elements: str
   sample: ["The P95 scheduling latency has its knee at 5/s"]
 doubts:
-  description: What makes the figures doubtful, such as a busy machine, a sentence each. In the file it is C(warnings).
+  description: Reasons to doubt the figures, such as a busy machine, one sentence each. Key C(warnings) of the file.
   returned: success
   type: list
   elements: str
@@ -117,7 +117,7 @@ path:
   returned: success
   type: str
 summary:
-  description: The verdict and the first reason for it.
+  description: The verdict and its first reason.
   returned: success
   type: str
 """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: runai_files
-short_description: Write what the plotter of the Run:ai scale-test tool reads
+short_description: Write the result files of the Run:ai scale-test tool
 version_added: 0.1.0
 description:
-  - Writes C(submitted.json), C(sampled.json), a C(times.csv) of 26 columns and C(names.csv) into C(runai/) of each
-    point, from its timeline. Workloads take names of the tool's form, C(j-) and six hexadecimal digits; C(names.csv)
-    says whose they are.
-  - Stages that there are not take the sentinels of the tool.
+  - Writes C(submitted.json), C(sampled.json), C(times.csv) with 26 columns, and C(names.csv) to C(runai/) of each
+    point, from its timeline, for the plotter of that tool. Workloads get names in the tool's format, C(j-) and six
+    hexadecimal digits; C(names.csv) maps them to the names of the run.
+  - Missing stages get the sentinels of the tool.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 points:
-  description: How many workloads each file of each point has.
+  description: Number of workloads in each file of each point.
   returned: success
   type: dict
   sample: {"001": {submitted.json: 2000, sampled.json: 1998}}
@@ -63,7 +63,7 @@ def main() -> None:
         points = {}
         for point in run_files.read(Path(module.params["run_dir"])).points:
             timeline = point.folder / "timeline.jsonl"
-            if timeline.exists():  # a point that did not begin has none
+            if timeline.exists():  # a point that did not start has none
                 points[point.number] = write_scale_test_files.write(
                     timeline_table.read(timeline), point.folder / "runai"
                 )

@@ -115,7 +115,7 @@ def test_what_arrived_otherwise_is_noticed(place: _s3.S3Location, tmp_path: Path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bucket": "nowhere"}, "NoSuchBucket|make the bucket first"),
+        ({"bucket": "nowhere"}, "NoSuchBucket|create the bucket first"),
         ({"secret_key": "wrong-key-of-some-length"}, "check access key, secret key"),
         ({"access_key": "nobody"}, "access key"),
         ({"endpoint": "http://127.0.0.1:9"}, "Could not connect"),
@@ -200,7 +200,7 @@ def test_what_destroys_a_cluster_is_kept_on_a_server_until_it_is_dropped(
         cluster_metadata_store.drop(where, "perf")
         with pytest.raises(DataError, match=f"{where} has no cluster perf"):
             cluster_metadata_store.get(where, "perf")
-    with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*make the bucket first"):
+    with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*create the bucket first"):
         cluster_metadata_store.put("s3://no-such-bucket/x", "perf", entry)
     with pytest.raises(InputError, match="names no bucket"):
         cluster_metadata_store.put("s3:///x", "perf", entry)

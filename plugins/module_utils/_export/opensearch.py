@@ -164,7 +164,7 @@ class OpenSearchIndex:
             with _https_request.opened(request, self._context, f"OpenSearch {self.server.url}") as answer:
                 return json.loads(answer.read())
         except _https_request.HttpRefused as error:
-            raise AccessError(f"OpenSearch {self.server.url}{path}: {error.status} {error.told}") from error
+            raise AccessError(f"OpenSearch {self.server.url}{path}: {error.status} {error.body}") from error
 
 
 def _bulks(prefix: str, found: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_f
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "answer", "for_each", "labels")
-ANSWER = ("text", "bound", "names", "only_real")
+ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
 STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
@@ -56,7 +56,7 @@ def _check_answer(answer: Any, where: str) -> None:
     for key in answer:
         if key not in ANSWER:
             raise InputError(f"{where}: answer has no '{key}'{nearest(key, ANSWER)}; it has {', '.join(ANSWER)}")
-    for key in ("text", "bound"):
+    for key in ("text", "bound", "one", "one_bound"):
         if key in answer and "{value}" not in str(answer[key]):
             raise InputError(f"{where}: answer.{key} must contain {{value}} for the figure, not '{answer[key]}'")
 

@@ -103,7 +103,7 @@ class Prometheus:
                 return dict(json.loads(answer.read()))
         except _https_request.HttpRefused as error:
             if error.status in (400, 422):
-                raise QueryError(f"{self.server.shown} refused the query: {_reason(error.told)}") from error
+                raise QueryError(f"{self.server.shown} refused the query: {_reason(error.body)}") from error
             hint = "; check metrics_token" if error.status in (401, 403) else ""
             raise AccessError(f"{error}{hint}") from error
 

@@ -31,7 +31,14 @@ CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "
 #: How a report leads with a figure. text: a sentence with {value}. bound: the same where only a bound is known.
 #: names: value of the matrix -> what people call it. only_real: says nothing when the figure is simulated.
 ANSWER = record(
-    {"text": TEXT}, {"bound": TEXT, "names": {"type": "object", "additionalProperties": TEXT}, "only_real": TRUTH}
+    {"text": TEXT},
+    {
+        "bound": TEXT,
+        "one": TEXT,
+        "one_bound": TEXT,
+        "names": {"type": "object", "additionalProperties": TEXT},
+        "only_real": TRUTH,
+    },
 )
 
 KPI = record(

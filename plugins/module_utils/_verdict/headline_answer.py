@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sentence that a report leads with: the figure whose definition has an ``answer`` (docs/kpis.md), in words.
+"""Compose the sentence that a report leads with, from the figure whose definition has an ``answer`` (docs/kpis.md).
 
-Of several such figures the last one counts that has a value: a project's definitions stand after those of every
-project.
+Of several such figures the last one with a value is used; a project's definitions come after the common ones.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
 
 Kpi = Mapping[str, Any]
-#: With more test points than this the lowest and the highest are named only.
+#: With more test points than this, only the lowest and the highest are named.
 MOST_NAMED = 4
-#: What the matrix set is named up to this length, else the number of the point.
+#: Maximum length of a label; the number of the point replaces a longer one.
 LONGEST = 40
 
 
 def sentences(points: Sequence[Point], labels: Mapping[str, str]) -> list[str]:
-    """Return the answer of a run, empty when no figure gives one. labels: point number -> what the matrix set."""
+    """Return the answer of a run, empty if no figure provides one. labels: point number -> matrix values."""
     found = _chosen(points)
     if not found:
         return []
@@ -33,19 +32,19 @@ def sentences(points: Sequence[Point], labels: Mapping[str, str]) -> list[str]:
 
 
 def figure(points: Sequence[Point]) -> str:
-    """Return the name of the figure that answers, empty when none does."""
+    """Return the name of the figure that provides the answer, empty if none does."""
     return next((str(one["name"]) for one in _chosen(points).values()), "")
 
 
 def _chosen(points: Sequence[Point]) -> dict[str, Kpi]:
-    """Return the figure that answers, at each point that has it."""
+    """Return the figure that provides the answer, by point number."""
     rows: dict[str, dict[str, Kpi]] = {}
     for point in points:
         for kpi in point.kpis or []:
             if kpi.get("answer"):
                 rows.setdefault(kpi["name"], {})[point.number] = kpi
     for found in reversed(rows.values()):
-        if not any(_said(one) for one in found.values()):
+        if not any(_value(one) for one in found.values()):
             continue
         if any(one["simulated"] and one["answer"].get("only_real") for one in found.values()):
             continue
@@ -54,12 +53,12 @@ def _chosen(points: Sequence[Point]) -> dict[str, Kpi]:
 
 
 def bound(kpi: Kpi) -> str:
-    """Return the value that a figure has at least, in words, where nothing else is known of it; else nothing."""
+    """Return the lower bound of a figure without a value, as text; empty if there is none."""
     note = str(kpi.get("note") or "")
     return note.partition(":")[0].removeprefix("≥").strip() if kpi["value"] is None and note.startswith("≥") else ""
 
 
-def _said(kpi: Kpi) -> str:
+def _value(kpi: Kpi) -> str:
     if kpi["value"] is not None:
         return _format.value(kpi["value"], kpi["unit"])
     return f"at least {bound(kpi)}" if bound(kpi) else ""
@@ -67,11 +66,15 @@ def _said(kpi: Kpi) -> str:
 
 def _of_one(kpi: Kpi) -> str:
     answer = kpi["answer"]
-    if kpi["value"] is None and "bound" in answer:
-        return str(answer["bound"]).replace("{value}", bound(kpi))
-    counted = "steps" if "curve" in kpi.get("labels", {}) else "workloads"
-    rest = f" ({kpi['n']:,} of {kpi['of']:,} {counted})" if kpi["n"] < kpi["of"] else ""
-    return str(answer["text"]).replace("{value}", _said(kpi)) + rest
+    stepped = "curve" in kpi.get("labels", {})
+    single = kpi["of"] == 1 and not stepped
+    text, at_least = (answer.get("one"), answer.get("one_bound")) if single else (None, None)
+    at_least = at_least or answer.get("bound")
+    if kpi["value"] is None and at_least:
+        return str(at_least).replace("{value}", bound(kpi))
+    counted = "steps" if stepped else "workloads"
+    rest = f" ({kpi['n']:,} of {kpi['of']:,} {counted})" if kpi["n"] < kpi["of"] and not single else ""
+    return str(text or answer["text"]).replace("{value}", _value(kpi)) + rest
 
 
 def _of_many(found: Mapping[str, Kpi], labels: Mapping[str, str]) -> str:
@@ -80,7 +83,7 @@ def _of_many(found: Mapping[str, Kpi], labels: Mapping[str, str]) -> str:
     known = [(number, one) for number, one in found.items() if one["value"] is not None]
     if len(found) > MOST_NAMED and known:
         low, high = (pick(known, key=lambda pair: pair[1]["value"]) for pick in (min, max))
-        ends = [f"{_said(one)} ({_name(one, labels[number]) or labels[number]})" for number, one in (low, high)]
+        ends = [f"{_value(one)} ({_name(one, labels[number]) or labels[number]})" for number, one in (low, high)]
         return f"{title}: lowest {ends[0]}, highest {ends[1]}, of {len(found)} test points"
     if len(known) == len(found) == 2:
         return f"{title}: {_of_two(known, labels)}"
@@ -89,7 +92,7 @@ def _of_many(found: Mapping[str, Kpi], labels: Mapping[str, str]) -> str:
 
 
 def _of_two(known: Sequence[tuple[str, Kpi]], labels: Mapping[str, str]) -> str:
-    """The better one first, then how far they are apart."""
+    """Return both values, the better one first, and their difference."""
     higher = known[0][1]["direction"] == "higher"
     ordered = sorted(known, key=lambda pair: pair[1]["value"], reverse=higher)
     parts = [_called(one, labels[number]) for number, one in ordered]
@@ -97,7 +100,7 @@ def _of_two(known: Sequence[tuple[str, Kpi]], labels: Mapping[str, str]) -> str:
 
 
 def _difference(kpi: Kpi, first: Kpi) -> str:
-    """Return by how much a figure differs from that of the first point, without its sign; if known as an interval."""
+    """Return the absolute difference from the first point, as an interval where known."""
     value = kpi["value"] - first["value"]
     if not value:
         return "no difference"
@@ -112,24 +115,24 @@ def _difference(kpi: Kpi, first: Kpi) -> str:
 
 
 def _against(kpi: Kpi, found: Mapping[str, Kpi]) -> str:
-    """Return how a figure differs from that of the first point; nothing of what is not known."""
+    """Return the difference from the first point; empty if unknown."""
     first = found.get((kpi.get("difference") or {}).get("point", ""))
     if first is None or first["value"] is None or kpi["value"] is None:
         return ""
-    said = _difference(kpi, first)
-    if said.startswith("no "):
-        return said
+    text = _difference(kpi, first)
+    if text.startswith("no "):
+        return text
     more = "more" if kpi["value"] > first["value"] else "less"
-    return f"{said.removeprefix('difference ')} {more}"
+    return f"{text.removeprefix('difference ')} {more}"
 
 
 def _called(kpi: Kpi, label: str, against: str = "") -> str:
-    """Return the value with the name of its point before it; without a name what the matrix set stands behind it."""
-    name, said = _name(kpi, label), _said(kpi) or "not known"
+    """Return the value after the name of its point, or before its matrix values if it has no name."""
+    name, value = _name(kpi, label), _value(kpi) or "unknown"
     behind = "; ".join(part for part in ("" if name else label, against) if part)
-    return f"{f'{name} ' if name else ''}{said}{f' ({behind})' if behind else ''}"
+    return f"{f'{name} ' if name else ''}{value}{f' ({behind})' if behind else ''}"
 
 
 def _name(kpi: Kpi, label: str) -> str:
-    """Return the name that the definition gives to the value that the matrix set, empty when it gives none."""
+    """Return the display name that the definition gives to the matrix value, empty without one."""
     return str((kpi["answer"].get("names") or {}).get(label.partition(" = ")[2], ""))

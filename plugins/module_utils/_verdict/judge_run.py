@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The verdict of a run, from its points' timelines and KPIs and from its phases.
 
-pass: every object reached its end well, the generator was on time, and no phase failed. invalid: the generator was
-late, so the load was not the one that was asked for, or the run lost its lock on the cluster. fail: anything else.
-inconclusive: nothing failed, but the files are another tool's and don't tell all that is judged. KPIs have no baseline
-yet.
+pass: every workload succeeded, the generator was on time, and no phase failed. invalid: the generator was late, so the
+load was not the requested one, or the run lost its lock on the cluster. inconclusive: nothing failed, but the files of
+another tool lack some of the data that is judged. fail: anything else. KPIs have no baseline yet.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
 PASS, FAIL, INVALID, NO_BASELINE = "pass", "fail", "invalid", "no baseline"
 INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
 NO_ANSWER = "No answer: the run is invalid, see its checks."
-FOREIGN = "The files are those of the Run:ai scale-test tool, which don't say"
-#: What became of a workload, in the order in which a report names it.
+FOREIGN = "The files of the Run:ai scale-test tool do not state"
+#: Outcomes of workloads, in the order of a report.
 OUTCOMES = {
     "failed": "failed",
-    "unfinished": "had not ended when the observation did",
+    "unfinished": "unfinished at the end of the observation",
     "deleted": "deleted before the end",
     "refused": "refused by the API server",
-    "lost": "sent, but never answered nor seen",
+    "lost": "sent, but never answered or seen",
     "unsent": "never sent",
 }
 
@@ -42,20 +41,20 @@ def _check(name: str, result: str, detail: str, point: str | None = None) -> dic
 
 
 def objects(point: str, table: Table | None) -> dict[str, Any]:
-    """Did every planned workload end well?"""
+    """Check that every planned workload succeeded."""
     if table is None:
-        return _check("objects", FAIL, "There is no timeline, so nothing is known of the workloads.", point)
+        return _check("objects", FAIL, "There is no timeline, so the outcomes are unknown.", point)
     planned = len(table)
     if not planned:
         return _check("objects", FAIL, "No workload was planned or sent.", point)
     counts = Counter(table.outcome)
     good = counts.pop("succeeded", 0)
     if good == planned:
-        said = "The workload" if planned == 1 else "Both workloads" if planned == 2 else f"All {planned:,} workloads"
-        return _check("objects", PASS, f"{said} succeeded.", point)
+        subject = "The workload" if planned == 1 else "Both workloads" if planned == 2 else f"All {planned:,} workloads"
+        return _check("objects", PASS, f"{subject} succeeded.", point)
     bad = "; ".join(
-        f"{counts[outcome]:,} {said} ({_format.listed(_names(table, outcome), 3)})"
-        for outcome, said in OUTCOMES.items()
+        f"{counts[outcome]:,} {text} ({_format.listed(_names(table, outcome), 3)})"
+        for outcome, text in OUTCOMES.items()
         if counts[outcome]
     )
     return _check("objects", FAIL, f"{good:,} of {_format.count(planned, 'workload')} succeeded; {bad}.", point)
@@ -66,12 +65,12 @@ def _names(table: Table, outcome: str) -> list[str]:
 
 
 def generator(point: str, table: Table | None, limit: float, foreign: bool = False) -> dict[str, Any]:
-    """Was the load sent when it was due? By the 99th percentile of lateness of what was sent, against ``limit`` in s.
+    """Check that the 99th percentile of the lateness of all sent workloads is at most ``limit`` seconds.
 
-    What was never sent is no lateness but a failure of its own, see objects().
+    Workloads that were never sent have no lateness; they fail the check objects().
     """
     if table is None:
-        return _check("generator", FAIL, "There is no timeline, so nobody knows whether the load was on time.", point)
+        return _check("generator", FAIL, "There is no timeline, so the lateness is unknown.", point)
     if foreign:
         return _check("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
     intended, sent = table.moments["intended"], table.moments["sent"]
@@ -82,25 +81,23 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
     )
     if not late:
         if not all(isnan(due) for due in intended) or not len(table):
-            return _check("generator", FAIL, "Nothing was sent, so the load was not the one that was asked for.", point)
-        return _check(
-            "generator", PASS, "Closed loop: each workload was due as soon as an earlier one made room.", point
-        )
+            return _check("generator", FAIL, "Nothing was sent, so the load was not the requested one.", point)
+        return _check("generator", PASS, "Closed loop: each workload was due as soon as an earlier one ended.", point)
     usual = at(late, len(late), 0.99) or 0.0
     most = _format.seconds(late[-1])
-    said = f"99 % of {len(late):,} workloads were sent at most {_format.seconds(usual)} late, all at most {most}"
+    text = f"99 % of {len(late):,} workloads were sent at most {_format.seconds(usual)} late, all at most {most}"
     if len(late) == 1:
-        said = f"The one workload was sent {_format.seconds(usual)} late"
+        text = f"The only workload was sent {_format.seconds(usual)} late"
     result = INVALID if usual > limit else PASS
-    return _check("generator", result, f"{said}; the limit is {_format.seconds(limit)}.", point)
+    return _check("generator", result, f"{text}; the limit is {_format.seconds(limit)}.", point)
 
 
 def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
-    """Did a phase fail, or was the run cut short?"""
+    """Check that no phase failed and the run was not interrupted."""
     known: Mapping[str, Any] = run.record.get("phases") or {}
     failed = {name: one.get("error") for name, one in known.items() if one.get("status") == "failed"}
     cut = [name for name, one in known.items() if one.get("status") == "interrupted"]
-    # One phase runs while this is judged; another that still says so was left by a session that was killed.
+    # One phase runs during this check; another one in status running was left by a killed session.
     running = sorted((one.get("started") or "", name) for name, one in known.items() if one.get("status") == "running")
     cut += [name for _started, name in running[:-1]]
     if failed:
@@ -112,9 +109,9 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     if run.failures and not known:
         return _check("phases", FAIL, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
     if not run.record and foreign:
-        return _check("phases", NOT_JUDGED, f"{FOREIGN} whether anything but a workload failed.")
+        return _check("phases", NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
     if not run.record:
-        return _check("phases", FAIL, "There is no run.yml, so nobody knows whether a phase failed.")
+        return _check("phases", FAIL, "There is no run.yml, so the results of the phases are unknown.")
     done = [name for name, one in known.items() if one.get("status") == "passed"]
     return _check("phases", PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
 
@@ -126,17 +123,17 @@ def _sentence(text: str) -> str:
 
 
 def locks(run: Run) -> list[dict[str, Any]]:
-    """Did the run have its clusters for itself? Nothing is said of clusters that are the run's own."""
+    """Check that the run kept its locks. Clusters that the run created have none."""
     if not any(run.top.glob(_cluster_lock_record.PATTERN)):
         return []
     why = _cluster_lock_record.lost(run.top)
     if why:
         return [_check("lock", INVALID, _sentence(f"{why[0].upper()}{why[1:]}. Another run may have used the cluster"))]
-    return [_check("lock", PASS, "The run had the cluster for itself.")]
+    return [_check("lock", PASS, "The run held its lock on the cluster all the time.")]
 
 
 def points(run: Run) -> list[dict[str, Any]]:
-    """Did each test point that was planned run to its end?"""
+    """Check that each planned test point ran to its end."""
     if not run.points:
         return [
             _check("points", FAIL, "There is no test point: the test phase did not run or failed before its first one.")
@@ -158,8 +155,8 @@ def points(run: Run) -> list[dict[str, Any]]:
             error = _sentence(point.record.get("error") or "no reason was recorded")
             checks.append(_check("points", FAIL, f"Test point {point.number} failed: {error}", point.number))
         elif status in ("planned", "running"):
-            said = "was not begun" if status == "planned" else "was begun, but did not end"
-            checks.append(_check("points", FAIL, f"Test point {point.number} {said}.", point.number))
+            text = "was not started" if status == "planned" else "was started, but did not end"
+            checks.append(_check("points", FAIL, f"Test point {point.number} {text}.", point.number))
     if not checks:
         one = "The test point" if len(there) == 1 else f"All {len(there)} test points"
         checks.append(_check("points", PASS, f"{one} ran."))
@@ -175,9 +172,9 @@ def judge(
 ) -> dict[str, Any]:
     """Return the verdict as in schema verdict/1.
 
-    tables: point number -> timeline, None where there is none. limit: of lateness, in seconds, for a point whose
-    settings don't say. foreign: numbers of the points that another tool made. labels: point number -> what the matrix
-    set for it, in words; without it points are called by their numbers.
+    tables: point number -> timeline, None without one. limit: of lateness in seconds, for points whose settings have
+    none. foreign: numbers of the points from another tool. labels: point number -> matrix values as text; default is
+    the number.
     """
     checks = [phases(run, bool(foreign)), *locks(run), *points(run)]
     recorded = 0
@@ -213,7 +210,7 @@ def judge(
 
 
 def overall(results: Iterable[str]) -> str:
-    """Return the verdict that the results of all checks make."""
+    """Return the verdict from the results of all checks."""
     found = set(results)
     if INVALID in found:
         return INVALID
@@ -223,9 +220,9 @@ def overall(results: Iterable[str]) -> str:
 
 
 def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return the figures to show first: one entry a KPI, with its value in each point and one text for all.
+    """Return the headline figures: one entry per KPI, with its value at each point and one text for all.
 
-    The one that answers what the run asks stands before the others.
+    The figure that provides the answer comes first.
     """
     entries: dict[str, dict[str, Any]] = {}
     for point in of:
@@ -256,12 +253,12 @@ def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
     return sorted(entries.values(), key=lambda entry: entry["name"] != first)
 
 
-#: With values at more test points than this a line names the lowest and the highest only.
+#: With values at more test points than this, a line names only the lowest and the highest.
 MOST_VALUES = 3
 
 
 def _sum_up(entry: dict[str, Any]) -> None:
-    """Add what one line shows: n of N, text and detail in words, and value: a number, or text where points differ."""
+    """Add the fields of one line: n of N, text, detail, and value: a number, or text where points differ."""
     rows = entry["points"]
     entry["n"], entry["of"] = sum(one["n"] for one in rows), sum(one["of"] for one in rows)
     known = [one["value"] for one in rows if one["value"] is not None]
@@ -285,12 +282,12 @@ def _sum_up(entry: dict[str, Any]) -> None:
     if len({text for text, _one in shown}) == 1:
         entry["text"], entry["value"] = shown[0][0], known[0]
     else:
-        # Points are named, so that nobody takes their values for the ends of an interval.
+        # Points are named, so that their values are not mistaken for an interval.
         entry["text"] = entry["value"] = _by_point(shown)
 
 
 def _by_point(shown: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """Return the values of several points in words: all of a few, of more the lowest and the highest."""
+    """Return the values of several points as text: all, or the lowest and the highest of many."""
     if len(shown) <= MOST_VALUES:
         return ", ".join(f"{text} ({one['point']})" for text, one in shown)
     low, high = (pick(shown, key=lambda pair: pair[1]["value"]) for pick in (min, max))

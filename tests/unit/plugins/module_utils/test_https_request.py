@@ -46,7 +46,7 @@ def test_who_is_not_vouched_for_is_refused_with_what_to_do(tmp_path):
     with (
         ScriptedServer(lambda _asked: (200, b"")) as server,
         tls(tmp_path, f"http://127.0.0.1:{server.port}") as (url, _authority),
-        pytest.raises(AccessError, match="name who signed its certificate"),
+        pytest.raises(AccessError, match="configure the CA that signed its certificate"),
         _https_request.opened(urllib.request.Request(url), ssl.create_default_context(), "the server"),
     ):
         pytest.fail("it was trusted")
@@ -63,6 +63,6 @@ def test_a_file_is_written_and_its_checksum_told(tmp_path):
 def test_what_cannot_be_fetched_is_named_with_the_reason(answer, why):
     with (
         ScriptedServer(lambda _asked: answer) as server,
-        pytest.raises(ProcessError, match=f"http://127.0.0.1:{server.port}/x can't be fetched: .*{why}"),
+        pytest.raises(ProcessError, match=f"http://127.0.0.1:{server.port}/x cannot be fetched: .*{why}"),
     ):
         _https_request.fetch(f"http://127.0.0.1:{server.port}/x")

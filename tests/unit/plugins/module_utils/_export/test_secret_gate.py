@@ -125,7 +125,7 @@ def test_packed_files_are_looked_into(tmp_path, kind):
 
 def test_a_packed_file_that_can_not_be_read_does_not_leave(tmp_path):
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8bbroken")
-    with pytest.raises(DataError, match="can't be searched for secrets"):
+    with pytest.raises(DataError, match="cannot be searched for secrets"):
         secret_gate.Gate({}).search(tmp_path, [tmp_path / "x.tar.gz"])
 
 

@@ -268,7 +268,7 @@ def test_a_download_that_changed_since_its_first_use_is_refused(tool, sources, m
 def test_a_download_without_a_checksum_is_refused(tool, sources, mirror) -> None:
     url, root = mirror
     Path(f"{serve(tool, url, root, b'program')}.sha256").unlink()
-    with pytest.raises(ProcessError, match=r"\.sha256 can't be fetched: .*404"):
+    with pytest.raises(ProcessError, match=r"\.sha256 cannot be fetched: .*404"):
         ensure(tool, component_binaries.Sources(sources.cache, url=url))
 
 

@@ -196,7 +196,7 @@ def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
     low, high = found["time_to_scheduled_p95"]["interval"]
     assert low <= 3.5 - 0.423963 <= high
     judged = write_verdict(str(fetched.path), 0.1)
-    assert judged["verdict"] == "inconclusive" and "which don't say whether anything" in judged["summary"]
+    assert judged["verdict"] == "inconclusive" and "do not state whether anything" in judged["summary"]
     results = {one["check"]: one["result"] for one in judged["checks"]}
     assert results == {
         "phases": "not judged", "points": "pass", "objects": "pass", "generator": "not judged", "KPIs": "no baseline"

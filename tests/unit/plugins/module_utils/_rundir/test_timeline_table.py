@@ -57,7 +57,7 @@ def test_names_with_commas_and_quotes_survive_in_csv(mixed, tmp_path):
     [
         (lambda text: text.replace("timeline/1", "timeline/0"), "schema 'timeline/0', expected timeline/1"),
         (lambda text: "\n".join(text.splitlines()[:-1]) + "\n", "11 rows, but the header announces 12"),
-        (lambda text: text[:-5], "torn"),
+        (lambda text: text[:-5], "truncated"),
         (lambda text: text + text.splitlines()[-1] + "\n", "more rows than the header's 12"),
         (lambda text: "", "not a JSON record"),
     ],

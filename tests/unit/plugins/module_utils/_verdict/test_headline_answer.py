@@ -22,6 +22,7 @@ WAITING = {
     "bound": "The others waited {value} or longer",
     "names": {"job": "plain Jobs", "kueue": "Kueue"},
 }
+ONE = {**WAITING, "one": "The job ran within {value}", "one_bound": "The job did not run within {value}"}
 
 
 def kpi(value, name="waiting_p95", **more):
@@ -55,6 +56,9 @@ def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper")):
     ("found", "expected"),
     [
         (kpi(18.6), ["95 % of the jobs ran within 18.6 s"]),
+        (kpi(18.6, n=1, of=1, answer=ONE), ["The job ran within 18.6 s"]),
+        (kpi(None, n=0, of=1, answer=ONE, note="≥ 20 s: 1 of 1 were not seen"), ["The job did not run within 20 s"]),
+        (kpi(None, n=0, of=1, note="≥ 20 s: 1 of 1 were not seen"), ["The others waited 20 s or longer"]),
         (kpi(18.6, n=28), ["95 % of the jobs ran within 18.6 s (28 of 30 workloads)"]),
         (kpi(18.6, simulated=True), ["95 % of the jobs ran within 18.6 s (SIMULATED)"]),
         (kpi(None, note="≥ 14.6 s: 3 of 30 were not seen"), ["The others waited 14.6 s or longer"]),

@@ -117,7 +117,9 @@ def test_a_point_that_failed_or_never_ran_fails_the_run(tmp_path):
     assert details == ["1 planned test point did not run: 002.", "Test point 001 failed: too few GPUs."]
 
 
-@pytest.mark.parametrize(("status", "said"), [("running", "was begun, but did not end"), ("planned", "was not begun")])
+@pytest.mark.parametrize(
+    ("status", "said"), [("running", "was started, but did not end"), ("planned", "was not started")]
+)
 def test_a_point_that_did_not_end_fails_the_run(tmp_path, status, said):
     run = run_of(tmp_path)
     run.points[0].record["status"] = status
