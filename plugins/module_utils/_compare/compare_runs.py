@@ -33,9 +33,9 @@ Result = dict[str, Any]
 
 
 def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str], template: str) -> Result:
-    """Write the comparison of the first run, or point of a single run, with each of the others. Raises InputError."""
+    """Write the comparison of each run, or point of a single run, with the first. Raises InputError."""
     if not run_dirs:
-        raise InputError("no run is given: two or more are compared, or the points of one")
+        raise InputError("no run was given; give two or more runs, or one whose points are compared")
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
     loaded = kpi_definitions.load(definition_files)
@@ -61,10 +61,10 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
         if not found:
             notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
         for first, second in found:
-            made = _pair(sides[0], other, first, second, notes)
-            if made is not None:
-                document["pairs"].append(made)
-                drawn.append(_draw(sides[0], other, first, second, made, folder / "plots", len(drawn)))
+            pair = _pair(sides[0], other, first, second, notes)
+            if pair is not None:
+                document["pairs"].append(pair)
+                drawn.append(_draw(sides[0], other, first, second, pair, folder / "plots", len(drawn)))
     _files.write_json(folder / "comparison.json", document, "comparison/1")
     path = folder / "index.html"
     reports = [report_links.back(side.run.top, path) for side in sides]
@@ -78,8 +78,14 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
     )
     lines = [line for pair in document["pairs"] for line in comparison_page.headline_lines(pair)]
     counts = point_pairs.summary(row for pair in document["pairs"] for row in pair["kpis"])
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
-    return {"changed": True, "path": str(path), "lines": lines, "warnings": notes, "summary": f"{path}: figures {told}"}
+    assessments = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
+    return {
+        "changed": True,
+        "path": str(path),
+        "lines": lines,
+        "warnings": notes,
+        "summary": f"{path}: figures {assessments}",
+    }
 
 
 def _shown(side: RunSide) -> dict[str, Any]:
@@ -97,7 +103,7 @@ def _shown(side: RunSide) -> dict[str, Any]:
 
 def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[str]) -> dict[str, Any] | None:
     if one.number not in first.data or two.number not in other.data:
-        notes.append(f"point {one.number} of {first.label} and {two.number} of {other.label}: not both could be read")
+        notes.append(f"point {one.number} of {first.label} and {two.number} of {other.label} could not both be read")
         return None
     old, new = first.data[one.number], other.data[two.number]
     before, after = latency_attribution.attribute(old), latency_attribution.attribute(new)
@@ -127,11 +133,13 @@ def _draw(
     label = pair["label"]
     runs_drawn = [(first.label, first.data[one.number]), (other.label, other.data[two.number])]
     with plot_canvas.style():
-        made = {
+        drawings = {
             "attribution": comparison_plots.attribution(pair["stages"], label),
             "distributions": comparison_plots.distributions(runs_drawn, label),
         }
         written = [
-            plot_canvas.write(each, folder / f"{number:02d}_{name}") for name, each in made.items() if each is not None
+            plot_canvas.write(each, folder / f"{number:02d}_{name}")
+            for name, each in drawings.items()
+            if each is not None
         ]
     return [write_report.embedded(each) for each in written]

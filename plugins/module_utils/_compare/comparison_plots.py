@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plots of a comparison: distributions over each other, and what makes up the difference."""
+"""Plots of a comparison: overlaid distributions, and the contributions to the difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BAND_SAMPLES, BAND_POINTS = 200, 200
 
 
 def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> StageDrawing | None:
-    """One panel a stage that all runs have: the share of workloads that took at most so long, a line a run."""
+    """Draw one panel per common stage: the cumulative distribution of its duration, one line per run."""
     stages = [stage for stage in plot_stages(runs[0][1]) if all(stage in plot_stages(data) for _name, data in runs[1:])]
     last = next((stage for stage in reversed(stages) if stage in runs[0][1].ends()), None)
     panels = [(stage, NEEDED) for stage in stages] + ([(last, SENT)] if last else [])
@@ -35,20 +35,20 @@ def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> StageDra
     rows: list[list[Any]] = []
     for axis, (stage, since) in zip(axes, panels, strict=True):
         simulated = any(data.simulated(stage, since) for _name, data in runs)
-        said = [_curve(axis, place, name, data, (stage, since), rows) for place, (name, data) in enumerate(runs)]
+        medians = [_curve(axis, place, name, data, (stage, since), rows) for place, (name, data) in enumerate(runs)]
         title = shown(stage, simulated) if since == NEEDED else shown("from sending to the end", simulated)
         axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=4)
         axis.set_xscale("log")
         axis.set_ylim(0, 104)
         axis.set_ylabel("%")
         plot_canvas.durations(axis.xaxis)
-        texts.append(f"{title}: {', '.join(said)}.")
+        texts.append(f"{title}: {', '.join(medians)}.")
     handles = [
         Line2D([], [], color=COLOURS[place % len(COLOURS)], linestyle=DASHES[place % len(DASHES)], label=name)
         for place, (name, _data) in enumerate(runs)
     ]
     plot_canvas.legend(figure, None, 1, handles)
-    title = plot_canvas.titled("Stage durations, run over run", label)
+    title = plot_canvas.titled("Stage durations by run", label)
     plot_canvas.heading(figure, title)
     columns = ["run", "stage", "since", "took_s", "share_percent", "low_percent", "high_percent"]
     return StageDrawing(figure, title, f"{title}, cumulative, with 95 % bands. {' '.join(texts)}", columns, rows)
@@ -73,22 +73,22 @@ def _curve(axis: Any, place: int, name: str, data: PointData, panel: tuple[str, 
     columns = np.column_stack([grid, at * 100, low * 100, high * 100]).tolist()
     rows += [[name, *panel, *row] for row in columns]
     median = sample.quantile(0.5).value
-    return f"{name} median {_format.seconds(median)}" if median is not None else f"{name} median not known"
+    return f"{name} median {_format.seconds(median)}" if median is not None else f"{name} median unknown"
 
 
 def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> StageDrawing | None:
-    """How much each stage adds to the difference of the mean times; to the right: slower."""
+    """Draw the contribution of each stage to the difference of the mean times; to the right: slower."""
     drawn = [one for one in parts if abs(one["difference"]) > 1e-9]
     if not drawn:
         return None
     names = [stage_name(one["name"]) for one in drawn]
     whole = sum(one["difference"] for one in parts)
-    left = 0.25 + 0.083 * max(len(one) for one in [*names, "in all"])
+    left = 0.25 + 0.083 * max(len(one) for one in [*names, "total"])
     figure, (axis,) = plot_canvas.stacked([0.29 * (len(drawn) + 1) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
     most = max(abs(one["difference"]) for one in drawn)
     factor, unit = plot_canvas.scale(max(most, abs(whole)))
     texts, rows, reach = [], [], []
-    for place, one in enumerate([*drawn, {"name": "in all", "writer": "", "difference": whole, "simulated": False}]):
+    for place, one in enumerate([*drawn, {"name": "total", "writer": "", "difference": whole, "simulated": False}]):
         value = one["difference"] * factor
         colour = "#D55E00" if value > 0 else "#0072B2"
         last = place == len(drawn)
@@ -104,16 +104,16 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> StageDrawing 
         low, high = confidence.get("low"), confidence.get("high")
         if low is not None and high is not None:
             axis.hlines(place, low * factor, high * factor, color="black", linewidth=1.3)
-        said = f"{'+' if value > 0 else ''}{_format.seconds(one['difference'])}"
+        text = f"{'+' if value > 0 else ''}{_format.seconds(one['difference'])}"
         ends = [value, (low or 0) * factor, (high or 0) * factor]
         edge = max(ends) if value >= 0 else min(ends)
-        reach += [(edge, f" {said} "), *((end, "") for end in ends)]
-        axis.text(edge, place, f" {said} ", va="center", ha="left" if value >= 0 else "right", fontsize=9.5)
+        reach += [(edge, f" {text} "), *((end, "") for end in ends)]
+        axis.text(edge, place, f" {text} ", va="center", ha="left" if value >= 0 else "right", fontsize=9.5)
         if not last:
-            texts.append(f"{shown(one['name'], one['simulated'])} by {_format.writer(one['writer'])}: {said}.")
+            texts.append(f"{shown(one['name'], one['simulated'])} by {_format.writer(one['writer'])}: {text}.")
             rows.append([one["name"], one["writer"], one["before"], one["after"], one["difference"], low, high])
     axis.axvline(0, color=GREY, linewidth=0.9)
-    axis.set_yticks(range(len(drawn) + 1), [*names, "in all"], fontsize=10)
+    axis.set_yticks(range(len(drawn) + 1), [*names, "total"], fontsize=10)
     axis.set_ylim(len(drawn) + 0.5, -0.5)
     axis.set_xlim(*plot_canvas.limits(reach, left))
     axis.grid(axis="y", visible=False)
@@ -121,4 +121,4 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> StageDrawing 
     title = plot_canvas.titled("What makes up the difference", label)
     plot_canvas.heading(figure, title)
     columns = ["stage", "writer", "before_s", "after_s", "difference_s", "low_s", "high_s"]
-    return StageDrawing(figure, title, f"{title}, {_format.seconds(whole)} in all. {' '.join(texts)}", columns, rows)
+    return StageDrawing(figure, title, f"{title}, {_format.seconds(whole)} in total. {' '.join(texts)}", columns, rows)

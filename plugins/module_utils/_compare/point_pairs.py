@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which points of two runs belong together, and how their figures differ."""
+"""Pair the points of two runs with the same matrix values, and compute the differences of their figures."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import boo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
 
-#: A run's KPIs at a point: name -> (document as in schema kpis/1, the figure behind it).
+#: KPIs of a point: name -> (document as in schema kpis/1, KpiValue).
 Found = Mapping[str, tuple[Mapping[str, Any], KpiValue]]
 
 
 def of_points(first: Sequence[Point], second: Sequence[Point]) -> list[tuple[Point, Point]]:
-    """Return pairs of points for which the matrix set the same; a single point with a single one."""
+    """Return pairs of points with the same matrix values; two single points always form a pair."""
     if len(first) == len(second) == 1:
         return [(first[0], second[0])]
     pairs = []
@@ -35,7 +35,7 @@ def settings(
 ) -> list[dict[str, Any]]:
     """Return the settings that differ: name, and the value in each run.
 
-    of: the provenance of each run, which lacks what nobody set. used: all values of each run, with the defaults.
+    of: provenance of each run, without defaults. used: all values of each run, including defaults.
     """
     names = sorted({name for one in of for name in one})
     rows = []
@@ -50,7 +50,7 @@ def settings(
 
 
 def differences(first: Found, second: Found) -> list[dict[str, Any]]:
-    """Return how each KPI that both points have differs, in the order of the definitions."""
+    """Return the difference of each KPI that both points have, in the order of the definitions."""
     return [_difference(first[name], second[name]) for name in first if name in second]
 
 
@@ -83,9 +83,9 @@ def _difference(
 
 
 def _reading(direction: str, difference: float | None, confidence: bootstrap_interval.Confidence | None) -> str:
-    """Return better or worse when the interval leaves zero out, same when there is no difference, else unclear.
+    """Return better or worse if the interval excludes zero, same if there is no difference, else unclear.
 
-    It reads the two runs and no more: what two runs of the same thing would differ by, only more runs can tell.
+    It covers these two runs only, not the variation between runs of the same configuration.
     """
     if difference is None:
         return "unclear"
@@ -99,7 +99,7 @@ def _reading(direction: str, difference: float | None, confidence: bootstrap_int
 
 
 def summary(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many figures read how."""
+    """Return the number of figures by assessment."""
     counts = {"better": 0, "worse": 0, "same": 0, "unclear": 0}
     for row in rows:
         counts[row["reading"]] += 1

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links from the report of each compared run to the comparison, and back.
+"""Add links from the report of each compared run to the comparison page, and back.
 
-A report is one file that must stay whole, so its link is put between two comments that its template left, and noted in
-report/comparisons.json, from which a report that is made again has it too.
+The link is inserted between two comments of the report's template, and recorded in report/comparisons.json, from which
+a report that is written again includes it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page_content, write_report
 
-#: The part of a report that is replaced, and the template of what stands there.
+#: Comments around the replaced part of a report, and the template of that part.
 BEGIN, END = "<!-- comparisons -->", "<!-- end of comparisons -->"
 FRAGMENT = "comparisons.html.j2"
-#: So many comparisons a report links to, the newest.
+#: Maximum number of comparisons that a report links to, the newest.
 MOST = 10
 
 
 def add(tops: Iterable[Path], target: Path, title: str, made: str, template: Path) -> list[str]:
-    """Have the report of each run link to the page ``target``; return which could not be changed, and why.
+    """Link from the report of each run to the page ``target``; return notes on those that could not be changed.
 
-    template: of the comparison; that of the links lies beside it, or there are none.
+    template: of the comparison; without a template of the links beside it, no links are added.
     """
     fragment = template.parent / FRAGMENT
     notes = []
@@ -58,6 +58,6 @@ def _add(folder: Path, target: Path, title: str, made: str, fragment: Path) -> N
 
 
 def back(top: Path, target: Path) -> str:
-    """Return where the report of a run is, as seen from the page ``target``; empty when there is none."""
+    """Return the relative path from the page ``target`` to the report of a run, empty without a report."""
     index = top / "report" / "index.html"
     return os.path.relpath(index, target.parent) if index.is_file() else ""

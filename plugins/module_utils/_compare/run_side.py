@@ -87,9 +87,7 @@ def label_runs(sides: list[RunSide]) -> list[RunSide]:
 def points_of(side: RunSide) -> list[RunSide]:
     """Return the points of a run as sides. Raises InputError for fewer than two points."""
     if len(side.run.points) < 2:
-        raise InputError(
-            f"{side.run.top} has {_format.count(len(side.run.points), 'point')}: there is nothing to compare"
-        )
+        raise InputError(f"{side.run.top} has {_format.count(len(side.run.points), 'point')}: a comparison needs two")
     found: list[RunSide] = []
     for place, point in enumerate(side.run.points):
         named = point_label(point, str(side.run.record.get("project") or ""))

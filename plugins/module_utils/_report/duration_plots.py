@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long stages took: for each workload in the order of submission, and as distributions."""
+"""Plots of stage durations: per workload in submission order, and as distributions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted
 GROUPS = 160
 ROOM = 74  # letters of 9.5 points that fit above a panel
 QUANTILES = ((0.5, "o"), (0.95, "^"), (0.99, "s"))
-#: So many samples of the bootstrap make a band that the eye can't tell from one of more.
+#: Number of bootstrap samples of a band; more make no visible difference.
 BAND_SAMPLES = 200
 BAND_POINTS = 240
 
 
 def durations(data: PointData, label: str) -> StageDrawing | None:
-    """One panel a stage: how long it took for each workload, in the order of submission."""
+    """Draw one panel per stage with its duration for each workload, in submission order."""
     stages = plot_stages(data)
     if not stages:
         return None
@@ -46,20 +46,20 @@ def durations(data: PointData, label: str) -> StageDrawing | None:
         axis.tick_params(labelbottom=axis is axes[-1])
     axes[-1].set_xlabel("workload, in the order of submission")
     if single:
-        marks: list[Line2D | Patch] = [Line2D([], [], color=GREY, marker="o", linewidth=1.4, label="with its error")]
+        handles: list[Line2D | Patch] = [Line2D([], [], color=GREY, marker="o", linewidth=1.4, label="with its error")]
     else:
-        marks = [
+        handles = [
             Line2D([], [], color=GREY, label="median"),
             Patch(color=GREY, alpha=0.45, label="P5 to P95"),
             Patch(color=GREY, alpha=0.2, label="min to max"),
         ]
-    marks.append(Line2D([], [], color="black", marker="x", linestyle="none", label="not seen to get there"))
-    plot_canvas.legend(figure, None, 4, marks)
+    handles.append(Line2D([], [], color="black", marker="x", linestyle="none", label="not seen to reach it"))
+    plot_canvas.legend(figure, None, 4, handles)
     title = plot_canvas.titled("Stage durations over submission order", label)
     plot_canvas.heading(figure, title)
     names = ["stage", "first_index", "last_index", "workloads", "min_s", "p5_s", "p50_s", "p95_s", "max_s"]
     names = ["stage", "index", "took_s", "at_least_s", "at_most_s"] if single else names
-    return StageDrawing(figure, title, f"{title}, one panel a stage. {' '.join(texts)}", names, rows)
+    return StageDrawing(figure, title, f"{title}, one panel per stage. {' '.join(texts)}", names, rows)
 
 
 def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[Any]]) -> str:
@@ -92,12 +92,12 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
     after = _format.joined([_format.stage(one) for one in data.needs.get(stage, ()) if data.knows(one)] or [SENT])
     axis.set_title(shown(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
     room = ROOM - 1.25 * len(shown(stage, simulated))  # in letters of the small title
-    told = (
+    subtitles = (
         f"after {after}; by {_format.writer(data.writers[stage])}",
         f"after {after}",
         f"by {_format.writer(data.writers[stage])}",
     )
-    fitting = next((text for text in told if len(text) <= room), "")
+    fitting = next((text for text in subtitles if len(text) <= room), "")
     axis.set_title(fitting, loc="right", fontsize=9.5, color=GREY, pad=4)
     axis.set_ylabel(unit)
     axis.yaxis.set_label_coords(-0.115, 0.5)
@@ -105,14 +105,14 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
     axis.set_ylim(min(bottom, 0), top + 0.12 * (top - bottom))
     axis.locator_params(axis="y", nbins=4)
     if simulated:
-        axis.set_facecolor(plot_canvas.PLAYED_GROUND)
+        axis.set_facecolor(plot_canvas.SIMULATED_BACKGROUND)
     found = data.sample(stage, NEEDED).quantile(0.5)
-    said = f"median {_format.seconds(found.value)}" if found.value is not None else "median not known"
-    return f"{shown(stage, simulated)}: {said}, {n:,} of {data.of:,}."
+    median = f"median {_format.seconds(found.value)}" if found.value is not None else "median unknown"
+    return f"{shown(stage, simulated)}: {median}, {n:,} of {data.of:,}."
 
 
 def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, colour: str) -> list[list[Any]]:
-    """Too many to show singly: of each group of neighbours the median, the range of most, and the extremes."""
+    """Draw median, P5 to P95 and extremes of groups of neighbours, for many workloads."""
     np = data.np
     groups = [part for part in np.array_split(order, min(GROUPS, data.of)) if (~np.isnan(values[part])).any()]
     middle = [part.mean() for part in groups]
@@ -126,18 +126,18 @@ def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, c
 
 
 def distributions(data: PointData, label: str) -> StageDrawing | None:
-    """Share of all planned workloads whose stage took at most so long, with its 95 % band, and P50, P95, P99 marked."""
+    """Draw the cumulative distribution of each stage over all planned workloads, with 95 % bands and quantiles."""
     stages = plot_stages(data)
     if not stages:
         return None
     np = data.np
     samples = [(stage, data.sample(stage, NEEDED)) for stage in stages]
-    # A name with "SIMULATED" and a count of those that got there fills a row alone.
+    # A name with "SIMULATED" and a count fills a whole row.
     columns = 1 if any(sample.n < sample.of and data.simulated(stage, NEEDED) for stage, sample in samples) else 2
     rows = len(stages) + len(QUANTILES)
     figure, (axis,) = plot_canvas.stacked([3.9], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(rows, columns))
     positive = [float(sample.middle[sample.middle > 0][0]) for _stage, sample in samples if (sample.middle > 0).any()]
-    left = max(min(positive, default=1e-3) / 2, 1e-4)  # what took no time that can be told stands at the left edge
+    left = max(min(positive, default=1e-3) / 2, 1e-4)  # durations of 0 are at the left edge
     colour_of = colours(data)
     texts: list[str] = []
     rows_of: list[list[Any]] = []
@@ -155,7 +155,7 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
             label=name,
         )
         rows_of += _band(data, axis, stage, sample, left, colour_of[stage], values, ranks)
-        said = []
+        quantiles = []
         for q, marker in QUANTILES:
             found = sample.quantile(q).value
             if found is not None:
@@ -169,8 +169,8 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
                     clip_on=False,
                     zorder=5,
                 )
-                said.append(f"P{q * 100:.0f} {_format.seconds(found)}")
-        known = ", ".join(said) or "no quantile known"
+                quantiles.append(f"P{q * 100:.0f} {_format.seconds(found)}")
+        known = ", ".join(quantiles) or "no quantile known"
         texts.append(f"{shown(stage, simulated)}, {sample.n:,} of {sample.of:,}: {known}.")
     for q, marker in QUANTILES:
         axis.plot([], [], marker, color=GREY, label=f"P{q * 100:.0f}", markersize=7, linestyle="none")
@@ -190,7 +190,7 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
 def _band(
     data: PointData, axis: Any, stage: str, sample: Any, left: float, colour: str, values: Any, ranks: Any
 ) -> list[list[Any]]:
-    """Draw how far the curve would differ in other load of the same kind; return the rows of the CSV file."""
+    """Draw the confidence band of a curve; return the rows of the CSV file."""
     np = data.np
     if data.resampling is None or not sample.n:
         return [[stage, value, rank * 100 / sample.of, None, None] for value, rank in zip(values, ranks, strict=True)]

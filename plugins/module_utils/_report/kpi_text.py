@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A KPI in words: its value, what the errors of measurement allow, and how much other load would differ."""
+"""Format a KPI as text: its value, measurement bounds and confidence interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 
 
 def shown(kpi: Mapping[str, Any]) -> str:
-    """Return value and unit; of a value that is not known its bound, else a dash."""
+    """Return value and unit; the bound of an unknown value, or a dash."""
     note = str(kpi.get("note") or "")
     if kpi["value"] is None:
         return note.split(":", maxsplit=1)[0] if note.startswith("≥") else "–"
@@ -20,7 +20,7 @@ def shown(kpi: Mapping[str, Any]) -> str:
 
 
 def measured(kpi: Mapping[str, Any]) -> str:
-    """Return the bounds that the errors of the single times allow, empty where they are none."""
+    """Return the measurement bounds, empty if there are none."""
     interval = kpi.get("interval")
     if not interval or interval[0] == interval[1]:
         return ""

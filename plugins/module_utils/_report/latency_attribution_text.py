@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The attribution of a point's time in words."""
+"""Format the latency attribution of a point for pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
 
 
 def shown(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what the page shows of a document attribution/1; None when there is none, or nothing ended."""
+    """Return the content of a page from a document attribution/1; None if it is missing or empty."""
     if not found or not (found.get("stages") or found.get("waiting")):
         return None
     slowest = found.get("slowest") or 0
@@ -26,14 +26,14 @@ def shown(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "writers": [_row(one, _format.writer(one["name"])) for one in found["writers"]],
         "waiting": [
             f"{_format.count(one['n'], 'workload')} still waited for {_format.stage(one['name'])}, "
-            f"{_format.seconds(one['mean'])} in the mean"
+            f"{_format.seconds(one['mean'])} on average"
             for one in found.get("waiting") or []
         ],
     }
 
 
 def stage_name(name: str) -> str:
-    """Return the name of a stage as a part of time: sending counts by its lateness."""
+    """Return the display name of a stage; the part of sending is its lateness."""
     return "sent (lateness)" if name == "sent" else _format.stage(name)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plots over the points of a matrix: one bar a point for each headline figure."""
+"""Bar charts over the points of a matrix: one chart per headline figure, one bar per point."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare(
 ) -> list[PlotCanvas]:
     """Draw each headline figure over the points, as points_<name>.png.
 
-    headline: as in a verdict. labels: what the matrix set at each point, in the order of ``numbers``.
+    headline: as in a verdict. labels: matrix values of each point, in the order of ``numbers``.
     """
     plots = []
     drawn = [entry for entry in headline if any(one["value"] is not None for one in entry["points"])]
@@ -49,7 +49,7 @@ def compare(
 def _bars(
     axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str], colour: str
 ) -> tuple[str, list[tuple[float, str]]]:
-    """Draw the bars; return what they say, and where which text stands beside them."""
+    """Draw the bars; return their description, and the places and texts of their labels."""
     values = {one["point"]: one for one in entry["points"]}
     known = [one["value"] for one in entry["points"] if one["value"] is not None]
     factor, unit = plot_canvas.scale(max(known)) if entry["unit"] == "s" else (1.0, entry["unit"])
@@ -58,7 +58,7 @@ def _bars(
     for place, number in enumerate(numbers):
         one = values.get(number) or {}
         if one.get("value") is None:
-            note = (one.get("note") or "not known").partition(":")[0]
+            note = (one.get("note") or "unknown").partition(":")[0]
             ends.append((0.0, f" {note}"))
             axis.text(0, place, f" {note}", va="center", fontsize=9, color=GREY)
             texts.append(f"{labels[place]}: {note}.")
@@ -82,7 +82,7 @@ def _bars(
 
 
 def _ends(one: dict[str, Any]) -> tuple[float, float]:
-    """The confidence interval where it has both ends, else the interval of the errors of measurement."""
+    """Return the confidence interval if it has both bounds, else the measurement interval."""
     confidence = one.get("confidence") or {}
     if confidence.get("low") is not None and confidence.get("high") is not None:
         return confidence["low"], confidence["high"]
@@ -91,7 +91,7 @@ def _ends(one: dict[str, Any]) -> tuple[float, float]:
 
 
 def rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
-    """Return the numbers of a headline figure at each point, for the CSV file."""
+    """Return the rows of the CSV file: a headline figure at each point."""
     values = {one["point"]: one for one in entry["points"]}
     found = []
     for number, label in zip(numbers, labels, strict=True):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Heat maps over the points of a matrix in which two settings or more vary: one for each headline figure."""
+"""Heat maps over the points of a matrix with at least two varying settings: one per headline figure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted
 
 @dataclass(frozen=True)
 class Grid:
-    """Where each point stands: its row (what the settings but the last say) and column (what the last one says)."""
+    """The cell of each point: its row (all varying settings but one) and column (that setting)."""
 
     down: Sequence[str]  # names of the settings that make rows
     along: str
@@ -29,12 +29,12 @@ class Grid:
 
 
 def grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> Grid | None:
-    """Return the grid of points whose matrix sets two settings or more that vary; None when there is none."""
+    """Return the grid of a matrix with at least two varying settings, None for any other."""
     names = list(dict.fromkeys(name for one in settings for name in one))
     varied = [name for name in names if len({setting_text(one.get(name)) for one in settings}) > 1]
     if len(varied) < 2:
         return None
-    # The setting with most values makes the columns: a page is wide.
+    # The setting with the most values becomes the columns, because a page is wide.
     along = max(varied, key=lambda name: len({setting_text(one.get(name)) for one in settings}))
     down = [name for name in varied if name != along]
     columns = list(dict.fromkeys(setting_text(one.get(along), 16) for one in settings))
@@ -67,7 +67,7 @@ def _drawing(entry: dict[str, Any], at: Grid) -> StageDrawing:
     for one in entry["points"]:
         place = at.places[one["point"]]
         if one["value"] is None:
-            notes[place] = (one.get("note") or "not known").partition(":")[0]
+            notes[place] = (one.get("note") or "unknown").partition(":")[0]
         else:
             values[place] = one["value"]
     left = 0.45 + 0.09 * max(len(one) for one in at.rows)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Metrics of a server over the time of a point, one panel a query."""
+"""Plot of captured metrics over the time of a point, one panel per query."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted
     axis_of_time,
 )
 
-#: So many series have a colour and a name of their own, those with the largest values; the others are grey.
+#: Number of series with a colour and a name, those with the largest values; the others are grey.
 NAMED = 6
 
 
 def metrics(data: PointData, label: str) -> StageDrawing | None:
-    """Draw every metric that has values."""
+    """Draw all metrics that have values."""
     there = [one for one in data.extras.metrics.values() if any(each.moments for each in one.series)]
     if not there:
         return None
@@ -34,7 +34,7 @@ def metrics(data: PointData, label: str) -> StageDrawing | None:
     for axis in axes:
         axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
         axis.tick_params(labelbottom=axis is axes[-1])
-    axes[-1].set_xlabel(f"time since the test began ({unit})")
+    axes[-1].set_xlabel(f"time since the start of the test ({unit})")
     title = plot_canvas.titled("Metrics of the cluster", label)
     plot_canvas.heading(figure, title)
     return StageDrawing(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the report says: plain data for the template, made from whatever there is of a run."""
+"""Content of the report: the variables of its template, from the files that exist of a run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_l
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
-#: Longest sentence beside the verdict, so that the headline figures stay in sight; the table of checks has all of it.
+#: Maximum length of the sentence beside the verdict; the table of checks has the full text.
 SENTENCE = 260
-#: So many rows with contradictions are shown; timeline.csv has all.
+#: Maximum number of rows with contradictions shown; timeline.csv has all.
 MOST_ROWS = 10
-#: Beside index.html: which comparisons there are with the run.
+#: List of comparisons with the run, beside index.html.
 COMPARISONS = "comparisons.json"
 QUANTILES = ("p50", "p95", "p99", "max")
 
@@ -61,7 +61,7 @@ def page(
 
 
 def comparisons(folder: Path) -> list[dict[str, str]]:
-    """Return the comparisons that the report in ``folder`` links to: path, title, when; those that are still there."""
+    """Return the existing comparisons that the report in ``folder`` links to: path, title, time."""
     try:
         entries = _files.read_json(folder / COMPARISONS)["comparisons"]
         return [one for one in entries if (folder / one["path"]).is_file()]
@@ -70,13 +70,13 @@ def comparisons(folder: Path) -> list[dict[str, str]]:
 
 
 def _checks(checks: Sequence[Mapping[str, Any]], points: int) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the checks to show, and those to fold away: passed ones of single points when there are many."""
+    """Return the checks to show and those to fold: passed checks of single points if there are many."""
     folded = [one for one in checks if one.get("point") and one["result"] == "pass"] if points > 2 else []
     return {"shown": [one for one in checks if one not in folded], "folded": folded}
 
 
 def because(verdict: Mapping[str, Any]) -> str:
-    """Return the one sentence that stands beside the verdict: the first check that decided it."""
+    """Return the sentence beside the verdict: the first check that determined it."""
     checks = verdict.get("checks") or []
     for result in ("invalid", "fail"):
         for check in checks:
@@ -87,16 +87,14 @@ def because(verdict: Mapping[str, Any]) -> str:
                 return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more
     unknown = [check["detail"] for check in checks if check["result"] == "not judged"]
     if unknown:
-        return textwrap.shorten(
-            f"Nothing failed, but not all could be judged. {unknown[0]}", SENTENCE, placeholder=" …"
-        )
+        return textwrap.shorten(f"Nothing failed, but some checks lack data. {unknown[0]}", SENTENCE, placeholder=" …")
     if not checks:
-        return "No verdict was made."
+        return "There is no verdict."
     return "Every workload succeeded, the generator was on time and no phase failed."
 
 
 def _card(entry: Mapping[str, Any]) -> str:
-    """Return the confidence interval of a headline figure, where there is one point."""
+    """Return the confidence interval of a headline figure if there is only one point."""
     points = entry.get("points") or []
     return kpi_text.confidence({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
 
@@ -106,7 +104,7 @@ def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
-    """Return what was simulated: writers, the stages that rest on them, and the real stages by writer."""
+    """Return the simulated writers, the stages that depend on them, and the real stages by writer."""
     stages = [one for table in tables.values() if table is not None for one in table.stages]
     stages = [one for one in stages if not one["name"].endswith("_first")]
     simulated = {one["name"] for one in stages if one["simulated"]}
@@ -146,7 +144,7 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
 
 
 def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what was measured at a point; empty without a timeline that has rows."""
+    """Return the measurements of a point; empty without rows in its timeline."""
     if table is None:
         return {
             "planned": None,
@@ -161,7 +159,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         "planned": len(table),
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages(table, kpis),
-        # Quantiles of stages stand in the table of stages.
+        # Quantiles of stages are in the table of stages.
         "kpis": [_kpi(one) for one in kpis if not _is_quantile(one)],
         "headline": {one["name"]: kpi_text.shown(one) for one in kpis if one.get("headline")},
         "contradictions": _contradictions(table),
@@ -179,32 +177,32 @@ def _gap(gap: Mapping[str, Any], start: float) -> dict[str, str]:
 
 
 def _failures(run: Run) -> list[str]:
-    """Return what failed: of phases and points as recorded, and what FAILURES adds from earlier sessions."""
+    """Return the errors of phases and points, and those of earlier sessions from FAILURES."""
     phases = (run.record.get("phases") or {}).values()
-    told = [str(one["error"]) for one in phases if one.get("error")]
-    told += [str(point.record["error"]) for point in run.points if point.record.get("error")]
-    told += [line for line in run.failures.splitlines() if line.strip()]
+    texts = [str(one["error"]) for one in phases if one.get("error")]
+    texts += [str(point.record["error"]) for point in run.points if point.record.get("error")]
+    texts += [line for line in run.failures.splitlines() if line.strip()]
     kept: list[str] = []
-    for text in told:
+    for text in texts:
         if not any(text in other for other in kept):
             kept.append(text)
     return kept
 
 
 def _contradictions(table: Table) -> list[str]:
-    rows = [f"{table.name[row]}: {'; '.join(told)}" for row, told in list(table.contradictions.items())[:MOST_ROWS]]
+    rows = [f"{table.name[row]}: {'; '.join(texts)}" for row, texts in list(table.contradictions.items())[:MOST_ROWS]]
     left = len(table.contradictions) - len(rows)
-    return [*rows, f"and {left:,} more rows, see timeline.csv"] if left else rows
+    return [*rows, f"and {_format.count(left, 'more row')}, see timeline.csv"] if left else rows
 
 
 def _is_quantile(kpi: Mapping[str, Any]) -> bool:
-    """Tell whether a figure is a quantile of the time that a stage took; a knee is a rate, found by such quantiles."""
+    """Return whether a figure is a quantile of a stage duration; a knee has these labels too, but is a rate."""
     labels = kpi.get("labels", {})
     return {"stage", "since", "quantile"} <= labels.keys() and "curve" not in labels
 
 
 def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row a stage: writer, how many reached it, quantiles of its duration and of the time since sending."""
+    """Return one row per stage: writer, workloads that reached it, quantiles of its duration and since sending."""
     found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for kpi in filter(_is_quantile, kpis):
         labels = kpi["labels"]
@@ -234,9 +232,9 @@ def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 def _cell(kpi: Mapping[str, Any] | None) -> dict[str, Any]:
     if kpi is None:
         return {"text": "", "title": "", "simulated": False}
-    told = ["SIMULATED"] if kpi["simulated"] else []
-    told += [part for part in (kpi_text.measured(kpi), kpi_text.confidence(kpi), kpi.get("note", "")) if part]
-    return {"text": kpi_text.shown(kpi), "title": "; ".join(told), "simulated": kpi["simulated"]}
+    notes = ["SIMULATED"] if kpi["simulated"] else []
+    notes += [part for part in (kpi_text.measured(kpi), kpi_text.confidence(kpi), kpi.get("note", "")) if part]
+    return {"text": kpi_text.shown(kpi), "title": "; ".join(notes), "simulated": kpi["simulated"]}
 
 
 def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all plots share: sizes, colours, axes at places given in inches, PNG files with few colours.
+"""Common parts of all plots: sizes, colours, axes positioned in inches, PNG files with a small palette.
 
-Places are computed here, since matplotlib's own layout engines draw everything twice. matplotlib is imported when the
-first plot is drawn, not with this file.
+Positions are computed here, since matplotlib's layout engines draw everything twice. matplotlib is imported with the
+first plot, not with this file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 
-#: Okabe and Ito's colours (2008) for all kinds of colour vision, without yellow, which is too light on white; then two
-#: of Tol's (2021) that stay apart from them; then those of a grid that are 20 and more from all others in CIELAB, also
-#: as people without red or green cones see them (Machado et al., 2009).
+#: The colour-blind safe palette of Okabe and Ito (2008) without yellow, which is too light on white; then two colours
+#: of Tol (2021) that differ from them; then grid colours at a CIELAB distance of at least 20 from all others, also in
+#: the simulation of protanopia and deuteranopia by Machado et al. (2009).
 COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#882255", "#999933"),
     *("#0000FC", "#6C2400", "#B4D890", "#000090", "#486CFC", "#90D8B4"),
 )
-#: Stages that most workloads have look the same in every run.
+#: Colours of common stages, the same in every run.
 USUAL = {
     "created": "#0072B2",
     "accepted": "#999933",
@@ -38,11 +38,11 @@ USUAL = {
 }
 GREY = "#595959"
 #: Background of a panel whose stage is simulated.
-PLAYED_GROUND = "#F6F1E4"
-#: All sizes in inches but DPI. A plot is 650 px wide on a page, 360 on a telephone, where its text must still read.
+SIMULATED_BACKGROUND = "#F6F1E4"
+#: Sizes in inches except DPI. A plot is 650 px wide on a page and 360 px on a phone, where its text must be readable.
 WIDTH, LEFT, RIGHT, DPI = 6.6, 0.92, 0.18, 160
 LEGEND_ROW = 0.225
-#: So many steps of a curve are told apart at this width; more are left out.
+#: Maximum number of steps of a curve: more cannot be distinguished at this width.
 MOST_STEPS = 3000
 STYLE: dict[Any, Any] = {
     "font.size": 11,
@@ -63,34 +63,34 @@ STYLE: dict[Any, Any] = {
 
 
 def shades() -> Iterator[str]:
-    """Yield colours, none twice: the palette, then the same but for black ever lighter. They end where all is white."""
+    """Yield distinct colours: the palette, then lighter tints of it except black."""
     from matplotlib.colors import to_hex, to_rgb
 
     yield from COLOURS
-    for turn in range(1, 5):
+    for level in range(1, 5):
         for one in COLOURS:
             if one != "#000000":
-                red, green, blue = (1 - (1 - part) * 0.55**turn for part in to_rgb(one))
+                red, green, blue = (1 - (1 - part) * 0.55**level for part in to_rgb(one))
                 yield to_hex((red, green, blue)).upper()
 
 
 @dataclass(frozen=True)
 class PlotCanvas:
-    """One PNG file: its title, and what it shows in words for those who don't see it."""
+    """One PNG file with its title and alternative text."""
 
     path: Path
     title: str
     alt: str
-    data: Path | None = None  # the CSV file with the numbers behind it
+    data: Path | None = None  # the CSV file with its data
 
 
 def load() -> None:
-    """Import what draws, which takes longer than drawing does. Raises ImportError."""
+    """Import the drawing libraries, which takes longer than drawing. Raises ImportError."""
     import PIL.Image  # noqa: F401
 
 
 def style() -> Any:
-    """Return a context in which plots are drawn to files, without a display, in our style."""
+    """Return a context manager for drawing to files, without a display, in our style."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -100,7 +100,7 @@ def style() -> Any:
 def stacked(
     heights: Sequence[float], top: float, gap: float, bottom: float, left: float = LEFT
 ) -> tuple[Any, list[Any]]:
-    """Return a figure and axes below each other. All in inches; ``bottom`` holds the last label and the legend."""
+    """Return a figure and stacked axes. All sizes in inches; ``bottom`` has room for the last label and the legend."""
     from matplotlib.figure import Figure
 
     total = top + sum(heights) + gap * (len(heights) - 1) + bottom
@@ -121,13 +121,13 @@ def heading(figure: Any, text: str) -> None:
 
 
 def legend(figure: Any, axis: Any, columns: int, extra: Sequence[Any] = ()) -> None:
-    """Write a legend below everything, of what ``axis`` (None: nothing) shows and of ``extra`` handles."""
+    """Add a legend at the bottom with the handles of ``axis`` (None for none) and ``extra`` handles."""
     handles = axis.get_legend_handles_labels()[0] if axis is not None else []
     figure.legend(handles=[*handles, *extra], loc="lower left", ncols=columns, columnspacing=1.4, handlelength=1.8)
 
 
 def legend_height(entries: int, columns: int) -> float:
-    """Return the inches that a legend of so many entries takes."""
+    """Return the height of a legend in inches."""
     return LEGEND_ROW * -(-entries // columns) + 0.06
 
 
@@ -143,14 +143,14 @@ def write(drawing: Any, path: Path) -> PlotCanvas:
 
 
 def _cell(value: Any) -> Any:
-    """Six digits after the point say microseconds; what isn't known is empty."""
+    """Return a number with up to six decimals (microseconds), empty for an unknown value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a PNG with a palette of 128 colours: a third of the bytes, and no difference that the eye finds."""
+    """Write a PNG with a palette of 128 colours: a third of the size without a visible difference."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
@@ -168,34 +168,34 @@ def _rgb(canvas: Any) -> Any:
 
 
 def titled(text: str, label: str) -> str:
-    """Return a title, with the point that it is of when there are several."""
+    """Return a title with its label, if there is one."""
     return f"{text} – {label}" if label else text
 
 
 def shown(stage: str, simulated: bool) -> str:
-    """Return the name of a stage for people."""
+    """Return the display name of a stage, marked if it is simulated."""
     return f"{_format.stage(stage)}{' – SIMULATED' if simulated else ''}"
 
 
 def scale(largest: float) -> tuple[float, str]:
-    """Return factor and unit in which durations of up to ``largest`` seconds are drawn."""
+    """Return factor and unit for durations of up to ``largest`` seconds."""
     if largest < 0.5:
         return 1e3, "ms"
     return (1.0, "s") if largest < 600 else (1 / 60, "min") if largest < 36_000 else (1 / 3600, "h")
 
 
-#: Inches a letter of a value beside a bar takes, at 10 points.
+#: Width of a letter in inches, at 10 points.
 LETTER = 0.085
 
 
 def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[float, float]:
-    """Return limits of an axis along which each (place, text) fits: text to the right, of places < 0 to the left.
+    """Return limits of an axis with room for each (place, text): to the right, for places < 0 to the left.
 
-    left: inches before the axis. 0 is always inside.
+    left: inches before the axis. The limits always include 0.
     """
     width = WIDTH - left - RIGHT
     low, high = 0.0, 0.0
-    for _round in range(50):  # what a text takes depends on the limits, which depend on what texts take
+    for _round in range(50):  # the width of a text depends on the limits, which depend on the widths
         share = (high - low) / width * LETTER
         lows = [place - share * len(text) for place, text in labels if place < 0]
         highs = [place + share * len(text) for place, text in labels if place >= 0]
@@ -204,7 +204,7 @@ def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[flo
 
 
 def whole(axis: Any) -> None:
-    """Have an axis count in whole numbers."""
+    """Format an axis with integers."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True, nbins=7))
@@ -212,7 +212,7 @@ def whole(axis: Any) -> None:
 
 
 def durations(axis: Any) -> None:
-    """Have a logarithmic axis name durations: 10 ms, 1 s, 2 min."""
+    """Format a logarithmic axis with durations: 10 ms, 1 s, 2 min."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(10, numticks=12))
@@ -230,7 +230,7 @@ def thinned(np: Any, ordered: Any, ranks: Any = None) -> tuple[Any, Any]:
 
 
 def gaps(data: Any, axes: Sequence[Any], factor: float) -> None:
-    """Shade the times at which the watch was blind."""
+    """Shade the gaps of the watch."""
     for gap in data.table.header["gaps"]:
         for axis in axes:
             begin, end = (gap["from"] - data.start) * factor, (gap["to"] - data.start) * factor

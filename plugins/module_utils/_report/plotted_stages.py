@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plots of a point have in common: which stages are drawn, in which colours, and what a drawing is.
+"""Common parts of the plots of a point: the stages to draw, their colours, and the type of a drawing.
 
 Simulated stages carry SIMULATED in their title or legend and are drawn dashed or hatched, so that they are
 recognizable without colour. Up to SINGLE workloads each is drawn with its error bar, more as bands over groups of
@@ -24,7 +24,7 @@ SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running
 
 @dataclass(frozen=True)
 class StageDrawing:
-    """A figure, its title, what it shows in words, and the numbers behind it: names of columns, rows."""
+    """A matplotlib figure, its title, alternative text, and data (names of columns, rows)."""
 
     figure: Any
     title: str
@@ -34,7 +34,7 @@ class StageDrawing:
 
 
 def plot_stages(data: PointData) -> list[str]:
-    """Return the stages whose durations are drawn: those that anybody reached, without first pods and failures."""
+    """Return the stages whose durations are drawn: those reached by any workload, without first pods and failures."""
     return [
         one["name"]
         for one in data.table.stages
@@ -43,7 +43,7 @@ def plot_stages(data: PointData) -> list[str]:
 
 
 def colours(data: PointData) -> dict[str, str]:
-    """Return a colour for each stage, the same in every plot of a point, and no other stage's."""
+    """Return a unique colour for each stage, the same in all plots of a point."""
     stages = plot_stages(data)
     found = {stage: plot_canvas.USUAL[stage] for stage in stages if stage in plot_canvas.USUAL}
     others = [stage for stage in stages if stage not in found]
@@ -54,5 +54,5 @@ def colours(data: PointData) -> dict[str, str]:
 
 
 def axis_of_time(stop: float) -> tuple[float, str]:
-    """Return factor and unit of an axis that shows ``stop`` seconds."""
+    """Return factor and unit of a time axis of ``stop`` seconds."""
     return (1.0, "s") if stop < 600 else plot_canvas.scale(stop)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plots of a point: which there are, each as a PNG file and as the CSV file of the numbers behind it."""
+"""The plots of a point, each as a PNG file and a CSV file with its data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.workloa
 
 #: In the order of the page.
 FUNCTIONS: dict[str, Callable[[PointData, str, float], StageDrawing | None]] = {
-    # Of a load in steps this is what it is run for; there is none of any other.
+    # First, because it is the purpose of a load in steps; other loads have none.
     "saturation": lambda data, label, gpus: saturation(data, label),
     "counts": lambda data, label, gpus: counts(data, label),
     "raster": lambda data, label, gpus: raster(data, label),
@@ -31,15 +31,15 @@ FUNCTIONS: dict[str, Callable[[PointData, str, float], StageDrawing | None]] = {
     "durations": lambda data, label, gpus: durations(data, label),
     "metrics": lambda data, label, gpus: metrics(data, label),
 }
-#: Those that take longest, first: so that two processors end at about the same time.
+#: The slowest first, so that all processors finish at about the same time.
 LONGEST_FIRST = ("durations", "distributions", "raster", "waterfall", "counts", "occupancy", "saturation", "metrics")
 
 
 def draw(data: PointData, name: str, path: Path, label: str = "", gpus: float = 0) -> PlotCanvas | None:
-    """Draw one plot of a point as <path>.png with a .csv beside it; None when there is no data for it.
+    """Draw one plot of a point as <path>.png and <path>.csv; None without data for it.
 
-    label: the point, when there are several, and what was left out. gpus: of the cluster.
+    label: the point if there are several, and the selection. gpus: number of GPUs of the cluster.
     """
     with plot_canvas.style():
-        made = FUNCTIONS[name](data, label, gpus)
-        return plot_canvas.write(made, path) if made is not None else None
+        drawing = FUNCTIONS[name](data, label, gpus)
+        return plot_canvas.write(drawing, path) if drawing is not None else None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many workloads had got how far at each moment: progress, the queue, the GPUs in use."""
+"""Plots of workload counts over time: progress by stage, queue, GPUs in use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted
 
 
 def counts(data: PointData, label: str) -> StageDrawing | None:
-    """How many workloads had got how far at each moment, and how many were open and running."""
+    """Draw the cumulative number of workloads per stage, and the numbers open and running, over time."""
     curves = _curves(data)
     if not curves:
         return None
@@ -48,7 +48,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
             where="post",
             color="#999999" if name == "due" else colours(data).get(name, COLOURS[0]),
             linestyle=":" if name == "due" else "--" if simulated else "-",
-            linewidth=max(3.6 - 0.5 * number, 1.5),  # the earlier ones shine through where curves coincide
+            linewidth=max(3.6 - 0.5 * number, 1.5),  # earlier curves remain visible below later ones
             label=shown(name, simulated),
         )
         if name != "due":
@@ -69,7 +69,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
     upper.tick_params(labelbottom=False)
     plot_canvas.gaps(data, (upper, lower), factor)
     plot_canvas.legend(
-        figure, upper, 3, [*areas, *([Patch(color="#BBBBBB", alpha=0.6, label="watch was blind")] if blind else [])]
+        figure, upper, 3, [*areas, *([Patch(color="#BBBBBB", alpha=0.6, label="gap in the watch")] if blind else [])]
     )
     title = plot_canvas.titled("Workloads over time", label)
     plot_canvas.heading(figure, title)
@@ -77,7 +77,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
 
 
 def _curves(data: PointData) -> list[tuple[str, Any, bool]]:
-    """Return (name, sorted moments, simulated) of what is counted, in the order of a workload's life."""
+    """Return (name, sorted times, simulated) of each curve, in the order of the stages."""
     np = data.np
     found = []
     for name in (SENT, "created", data.pick(SCHEDULED), data.pick(RUNNING), data.pick(ENDED)):
@@ -91,7 +91,7 @@ def _curves(data: PointData) -> list[tuple[str, Any, bool]]:
 
 
 def _open(data: PointData, axis: Any, factor: float, stop: float, texts: list[str], rows: list[list[Any]]) -> list[Any]:
-    """Draw how many workloads were open (created, not ended) and running; return the areas for the legend."""
+    """Draw the numbers of open (created, not ended) and running workloads; return the areas for the legend."""
     areas = []
     for name, begin in (("open now", data.pick("created")), ("running now", data.pick(RUNNING))):
         if begin is None:
@@ -117,7 +117,7 @@ def _area(
     simulated: bool,
     weight: Any = None,
 ) -> tuple[Any, float, list[list[float]]] | None:
-    """Draw how many (how much ``weight``) were between two stages; return the area, the most, and the steps."""
+    """Draw the number (or ``weight``) of workloads between two stages; return area, maximum and steps."""
     np = data.np
     until = data.middle(stages[1]) if data.knows(stages[1]) else np.full(data.of, np.nan)
     moments, levels = level(data, data.middle(stages[0]), until, weight)
@@ -140,8 +140,8 @@ def _area(
     return area, float(levels.max()), np.column_stack([x, y]).tolist()
 
 
-def occupancy(data: PointData, label: str, gpus_there: float = 0) -> StageDrawing | None:
-    """Who waited for a node and who for running, at each moment; and how many GPUs were held and in use."""
+def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> StageDrawing | None:
+    """Draw the numbers of workloads waiting for a node and for running, and of GPUs held and in use, over time."""
     scheduled, running = data.pick(SCHEDULED), data.pick(RUNNING)
     if scheduled is None or running is None or not data.knows("created") or not data.knows(ENDED):
         return None
@@ -171,9 +171,13 @@ def occupancy(data: PointData, label: str, gpus_there: float = 0) -> StageDrawin
     axes[0].set_ylabel("workloads")
     if panels == 2:
         axes[1].set_ylabel("GPUs")
-        if gpus_there:
-            areas.append(axes[1].axhline(gpus_there, color=GREY, linestyle=":", label=f"{gpus_there:,.0f} GPUs there"))
-            texts.append(f"The cluster has {gpus_there:,.0f} GPUs.")
+        if cluster_gpus:
+            areas.append(
+                axes[1].axhline(
+                    cluster_gpus, color=GREY, linestyle=":", label=f"{cluster_gpus:,.0f} GPUs in the cluster"
+                )
+            )
+            texts.append(f"The cluster has {cluster_gpus:,.0f} GPUs.")
     for axis in axes:
         plot_canvas.whole(axis.yaxis)
         axis.set_ylim(bottom=0)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the report says of a run besides its measurements: settings, phases, where, with what."""
+"""Metadata of a run for its report: settings, phases, clusters, environment, record."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._format import 
 
 
 def settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, str]]:
-    """Return name, value, who set it and whose values it replaced, for each setting that somebody set."""
+    """Return name, value, source and replaced values of each setting that differs from its default."""
     rows = []
-    for name, told in sorted(provenance.items()):
-        writes = [one for one in told if one.get("source") != "default"]
+    for name, written in sorted(provenance.items()):
+        writes = [one for one in written if one.get("source") != "default"]
         if not writes:
             continue
         last = writes[-1]
-        known = [one["value"] for one in told if one.get("source") == "default"]
+        known = [one["value"] for one in written if one.get("source") == "default"]
         if known and known[0] == last.get("value"):
             continue
-        before = [f"{setting_text(one.get('value'), 40)} ({one.get('source')})" for one in told[:-1]]
+        before = [f"{setting_text(one.get('value'), 40)} ({one.get('source')})" for one in written[:-1]]
         rows.append(
             {
                 "name": name,
@@ -38,7 +38,7 @@ def settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict
 
 
 def _short(where: str) -> str:
-    """The last two parts of a path: enough to find it, and no paths of a machine in a report."""
+    """Return the last two parts of a path, since a report must not contain the paths of a machine."""
     return "/".join(where.split("/")[-2:])
 
 
@@ -50,16 +50,19 @@ def _moment(text: Any) -> datetime | None:
 
 
 def between(started: Any, ended: Any) -> str:
+    """Return the duration between two timestamps as text, empty if one is missing."""
     first, last = _moment(started), _moment(ended)
     return _format.seconds((last - first).total_seconds()) if first and last else ""
 
 
 def when(record: Mapping[str, Any]) -> str:
+    """Return the start of the run as text, empty if it is unknown."""
     moment = _moment(record.get("started"))
     return moment.strftime("%d %B %Y, %H:%M UTC").lstrip("0") if moment else ""
 
 
 def phases(of: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return one row per phase: status, duration in seconds and as text, share of the longest in percent."""
     rows = []
     for name, phase in (of.get("phases") or {}).items():
         spent = phase.get("seconds")
@@ -79,12 +82,13 @@ def phases(of: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def plain(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, text) pairs of the environment."""
     hidden = ("interpreter",)  # a path of this machine
     return [(key.replace("_", " "), setting_text(value)) for key, value in values.items() if key not in hidden]
 
 
 def clusters(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return each distinct cluster with the hosts that it serves."""
+    """Return each distinct cluster with the inventory hosts that use it."""
     hosts: list[tuple[list[str], Mapping[str, Any]]] = []
     for host, cluster in clusters.items():
         same = next((names for names, other in hosts if other == cluster), None)
@@ -115,6 +119,7 @@ def _cluster(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, text) pairs of the record of the run."""
     git = record.get("git") or {}
     revision = str(git.get("revision") or "")
     items = [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The saturation curve: how long each stage took at each rate of a load in steps, and where that bends."""
+"""Saturation plot: P95 duration of each stage over the rate of a load in steps, with its knee."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = 2
 
 
 def saturation(data: PointData, label: str) -> StageDrawing | None:
-    """Draw P95 of each stage over the rate, both logarithmic, a ring around each knee; None without steps."""
+    """Draw P95 of each stage over the rate, both logarithmic, with a ring around each knee; None without steps."""
     curves = [
         (stage, by_step(data, stage, NEEDED, QUANTILE)) for stage in (plot_stages(data) if data.extras.steps else [])
     ]
@@ -76,5 +76,5 @@ def _axes(axis: Any, rates: list[float]) -> None:
     along.set_minor_locator(NullLocator())
     along.set_major_formatter(FuncFormatter(lambda value, _place: _format.number(value)))
     along.set_minor_formatter(NullFormatter())
-    axis.set_xlabel("workloads due a second")
+    axis.set_xlabel("workloads due per second")
     axis.set_ylabel("stage took, P95")

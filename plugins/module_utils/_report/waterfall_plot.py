@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The waterfall: the mean time of a workload from when it was due until its end, stage by stage."""
+"""Waterfall plot: the mean time of a workload from due until its end, by stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted
 
 
 def waterfall(data: PointData, label: str) -> StageDrawing | None:
-    """Draw the attribution of a point's time."""
+    """Draw the latency attribution of a point."""
     found = latency_attribution.document(data, "", "")
     if not found["stages"]:
         return None
@@ -26,7 +26,7 @@ def waterfall(data: PointData, label: str) -> StageDrawing | None:
 
 
 def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> StageDrawing:
-    """Draw parts as in schema attribution/1, below each other, each beginning where the one before ended."""
+    """Draw parts as in schema attribution/1, each starting where the previous one ended. total: in seconds."""
     from matplotlib.patches import Patch
 
     writers = list(dict.fromkeys(one["writer"] for one in parts))
@@ -56,17 +56,17 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
         if low is not None and high is not None:
             axis.hlines(place, begin + low * factor, begin + high * factor, color="black", linewidth=1.3)
             edge = max(edge, begin + high * factor)
-        said = f"{_format.seconds(one['mean'])}, {100 * one['share']:.0f} %"
+        text = f"{_format.seconds(one['mean'])}, {100 * one['share']:.0f} %"
         furthest = max(furthest, edge)
-        _label(axis, place, (begin, edge), total * factor, said)
-        texts.append(f"{shown(one['name'], one['simulated'])} by {_format.writer(one['writer'])}: {said}.")
+        _label(axis, place, (begin, edge), total * factor, text)
+        texts.append(f"{shown(one['name'], one['simulated'])} by {_format.writer(one['writer'])}: {text}.")
         rows.append(
             [one["name"], one["writer"], one["simulated"], one["mean"], one["share"], low, high, one["slowest"]]
         )
         begin += mean
     axis.barh(len(parts), begin, height=0.72, facecolor="#DDDDDD", edgecolor=plot_canvas.GREY)
     axis.text(begin, len(parts), f"{_format.seconds(total)}  ", va="center", ha="right", fontsize=9.5)
-    axis.set_yticks(range(len(parts) + 1), [*names, "in all"], fontsize=10)
+    axis.set_yticks(range(len(parts) + 1), [*names, "total"], fontsize=10)
     axis.set_ylim(len(parts) + 0.5, -0.5)
     axis.set_xlim(0.0, furthest * 1.04 if furthest > 0 else 1.0)
     axis.grid(axis="y", visible=False)
@@ -82,7 +82,7 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
 
 
 def _label(axis: Any, place: int, ends: tuple[float, float], whole: float, text: str) -> None:
-    """Write beside a bar, where there is room: behind it, before it, or inside."""
+    """Label a bar where there is room: after it, before it, or inside."""
     begin, edge = ends
     if edge < 0.72 * whole:
         axis.text(edge, place, f"  {text}", va="center", fontsize=9.5, ha="left")

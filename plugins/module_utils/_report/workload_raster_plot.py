@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The raster: every workload a line, time to the right, coloured by how far it was. Also of 100,000 workloads.
+"""Raster plot: one line per workload over time, coloured by its stage; up to 100,000 workloads.
 
-With more workloads than lines of pixels, neighbours share a line, which shows at each moment the state that most of
-them were in. A strip at the right shows each line in which any workload came to a bad end, however many there are.
+With more workloads than lines, neighbours share a line, which shows the stage of most of them at each moment. A strip
+at the right marks each line in which any workload did not succeed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted
     plot_stages,
 )
 
-#: Lines and columns of the picture at most: about one pixel of the file each.
+#: Maximum numbers of lines and columns, about one pixel of the file each.
 LINES, COLUMNS = 520, 860
-#: Bad ends from bad to worse; the worst of a line shows.
+#: Outcomes other than success, ascending by severity; a line shows its most severe one.
 BAD = {
     "unsent": "#BBBBBB",
     "deleted": "#882255",
@@ -35,7 +35,7 @@ BAD = {
 
 
 def raster(data: PointData, label: str) -> StageDrawing | None:
-    """Draw the life of every workload."""
+    """Draw the stages of every workload over time."""
     states = _states(data)
     if not states or not data.of:
         return None
@@ -53,7 +53,7 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
         [(1.0, 1.0, 1.0), *(_tint(to_rgb(colour_of.get(name, plot_canvas.GREY))) for name, _moments in states)]
     )
     ends = [place for place, (name, _moments) in enumerate(states, 1) if name in data.ends()]
-    palette[ends] = 0.93  # who has ended is no more than ground
+    palette[ends] = 0.93  # ended workloads are drawn as background
     figure, (axis,) = plot_canvas.stacked(
         [4.6], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(len(states) + 3, 2)
     )
@@ -66,7 +66,11 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
     axis.set_xlabel(f"time since the start of the load ({unit})")
     simulated = {name: name != SENT and data.simulated(name) for name, _moments in states}
     handles = [
-        Patch(facecolor=palette[place], edgecolor="#999999", label=_said(name, simulated[name], name in data.ends()))
+        Patch(
+            facecolor=palette[place],
+            edgecolor="#999999",
+            label=shown("ended" if name in data.ends() else name, simulated[name]),
+        )
         for place, (name, _moments) in enumerate(states, 1)
     ]
     handles += [Patch(facecolor=BAD[name], label=f"at the right: {name}") for name in bad]
@@ -74,10 +78,10 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
     plot_canvas.gaps(data, [axis], factor)
     title = plot_canvas.titled("Every workload over time", label)
     plot_canvas.heading(figure, title)
-    per = f" {lines} lines for {data.of:,} workloads: each shows what most of its {data.of // lines} or so did."
+    per = f" {lines} lines for {data.of:,} workloads, each with the stage of most of its about {data.of // lines}."
     shared = per if lines < data.of else ""
-    told = ", ".join(f"{data.table.outcome.count(name):,} {name}" for name in bad) or "all succeeded"
-    alt = f"{title}, one line a workload, coloured by the last stage that it had reached.{shared}"
+    outcomes = ", ".join(f"{data.table.outcome.count(name):,} {name}" for name in bad) or "all succeeded"
+    alt = f"{title}, one line per workload, coloured by the last stage reached.{shared}"
     columns = [
         "first_index",
         "last_index",
@@ -85,15 +89,11 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
         *(f"{name}_median_s" for name, _colour in states),
         "worst_outcome",
     ]
-    return StageDrawing(figure, title, f"{alt} Ends: {told}.", columns, _rows(data, states, line_of, lines))
-
-
-def _said(name: str, simulated: bool, ends: bool) -> str:
-    return shown("ended" if ends else name, simulated)
+    return StageDrawing(figure, title, f"{alt} Outcomes: {outcomes}.", columns, _rows(data, states, line_of, lines))
 
 
 def _states(data: PointData) -> list[tuple[str, Any]]:
-    """Return what a workload goes through: name, and when each workload came into it or into a later one."""
+    """Return the states: name, and array (rows,) of when each workload entered it or a later one."""
     np = data.np
     names = [SENT, *plot_stages(data)]
     moments = {name: data.middle(name) for name in names}
@@ -102,7 +102,7 @@ def _states(data: PointData) -> list[tuple[str, Any]]:
     order = sorted(usual, key=lambda name: (name != SENT, name in ends, usual[name]))
     found = [(name, moments[name]) for name in order]
     if found and found[-1][0] in ends:
-        found[-1] = (found[-1][0], data.middle(ENDED))  # also who failed is no longer in the state before
+        found[-1] = (found[-1][0], data.middle(ENDED))  # failed workloads leave the state before, too
     for place in range(len(found) - 2, -1, -1):
         name, own = found[place]
         found[place] = (name, np.fmin(own, found[place + 1][1]))
@@ -110,7 +110,7 @@ def _states(data: PointData) -> list[tuple[str, Any]]:
 
 
 def _modal(data: PointData, moments: list[Any], line_of: Any, lines: int, stop: float) -> Any:
-    """Return [line, column] of the state that most workloads of a line were in; 0 is before all of them."""
+    """Return an array (lines, COLUMNS) of the most frequent state; 0 is before all states."""
     np = data.np
     width = stop / COLUMNS
     size = np.bincount(line_of, minlength=lines)[:, None]
@@ -126,7 +126,7 @@ def _modal(data: PointData, moments: list[Any], line_of: Any, lines: int, stop: 
 
 
 def _tint(rgb: tuple[float, float, float]) -> tuple[float, ...]:
-    """Let black be seen as a state and not as a hole."""
+    """Return black as dark grey, so that it does not look like a gap."""
     return tuple(0.25 + 0.75 * part for part in rgb) if sum(rgb) < 0.3 else rgb
 
 
@@ -139,7 +139,7 @@ def _worst(data: PointData, line_of: Any, lines: int) -> Any:
 
 
 def _strip(data: PointData, figure: Any, axis: Any, line_of: Any, lines: int) -> list[str]:
-    """Draw the strip of bad ends beside the raster; return which of them there are."""
+    """Draw the strip of bad outcomes beside the raster; return those that occur."""
     worst = _worst(data, line_of, lines)
     there = set(data.table.outcome)
     if worst.any():
@@ -154,7 +154,7 @@ def _strip(data: PointData, figure: Any, axis: Any, line_of: Any, lines: int) ->
 
 
 def _rows(data: PointData, states: list[tuple[str, Any]], line_of: Any, lines: int) -> list[list[Any]]:
-    """The rows of the CSV file, one a line of the picture; timeline.csv has every single workload."""
+    """Return the rows of the CSV file, one per line of the plot; timeline.csv has every workload."""
     np = data.np
     worst, names = _worst(data, line_of, lines), ["", *BAD]
     edges = np.searchsorted(line_of, np.arange(lines + 1))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report: plots as PNG files, and one HTML file that holds everything and needs nothing else."""
+"""Write the report: plots as PNG files, and one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import
 def render_report(
     run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path
 ) -> tuple[Path, list[str]]:
-    """Write report/plots/*.png and *.csv and report/index.html; return the latter's path and what couldn't be drawn.
+    """Write report/plots/*.png and *.csv and report/index.html; return its path, and notes on plots that failed.
 
-    template: the Jinja2 template; files that it includes lie beside it. Raises InputError when it is missing.
+    template: Jinja2 template, in one directory with the files that it includes. Raises InputError if it is missing.
     """
     if not template.is_file():
         raise InputError(f"report template {template} does not exist")
@@ -49,13 +49,13 @@ def render_report(
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process makes this report: one may be asked for while the run makes its own."""
-    held = os.open(folder, os.O_RDONLY)
+    """Hold a lock on the folder of a report, since a replot may write it at the same time as the run."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)  # a process that ends, however it does, lets go
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the process ends in any way
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _write(
@@ -78,23 +78,23 @@ def _write(
 
 
 def _label(point: Mapping[str, Any], table: Table | None) -> str:
-    """What the title of a plot says besides what it is: which point, and which of its workloads."""
+    """Return the second part of a plot's title: the point, and the selection of workloads."""
     selection = table.header.get("selection") if table is not None else None
     return ", ".join(
         one for one in (point["label"] if point["several"] else "", selection and selection["text"]) if one
     )
 
 
-#: Whether confidence bands are drawn. The bench leaves them out, to tell drawing from resampling.
+#: Whether to draw confidence bands. The benchmark turns them off, to time drawing without resampling.
 BANDS = True
-#: What worker processes draw from; they are forked, so that nothing of it is copied.
+#: Data of the points for the worker processes, which are forked so that it is not copied.
 _DRAWN_FROM: dict[str, PointData] = {}
 
 
 def _draw_all(
     run: Run, tables: Mapping[str, Table | None], folder: Path, labels: Mapping[str, str], notes: list[str]
 ) -> dict[str, list[PlotCanvas]]:
-    """Return point number -> plots, drawn on all processors, since each takes some tenths of a second."""
+    """Return point number -> plots, drawn in parallel, since each takes some tenths of a second."""
     gpus = float((run.clusters.get("sutest") or {}).get("gpus") or 0)
     points = {point.number: point for point in run.points}
     jobs = []
@@ -127,19 +127,19 @@ def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotCanvas | None, str
     if processes <= 1:
         return [_draw(job) for job in jobs]
     with contextlib.suppress(ImportError):
-        plot_canvas.load()  # once, here, and not in every process
+        plot_canvas.load()  # once here, not in each process
     with ProcessPool(processes) as pool:
         return list(pool.map(_draw, jobs))
 
 
 def _draw(job: Job) -> tuple[PlotCanvas | None, str]:
-    """Return a plot, or why there is none: a plot that fails must not take the report with it."""
+    """Return a plot, or why it failed: a failing plot must not make the report fail."""
     number, name, path, label, gpus = job
     try:
         return point_plots.draw(_DRAWN_FROM[number], name, path, label, gpus), ""
     except ImportError as error:
         return None, f"no plots: {error.name} is not installed"
-    except Exception as error:  # whatever a drawing library raises over odd data
+    except Exception as error:  # any exception of a drawing library on unusual data
         return None, f"plot {name} of point {number} could not be drawn: {type(error).__name__}: {error}"
 
 
@@ -152,16 +152,16 @@ def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]
             return matrix_heatmap.draw(content["headline"], varied, folder)
         return matrix_bars.compare(content["headline"], labels, numbers, folder)
     except ImportError:
-        return []  # told once by the plots of the points
+        return []  # the plots of the points report it
     except Exception as error:  # as above
         notes.append(f"plots across points could not be drawn: {type(error).__name__}: {error}")
         return []
 
 
 def embedded(plot: PlotCanvas) -> dict[str, Any]:
-    """Return a plot as a page shows it: the picture itself, its size, and where the files beside the page are."""
+    """Return the variables of a plot in a template: embedded image, size, and relative paths of its files."""
     data = plot.path.read_bytes()
-    # The size stands in the header of a PNG: bytes 16 to 24, two big-endian numbers.
+    # The PNG header contains the size in bytes 16 to 24, as two big-endian numbers.
     width, height = (int.from_bytes(data[place : place + 4], "big") for place in (16, 20))
     return {
         "title": plot.title,
@@ -175,7 +175,7 @@ def embedded(plot: PlotCanvas) -> dict[str, Any]:
 
 
 def render(template: Path, content: Mapping[str, Any]) -> str:
-    """Return the page; every value is escaped, and a name that the template uses and nobody gave is an error."""
+    """Render the template; all values are escaped, and an undefined variable is an error."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From submitted.json and sampled.json of the Run:ai scale-test tool to a timeline of ours.
+"""Read submitted.json and sampled.json of the Run:ai scale-test tool into a timeline.
 
-Each stamp is a whole second, so its stage is the interval of that second. The tool's sentinels are recognised by being
-the other stamp, and are no times. What was submitted and not sampled had not got so far: it stays in every denominator.
+Each timestamp is a whole second, so its stage is the interval of that second. The tool's sentinels equal another
+timestamp and are ignored. Workloads that were submitted but not sampled count as unfinished in every denominator.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import scale_test_formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
 
-#: Stages of such a timeline in the order of a workload's life: name, stamp, who makes it, what it waits for.
+#: Stages of such a timeline in order: name, timestamp key, writer, needs.
 STAGES = (
     ("created", scale_test_formats.CREATED, "api-server", ()),
     ("job_created", "jobCreatedTimestamp", "controller", ("created",)),
@@ -37,20 +38,20 @@ KIND = "Run:ai workload"
 
 
 def is_here(folder: Path) -> bool:
-    """Tell whether ``folder`` holds files of the tool."""
+    """Return whether ``folder`` contains files of the tool."""
     return (folder / scale_test_formats.SUBMITTED).is_file() and (folder / scale_test_formats.SAMPLED).is_file()
 
 
 def build(folder: Path, run: str, point: str) -> Table:
-    """Return the timeline of these files. Raises DataError naming the file and what is wrong with it."""
+    """Return the timeline of these files. Raises DataError naming the file and the error."""
     sent, seen = _rows(folder / scale_test_formats.SUBMITTED), _rows(folder / scale_test_formats.SAMPLED)
     notes = [
-        "made from files of the Run:ai scale-test tool: times are whole seconds of the platform's clock, and a "
+        "read from files of the Run:ai scale-test tool: times are whole seconds of the platform's clock, and a "
         "workload ends when its first pod is scheduled"
     ]
     by_name, twice = _by_name(seen)
     if twice:
-        notes.append(f"{twice} rows of {scale_test_formats.SAMPLED} have the name of another one and were left out")
+        notes.append(f"{scale_test_formats.SAMPLED}: {_format.count(twice, 'row')} with a duplicate name left out")
     table = Table({})
     size = len(sent)
     table.moments = {name: column(size) for name in MOMENTS}
@@ -67,11 +68,11 @@ def build(folder: Path, run: str, point: str) -> Table:
         _take(table, row, key, by_name.pop(key, None))
     if wrong:
         notes.append(
-            f"{wrong} rows of {scale_test_formats.SUBMITTED} have no {scale_test_formats.SUBMIT} that is a time"
+            f"{scale_test_formats.SUBMITTED}: {_format.count(wrong, 'row')} without a valid {scale_test_formats.SUBMIT}"
         )
     if by_name:
         notes.append(
-            f"{len(by_name)} rows of {scale_test_formats.SAMPLED} were not submitted by this run and were left out"
+            f"{scale_test_formats.SAMPLED}: {_format.count(len(by_name), 'row')} not submitted by this run left out"
         )
     seen_stages = [one for one in STAGES if any(not isnan(value) for value in table.latest[one[0]])]
     names = {one[0] for one in seen_stages}
@@ -128,7 +129,7 @@ def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | 
 
 
 def _is_sentinel(stamp: str, span: tuple[float, float], found: dict[str, Any]) -> bool:
-    """Tell whether a stamp is another one's moment, by which the tool says that there is nothing."""
+    """Return whether a timestamp is the tool's sentinel for a missing one: the value of another timestamp."""
     other = scale_test_formats.SENTINELS.get(stamp)
     return other is not None and scale_test_formats.parse(str(found.get(other, ""))) == span
 
@@ -147,12 +148,12 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise DataError(f"{path}: it can't be read as JSON: {error}") from error
+        raise DataError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
         raise DataError(f"{path}: a list of objects is expected")
     return rows
 
 
 def is_foreign(point: Point) -> bool:
-    """Tell whether another tool made the point, whose files say nothing of plans and phases."""
+    """Return whether the point is from the Run:ai tool, whose files contain no plan and no phases."""
     return is_here(point.folder) and not (point.folder / "plan.jsonl").exists()

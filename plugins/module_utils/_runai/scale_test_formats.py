@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names and times as the Run:ai scale-test tool writes them.
+"""Names and time formats in the files of the Run:ai scale-test tool.
 
-The tool has two syntaxes of time: what an API server states ends with ``Z``, what its Python client parsed is
-``isoformat()`` with ``+00:00``. Both are UTC, and all but the submission are whole seconds.
+The tool uses two time formats: times from an API server end with ``Z``, times parsed by its Python client are
+``isoformat()`` with ``+00:00``. Both are UTC, and all except the submission are whole seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from math import floor
 
 SUBMITTED, SAMPLED, TIMES, NAMES = "submitted.json", "sampled.json", "times.csv", "names.csv"
-#: Key of sampled.json -> (stages of ours, of which the first that is there counts; whether an API server states it).
+#: Key of sampled.json -> (our stages, the first existing one is used; whether an API server states it).
 STAMPS: dict[str, tuple[tuple[str, ...], bool]] = {
     "workloadCreatedTimestamp": (("created",), True),
     "jobCreatedTimestamp": (("job_created", "runaijob_created", "created"), True),
@@ -28,7 +28,7 @@ STAMPS: dict[str, tuple[tuple[str, ...], bool]] = {
     "backendJobCreatedTimestamp": (("backend_created",), True),
 }
 DECISION, CREATED, BACKEND = "podSchedulingDecisionTimestamp", "workloadCreatedTimestamp", "backendJobCreatedTimestamp"
-#: What the tool writes where there is nothing: the moment of another stamp.
+#: The tool's sentinels for missing timestamps: the value of another timestamp.
 SENTINELS = {
     "firstEvictionTimestamp": DECISION,
     "firstPVCBindRequestTimestamp": DECISION,
@@ -36,7 +36,7 @@ SENTINELS = {
     BACKEND: CREATED,
 }
 SAMPLED_KEYS = ("jobName", "jobNamespace", "projectName", *STAMPS)
-#: The 26 columns of times.csv: names, moments, and seconds since another moment.
+#: The 26 columns of times.csv: names, times, and differences in seconds.
 MOMENT_COLUMNS = (
     "Job Name",
     "Job Namespace",
@@ -54,7 +54,7 @@ MOMENT_COLUMNS = (
     "Workload Submitted",
 )
 SUBMIT = "submitTimestamp"
-#: Column -> (stamp, since which stamp). The one of the claim counts from the request, where the tool has always 0.
+#: Column -> (timestamp, since which timestamp). That of the claim counts from its request; the tool always has 0.
 DELTAS: dict[str, tuple[str, str]] = {
     "Workload Creation (s)": (CREATED, SUBMIT),
     "Job Creation (s)": ("jobCreatedTimestamp", CREATED),
@@ -75,35 +75,35 @@ _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d
 
 
 def job_name(index: int) -> str:
-    """Return the tool's form of a name, ``j-`` and six hexadecimal digits: that of the index, so that none is twice."""
+    """Return a unique name in the tool's format: ``j-`` and the index in six hexadecimal digits."""
     return f"j-{index % 16**6:06x}"
 
 
 def _moment(at: float) -> datetime:
-    """Microseconds of the epoch, rounded once: floats of today's size have a tenth of one to lose."""
+    """Return a datetime from seconds since the epoch, rounded once to microseconds."""
     return _EPOCH + timedelta(microseconds=round(at * 1e6))
 
 
 def iso(at: float) -> str:
-    """Return ``2026-11-21T00:06:23.423963+00:00``; the microseconds are left out when they are 0."""
+    """Return ``2026-11-21T00:06:23.423963+00:00``; without microseconds if they are 0."""
     return _moment(at).isoformat()
 
 
 def whole(at: float, of_server: bool) -> str:
-    """Return the second in which ``at`` lies, as an API server states it or as isoformat() prints it."""
+    """Return the whole second of ``at`` in the format of an API server or of isoformat()."""
     text = _moment(floor(at)).isoformat()
     return text.replace("+00:00", "Z") if of_server else text
 
 
 def plain(at: float) -> str:
-    """Return ``2026-11-21 00:06:23``, as times.csv has it."""
+    """Return ``2026-11-21 00:06:23``, the format of times.csv."""
     return _moment(floor(at)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def parse(text: str) -> tuple[float, float] | None:
-    """Return [earliest, latest] of a stamp, in seconds of the epoch: a whole second, or the point that it names.
+    """Return [earliest, latest] of a timestamp in seconds since the epoch: its whole second, or its exact time.
 
-    None for what is no time. Both syntaxes, with any offset (without one UTC) and up to nine digits of a second.
+    None for text that is not a time. Both formats, with any offset (default UTC) and up to nine decimals.
     """
     found = _STAMP.match(str(text))
     if found is None:

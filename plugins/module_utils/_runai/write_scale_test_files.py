@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From our timeline to the files of the Run:ai scale-test tool, which its plotter reads.
+"""Write the files of the Run:ai scale-test tool from a timeline, for the tool's plotter.
 
-A stage of ours is an interval, and the tool wants a moment: the middle of what the order of stages leaves of it.
+A stage of a timeline is an interval; the tool needs a moment: the midpoint of the interval narrowed by the stage order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import s
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_interval_narrowing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
-#: Workloads that never were there have no row: the tool keeps successes only.
+#: Workloads that were never created have no row.
 _NEVER_THERE = ("refused", "unsent", "lost")
 _NEEDED = (
     scale_test_formats.CREATED,
@@ -32,10 +32,9 @@ _NEEDED = (
 
 
 def stamps(spans: stage_interval_narrowing.Spans, row: int) -> dict[str, float] | None:
-    """Return key of sampled.json -> moment of a workload; None unless it has every object that the tool asks for.
+    """Return key of sampled.json -> time of a workload; None unless it has every object that the tool requires.
 
-    What there is not takes the tool's sentinel, which is the moment of another stamp; a pod group that the platform has
-    not is taken as made with the last pod.
+    Missing timestamps get the tool's sentinel. Without pod groups on the platform, the time of the last pod is used.
     """
     found: dict[str, float] = {}
     for key, (stages, _of_server) in scale_test_formats.STAMPS.items():
@@ -48,22 +47,21 @@ def stamps(spans: stage_interval_narrowing.Spans, row: int) -> dict[str, float] 
 
 
 def _deltas(moments: Mapping[str, float]) -> list[float]:
-    """Return the seconds of the last columns of times.csv.
+    """Return the differences of the last columns of times.csv, in seconds.
 
-    None is negative: a claim that was sent before its workload has not waited for it, and what has a sentinel on either
-    side has taken no time.
+    They are never negative: a claim created before its workload did not wait for it, and a sentinel has no duration.
     """
     return [round(max(moments[key] - moments[since], 0.0), 6) for key, since in scale_test_formats.DELTAS.values()]
 
 
 def _names(table: Table, row: int) -> dict[str, str]:
-    project = table.template[row] or "default"  # a template is called like the project that it is of
+    project = table.template[row] or "default"  # a template is named after its project
     name = scale_test_formats.job_name(table.index[row])
     return {"jobName": name, "projectName": project, "jobNamespace": f"runai-{project}"}
 
 
 def submitted(table: Table) -> list[dict[str, str]]:
-    """Return the rows of submitted.json: what was created, in the order of submission, keys in the tool's order."""
+    """Return the rows of submitted.json: created workloads in submission order, keys in the tool's order."""
     rows = [row for row in range(len(table)) if table.outcome[row] not in _NEVER_THERE]
     rows = [row for row in rows if not isnan(table.moments["sent"][row])]
     rows.sort(key=lambda row: table.moments["sent"][row])
@@ -74,7 +72,7 @@ def submitted(table: Table) -> list[dict[str, str]]:
 
 
 def sampled(table: Table) -> list[dict[str, str]]:
-    """Return the rows of sampled.json: workloads that have every object, keys and syntaxes of time as the tool's."""
+    """Return the rows of sampled.json: workloads with every object, keys and time formats as the tool's."""
     found, spans = [], stage_interval_narrowing.spans(table)
     for row in range(len(table)):
         moments = stamps(spans, row)
@@ -83,13 +81,13 @@ def sampled(table: Table) -> list[dict[str, str]]:
         names = _names(table, row)
         entry = {key: names[key] for key in scale_test_formats.SAMPLED_KEYS[:3]}
         for key, (_stages, of_server) in scale_test_formats.STAMPS.items():
-            entry[key] = scale_test_formats.whole(moments[key], of_server)  # a sentinel has the other's syntax as well
+            entry[key] = scale_test_formats.whole(moments[key], of_server)  # sentinels included
         found.append(entry)
     return found
 
 
 def times(table: Table) -> Iterator[list[Any]]:
-    """Yield the rows of times.csv: a header of 26, then 26 values a workload, differences in seconds."""
+    """Yield the rows of times.csv: a header, then 26 values per workload, differences in seconds."""
     yield [*scale_test_formats.MOMENT_COLUMNS, *scale_test_formats.DELTAS]
     spans = stage_interval_narrowing.spans(table)
     for row in range(len(table)):
@@ -112,10 +110,10 @@ def _csv(rows: Iterator[list[Any]]) -> str:
 
 
 def write(table: Table, folder: Path) -> dict[str, int]:
-    """Write the files of a point into ``folder``; return how many workloads each JSON file has."""
+    """Write the files of a point to ``folder``; return the number of workloads in each JSON file."""
     folder.mkdir(parents=True, exist_ok=True)
     sent, seen = submitted(table), sampled(table)
-    # As the tool writes it: one array on one line, a space after each colon and comma, no line break at the end.
+    # The tool's format: one array on one line, a space after each colon and comma, no newline at the end.
     _files.replace_text(folder / scale_test_formats.SUBMITTED, json.dumps(sent))
     _files.replace_text(folder / scale_test_formats.SAMPLED, json.dumps(seen))
     _files.replace_text(folder / scale_test_formats.TIMES, _csv(times(table)))

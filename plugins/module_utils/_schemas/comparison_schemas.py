@@ -64,7 +64,7 @@ COMPARISON: dict[str, dict[str, Any]] = {
             "made": STAMP,
             "runs": {"type": "array", "items": RUN_SHOWN},
             "settings": {"type": "array", "items": record({"name": TEXT, "values": {"type": "array"}})},
-            # one entry a pair of points: the first run's with one of another
+            # one entry per pair of points: one of the first run, one of another
             "pairs": {
                 "type": "array",
                 "items": record(

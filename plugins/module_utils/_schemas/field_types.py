@@ -15,7 +15,7 @@ COUNT = {"type": "integer", "minimum": 0}
 #: Seconds since the Unix epoch on the clock of the file's session line.
 MOMENT = {"type": "number"}
 MOMENT_OR_NULL = {"type": ["number", "null"]}
-#: Wall time as people read it: 2026-11-21T04:41:18Z.
+#: Wall time as text: 2026-11-21T04:41:18Z.
 STAMP = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z$"}
 STAMP_OR_NULL = {"anyOf": [STAMP, {"type": "null"}]}
 FREE = {"type": "object"}

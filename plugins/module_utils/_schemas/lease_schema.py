@@ -24,7 +24,7 @@ LEASE: dict[str, dict[str, Any]] = {
             "lease_id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{5,39}$"},
             "api_url": TEXT,
             "owner": TEXT,
-            # asking: something may be held, and not all of it is known
+            # asking: machines may be held that are not yet known
             "state": {"enum": ["asking", "held", "adopted", "released"]},
             "adopted": TRUTH,
             # The request for a cloud that got no answer yet: at as in the mark, sent by the server's clock.
@@ -36,11 +36,11 @@ LEASE: dict[str, dict[str, Any]] = {
             "hosts": TEXTS,
             "lost_hosts": TEXTS,
             "expires_at": STAMP_OR_NULL,
-            # The command that gives it back from any machine.
+            # The command that releases it from any machine.
             "release": TEXT,
             "updated": STAMP,
         },
-        # Minutes that the server's times are ahead of UTC; null while nobody knows.
+        # Minutes that the server's times are ahead of UTC; null while unknown.
         {"utc_offset": {"type": ["integer", "null"]}},
     ),
 }

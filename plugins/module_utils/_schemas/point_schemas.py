@@ -32,7 +32,7 @@ POINT: dict[str, dict[str, Any]] = {
             "schema": {"const": "point/1"},
             "point": POINT_ID,
             "uuid": TEXT,
-            "settings": FREE,  # what the matrix set for this point
+            "settings": FREE,  # matrix values of this point
             "status": {"enum": ["planned", "running", "passed", "failed"]},
         },
         {
@@ -71,7 +71,7 @@ POINT: dict[str, dict[str, Any]] = {
     "ledger/1": line_of(
         {
             "session": SESSION,
-            "start": record({"at": MOMENT}),  # the moment that the plan's offsets count from
+            "start": record({"at": MOMENT}),  # origin of the plan's offsets
             "attempt": record(
                 {
                     "index": COUNT,
@@ -81,7 +81,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "intended": MOMENT,
                     "sent": MOMENT,
                     "answered": MOMENT,
-                    "status": COUNT,  # HTTP status; 0: no answer came
+                    "status": COUNT,  # HTTP status; 0: no response
                     "outcome": {"enum": ["created", "already_mine", "refused", "retry", "ambiguous"]},
                 },
                 {
@@ -95,8 +95,8 @@ POINT: dict[str, dict[str, Any]] = {
                     "namespace": TEXT,
                 },
             ),
-            # machine: that sent the load. stolen: share of its processor time that a hypervisor took meanwhile, null
-            # where the system does not say. load: mean load average.
+            # machine: that sent the load. stolen: share of CPU time stolen by the hypervisor, null where the system
+            # does not report it. load: mean load average.
             "end": record(
                 {"at": MOMENT, "reason": TEXT},
                 {
@@ -114,11 +114,11 @@ POINT: dict[str, dict[str, Any]] = {
             "stages": record({"kinds": FREE, "simulated_writers": TEXTS}),
             "watching": record({"at": MOMENT, "kind": TEXT, "resource_version": TEXT}),
             "gap": record({"from": MOMENT, "to": MOMENT, "kind": TEXT, "reason": TEXT}),
-            # our own steady writes, for the resourceVersion ruler
+            # our own periodic writes, for the revision clock
             "canary": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
-            # etcd's revision between two moments, for the same
+            # revision probe: etcd's revision at a moment between sent and answered
             "sounding": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
-            # values: stage name -> time that the object states (text), true, or null when it was true and is no more
+            # values: stage name -> time stated by the object (text), true, or null if it is no longer true
             "event": record(
                 {
                     "received": MOMENT,
@@ -135,9 +135,9 @@ POINT: dict[str, dict[str, Any]] = {
                 },
                 {"simulated": TRUTH, "gpus": {"type": "number"}, "reason": TEXT_OR_NULL},
             ),
-            # whether resourceVersions of this kind compare with those of the canary (false: another etcd keeps it)
+            # ruler: whether resourceVersions of this kind are comparable with the canary's (false: separate etcd)
             "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
-            # lag: from the canary's answers to its events; canary: what it cost; cpu: of the sampler; seconds
+            # lag: from the canary's responses to its events; canary: its cost; cpu: of the sampler; seconds
             "end": record(
                 {"at": MOMENT, "reason": TEXT},
                 {
@@ -152,7 +152,7 @@ POINT: dict[str, dict[str, Any]] = {
             ),
         }
     ),
-    # Figures that the workload itself printed; one row a pod whose log was read.
+    # Figures printed by workloads; one row per pod log.
     "training/1": record(
         {
             "index": {"type": ["integer", "null"]},

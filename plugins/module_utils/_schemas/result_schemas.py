@@ -25,11 +25,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
 INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
 VALUE = {"type": ["number", "null"]}
-#: low and high are null where an end isn't known.
+#: low and high are null if unknown.
 CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 
-#: How a report leads with a figure. text: a sentence with {value}. bound: the same where only a bound is known.
-#: names: value of the matrix -> what people call it. only_real: says nothing when the figure is simulated.
+#: Sentence of a report. text: with {value}. bound: if only a bound is known. one, one_bound: for a single workload.
+#: names: matrix value -> display name. only_real: no sentence for a simulated figure.
 ANSWER = record(
     {"text": TEXT},
     {
@@ -48,40 +48,40 @@ KPI = record(
         "unit": TEXT,
         "direction": {"enum": ["higher", "lower", "none"]},
         "help": TEXT,
-        "n": COUNT,  # rows that the value rests on …
-        "of": COUNT,  # … of so many that there are
+        "n": COUNT,  # rows with a value
+        "of": COUNT,  # all rows
         "simulated": TRUTH,
     },
     {
-        "interval": INTERVAL_OR_NULL,  # what the errors of the single times allow
-        "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},  # how much other load of the same kind would differ
-        "writers": TEXTS,  # who made the transitions that it rests on
+        "interval": INTERVAL_OR_NULL,  # measurement interval
+        "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},  # over repeated loads of the same kind
+        "writers": TEXTS,  # of the stages behind it
         "labels": FREE,
         "headline": TRUTH,
-        "title": TEXT,  # for people
-        "note": TEXT,  # what has to be said about the value, such as "≥ 12 s, the rest never got there"
+        "title": TEXT,  # display name
+        "note": TEXT,  # a remark, such as "≥ 12 s: 3 of 12 were not seen to reach it"
         "answer": ANSWER,
-        # of a figure with an answer: from the first point, and how much other load of the same kind would differ
+        # of a figure with an answer: difference from the first point, with its confidence interval
         "difference": record(
             {"point": POINT_ID, "value": {"type": "number"}, "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]}}
         ),
     },
 )
 
-#: One share of the time that workloads took: by a stage, or by who writes stages.
+#: One part of the latency: of a stage, or of a writer.
 SHARE = record(
     {
         "name": TEXT,
         "writer": TEXT,
         "simulated": TRUTH,
-        "mean": MOMENT,  # seconds a workload, over those that ended
+        "mean": MOMENT,  # seconds per workload, over those that ended
         "share": {"type": "number"},
         "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]},
     },
     {"slowest": MOMENT_OR_NULL, "on_path": COUNT},
 )
 
-#: What head, tail and skip_errors left of a point's workloads.
+#: The selection of a point's workloads by head, tail and skip_errors.
 SELECTION = record(
     {
         "head": {"type": ["integer", "null"], "minimum": 1},
@@ -101,10 +101,10 @@ RESULTS: dict[str, dict[str, Any]] = {
                     "schema": {"const": "timeline/1"},
                     "run": RUN_ID,
                     "point": POINT_ID,
-                    "start": MOMENT,  # of the load; stages are absolute moments on the same clock
+                    "start": MOMENT,  # of the load; stages are times on the same clock
                     "end": MOMENT,  # of the observation
                     "planned": COUNT,
-                    # in the order of a workload's life; writer: who makes the transition happen
+                    # in order; writer: the component that makes the transition
                     "stages": {
                         "type": "array",
                         "items": record(
@@ -121,8 +121,8 @@ RESULTS: dict[str, dict[str, Any]] = {
                     },
                     "gaps": {"type": "array", "items": FREE},
                 },
-                # notes: what is missing or damaged in the files that it was made from
-                # selection: of a replot that left workloads out
+                # notes: missing and damaged records in its input files
+                # selection: of a replot
                 {"notes": TEXTS, "selection": SELECTION},
             ),
             "workload": record(
@@ -135,7 +135,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                     "intended": MOMENT_OR_NULL,
                     "sent": MOMENT_OR_NULL,
                     "answered": MOMENT_OR_NULL,
-                    # stage name -> [earliest, latest]; a stage that was not seen is absent
+                    # stage name -> [earliest, latest]; stages not reached are absent
                     "stages": {"type": "object", "additionalProperties": INTERVAL},
                     "outcome": {"enum": ["succeeded", "failed", "unfinished", "deleted", "refused", "lost", "unsent"]},
                     "censored": TRUTH,
@@ -156,7 +156,7 @@ RESULTS: dict[str, dict[str, Any]] = {
             "kpis": {"type": "array", "items": KPI},
         }
     ),
-    # Definitions of KPIs, as they lie beside a project.
+    # KPI definitions of a project.
     "kpi_definitions/1": {
         "type": "array",
         "items": record(
@@ -187,18 +187,18 @@ RESULTS: dict[str, dict[str, Any]] = {
             },
         ),
     },
-    # Which stage and which writer holds how much of the time of a point's workloads.
+    # Latency of a point's workloads by stage and by writer.
     "attribution/1": record(
         {
             "schema": {"const": "attribution/1"},
             "run": RUN_ID,
             "point": POINT_ID,
-            "n": COUNT,  # workloads that ended, of …
+            "n": COUNT,  # workloads that ended
             "of": COUNT,
             "total": VALUE,  # mean seconds from sending to the end
             "stages": {"type": "array", "items": SHARE},
             "writers": {"type": "array", "items": SHARE},
-            # who had not ended: the stage that they waited for, how many, and how long they had waited in the mean
+            # workloads that had not ended, by the stage that they waited for, with the mean seconds waited
             "waiting": {"type": "array", "items": record({"name": TEXT, "n": COUNT, "mean": MOMENT})},
         },
         {"selection": SELECTION, "slowest": COUNT},
@@ -224,7 +224,7 @@ RESULTS: dict[str, dict[str, Any]] = {
         },
         {
             "selection": TEXT,
-            # Sentences for people: what the project's definitions of answers say, and what makes the figures doubtful.
+            # Sentences: the answer by its definition, and reasons to doubt the figures.
             # Absent in files of older versions.
             "answer": TEXTS,
             "warnings": TEXTS,

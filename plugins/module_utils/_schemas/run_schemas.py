@@ -26,7 +26,7 @@ PHASE = record(
     {"ended": STAMP_OR_NULL, "seconds": {"type": ["number", "null"], "minimum": 0}, "error": TEXT_OR_NULL},
 )
 
-#: What role cluster knows about one cluster; also the fact ``cluster_acquired.sutest``.
+#: Record of one cluster by role cluster; also the fact ``cluster_acquired.sutest``.
 CLUSTER = record(
     {
         "provider": TEXT,
@@ -52,17 +52,17 @@ CLUSTER = record(
         "purpose": TEXT,
         "taken": STAMP,
         "expires": STAMP_OR_NULL,
-        # Left up on purpose (cluster_keep): the release refuses until cluster_keep=false is given.
+        # Kept on purpose (cluster_keep): the release refuses without cluster_keep=false.
         "kept": TRUTH,
-        # The run may have objects on it: set before the first is made, cleared when a clean-up has seen none.
+        # The run may have objects on it: set before the first is created, cleared when a clean-up found none.
         "objects": TRUTH,
-        # The settings it is made from, secrets left out, and whatever else its provider needs to give it back, from
+        # The settings it is created from, without secrets, and all data that its provider needs to release it, from
         # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
         "provider_data": FREE,
         # Folder of the installer: configuration, log, metadata.
         "install_dir": TEXT,
         "console": TEXT,
-        # Why it could not be had, in a line, and the folder of what was gathered.
+        # Why it could not be acquired, in one line, and the folder of the gathered logs.
         "failure": TEXT_OR_NULL,
         "bundle": TEXT_OR_NULL,
         "data_dir": TEXT,
@@ -74,7 +74,7 @@ CLUSTER = record(
 #: Process on the machine whose boot is ``boot``; ``ticks``: when it started, in clock ticks since boot.
 PROCESS = record({"pid": COUNT, "ticks": COUNT})
 
-#: ends: what happens at ``until``; without it nothing does by itself.
+#: ends: what happens at ``until``; empty for nothing.
 HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "ends": TEXT, "where": TEXT})
 
 RUN: dict[str, dict[str, Any]] = {
@@ -112,7 +112,7 @@ RUN: dict[str, dict[str, Any]] = {
                     },
                 ),
             },
-            # where it was exported to, and where it came from when it is a replot
+            # destinations of exports, and the source of a replot
             "exported": {
                 "type": "array",
                 "items": record(
@@ -128,7 +128,7 @@ RUN: dict[str, dict[str, Any]] = {
             "schema": {"const": "request/1"},
             "project": TEXT,
             "presets": TEXTS,
-            # Layers in the order in which they apply; each value as it was written, not rendered.
+            # Layers in order of application; values as written, not rendered.
             "layers": {
                 "type": "array",
                 "items": record({"source": TEXT, "kind": TEXT, "values": FREE}, {"origins": FREE}),
@@ -174,7 +174,7 @@ RUN: dict[str, dict[str, Any]] = {
             "lost": TEXT,
         }
     ),
-    # elsewhere.json of a point: the host on which its load runs, and what it returned once its files are here.
+    # elsewhere.json of a point: the host on which its load runs, and its result once its files are fetched.
     "elsewhere/1": record(
         {
             "schema": {"const": "elsewhere/1"},
@@ -184,7 +184,7 @@ RUN: dict[str, dict[str, Any]] = {
             "result": FREE,
         }
     ),
-    # scaling.json: what was there before nodes were scaled, or given to namespaces alone.
+    # scaling.json: the state before nodes were scaled or dedicated to namespaces.
     "scaling/1": record(
         {
             "schema": {"const": "scaling/1"},
@@ -198,6 +198,6 @@ RUN: dict[str, dict[str, Any]] = {
             },
         }
     ),
-    # One line each time a fat module has done its part: what the run's split of time is summed from.
+    # One line per finished part of a module, from which the times of a run are summed.
     "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
 }

@@ -30,7 +30,7 @@ def test_a_refusal_has_its_status_and_what_the_server_told():
         pytest.raises(_https_request.HttpRefused, match="the server: 422") as caught,
     ):
         ask(server)
-    assert (caught.value.status, caught.value.told) == (422, "not this query")
+    assert (caught.value.status, caught.value.body) == (422, "not this query")
 
 
 def test_a_server_that_says_nothing_is_named():

@@ -69,7 +69,7 @@ def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tm
     assert not (tmp_path / "other").exists()
     with pytest.raises(InputError, match="only with cluster_version"):
         find(url, "", digest, tmp_path / "cache", said.append)
-    with pytest.raises(ProcessError, match="can't be fetched"):
+    with pytest.raises(ProcessError, match="cannot be fetched"):
         find(url, "4.0.0", digest, tmp_path / "cache", said.append)
 
 

@@ -271,7 +271,7 @@ def test_without_a_verdict_the_report_says_that(made, tmp_path):
     top = tmp_path / "run"
     shutil.copytree(made[0], top)
     (top / "verdict.json").unlink()
-    assert "UNKNOWN No verdict was made." in rendered(top).words
+    assert "UNKNOWN There is no verdict." in rendered(top).words
 
 
 def test_a_point_that_can_not_be_worked_on_is_a_warning_and_leaves_no_old_file(made, tmp_path, definitions):
