@@ -40,11 +40,6 @@ def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterat
             yield _kpi(one, words, data)
 
 
-def compute(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the KPIs of a point, as in schema kpis/1."""
-    return [kpi for kpi, _figure in figures(data, definitions)]
-
-
 def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[str, str]]:
     known = {
         STAGES: lambda: _stages(data.table),

@@ -78,14 +78,12 @@ def _over(
     array = np.array(values)
     value = float(getattr(np, statistic)(array))
     replicates = confidence = None
-    if statistic not in ("min", "max") and len(values) >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
-        drawing = data.resampling if len(values) == data.of else bootstrap_interval.Resampling(len(values))
-        if statistic == "median":
-            whole = np.zeros(len(values))
-            sample = bootstrap_interval.Sample(array, array, array, whole)
-            replicates = drawing.quantiles(sample, [0.5])[:, 0]
-        else:
-            replicates = drawing.means(array) * (len(values) if statistic == "sum" else 1)
+    drawing = data.resampling_of(len(values))
+    if statistic == "median":
+        sample = bootstrap_interval.Sample(array, array, array, np.zeros(len(values)))
+        replicates, confidence = data.bootstrap_quantile(sample, 0.5, value)
+    elif drawing is not None and statistic in ("mean", "sum"):
+        replicates = drawing.means(array) * (len(values) if statistic == "sum" else 1)
         confidence = bootstrap_interval.interval(replicates, value, drawing.method)
     return KpiValue(
         value,
@@ -120,8 +118,8 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
         return KpiValue(None, 0, data.of, simulated, note=note, labels=labels)
     value = sum(spent) / sum(tokens)
     confidence = replicates = None
-    if len(rows) >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
-        drawing = data.resampling if len(rows) == data.of else bootstrap_interval.Resampling(len(rows))
+    drawing = data.resampling_of(len(rows))
+    if drawing is not None:
         replicates = drawing.means(data.np.array(spent)) / drawing.means(data.np.array(tokens))
         confidence = bootstrap_interval.interval(replicates, value, drawing.method)
     return KpiValue(

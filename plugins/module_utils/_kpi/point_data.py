@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.bootstrap_
     LEAST_ROWS,
     Confidence,
     Resampling,
+    interval,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import stage_interval_narrowing
@@ -167,6 +168,20 @@ class PointData:
             middle = (first + last) / 2 - (begin_first + begin_last) / 2
             self._samples[key] = Sample(middle, first - begin_last, last - begin_first, waited, self.waiting)
         return self._samples[key]
+
+    def resampling_of(self, rows: int) -> Resampling | None:
+        """Return the resampling of ``rows`` rows; None for too few rows or a point without resampling."""
+        if self.resampling is None or rows < LEAST_ROWS:
+            return None
+        return self.resampling if rows == self.of else Resampling(rows)
+
+    def bootstrap_quantile(self, sample: Sample, q: float, value: float | None) -> tuple[Any, Confidence | None]:
+        """Return the replicates, array (samples,), and the confidence interval of a quantile; None for extremes."""
+        drawing = self.resampling_of(sample.of) if 0 < q < 1 else None
+        if drawing is None:
+            return None, None
+        replicates = drawing.quantiles(sample, [q])[:, 0]
+        return replicates, interval(replicates, value, drawing.method)
 
     def replicates(self, stage: str, since: str, wanted: float) -> Any:
         """Return an array (samples,) of a quantile of these durations per bootstrap sample; None with too few rows.

@@ -13,7 +13,6 @@ from math import isfinite, isnan, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.gangs import (
     Gangs,
@@ -84,11 +83,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
     sample = _waits(data, gangs, chosen)
     q = probability(quantile)
     found = sample.quantile(q)
-    confidence = replicates = None
-    if 0 < q < 1 and sample.of >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
-        drawing = data.resampling if sample.of == data.of else bootstrap_interval.Resampling(sample.of)
-        replicates = drawing.quantiles(sample, [q])[:, 0]
-        confidence = bootstrap_interval.interval(replicates, found.value, drawing.method)
+    replicates, confidence = data.bootstrap_quantile(sample, q, found.value)
     note = ""
     if found.at_least is not None:
         never = f"{sample.of - found.n:,} of {sample.of:,} never ran as a whole"

@@ -85,9 +85,9 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
         return KpiValue(None, n, data.of, note="no time passed", labels={"stage": name}, **rests)
     interval = (n / late, n / early) if early > 0 else None
     confidence = replicates = None
-    if n >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
+    drawing = data.resampling_of(n)
+    if drawing is not None:
         moments = data.np.sort(((first + last) / 2)[~data.np.isnan(last)])
-        drawing = data.resampling if n == data.of else bootstrap_interval.Resampling(n)
         between = drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0))
         replicates = 1 / data.np.maximum(between, 1e-9)
         confidence = bootstrap_interval.interval(
@@ -178,11 +178,7 @@ def lateness(data: PointData, quantile: Any) -> KpiValue:
     sample = Sample(late, late, late, waited)
     q = probability(quantile)
     found = sample.quantile(q)
-    replicates = confidence = None
-    if 0 < q < 1 and of >= bootstrap_interval.LEAST_ROWS and data.resampling is not None:
-        drawing = data.resampling if of == data.of else bootstrap_interval.Resampling(of)
-        replicates = drawing.quantiles(sample, [q])[:, 0]
-        confidence = bootstrap_interval.interval(replicates, found.value, drawing.method)
+    replicates, confidence = data.bootstrap_quantile(sample, q, found.value)
     note = _note(found, q).replace("were not seen to reach it", "were never sent")
     labels = {"quantile": str(quantile)}
     return KpiValue(

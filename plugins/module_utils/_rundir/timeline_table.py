@@ -23,6 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
 MOMENTS = ("intended", "sent", "answered")
+#: Columns of a table besides its times.
+COLUMNS = ("index", "name", "kind", "template", "uid", "outcome", "censored", "attempts", "pods", "gpus")
 #: Six digits after the point: microseconds.
 DIGITS = 6
 

@@ -78,7 +78,7 @@ def _records(paths: Iterable[Path], needle: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(text).timestamp()
 
 
 def offset(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> tuple[float, float] | None:

@@ -28,7 +28,7 @@ class SeparateEtcd:
     def created(self, stated: Any, sent: float, answered: float) -> None:
         """Narrow the offset by an own create and the creationTimestamp that the server stated for it."""
         if isinstance(stated, str):
-            second = _seconds(stated)
+            second = datetime.fromisoformat(stated).timestamp()
             # Two microseconds for times that are written in whole microseconds.
             self._low = max(self._low, second - answered - 2e-6)
             self._high = min(self._high, second + 1 - sent + 2e-6)
@@ -41,10 +41,6 @@ class SeparateEtcd:
         """Pass all stages to their reducers, each interval narrowed to the second that was stated."""
         for reach, row, earliest, latest, stated in self._pending:
             if isinstance(stated, str) and -inf < self._low <= self._high < inf:
-                second = _seconds(stated)
+                second = datetime.fromisoformat(stated).timestamp()
                 earliest, latest = max(earliest, second - self._high), min(latest, second + 1 - self._low)
             reach(row, earliest, latest)
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import COLUMNS, Table
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,7 @@ def _taken(table: Table, rows: list[int], header: dict[str, Any]) -> Table:
     places = {row: place for place, row in enumerate(rows)}
     return Table(
         header,
-        index=pick(table.index),
-        name=pick(table.name),
-        kind=pick(table.kind),
-        template=pick(table.template),
-        uid=pick(table.uid),
-        outcome=pick(table.outcome),
-        censored=pick(table.censored),
-        attempts=pick(table.attempts),
-        pods=pick(table.pods),
-        gpus=pick(table.gpus),
+        **{name: pick(getattr(table, name)) for name in COLUMNS},
         contradictions={places[row]: texts for row, texts in table.contradictions.items() if row in places},
         moments={name: pick(values) for name, values in table.moments.items()},
         earliest={name: pick(values) for name, values in table.earliest.items()},

@@ -14,6 +14,10 @@ from run_directory import RUN, World, write_point
 ONE = {"name": "x", "unit": "s", "direction": "lower", "help": "What it is.", "source": {"function": "makespan"}}
 
 
+def computed(data, definitions):
+    return [kpi for kpi, _value in compute_kpis.figures(data, definitions)]
+
+
 @pytest.fixture(scope="module")
 def of_good(good, definitions):
     """KPIs by name of a point in which all goes well."""
@@ -21,7 +25,7 @@ def of_good(good, definitions):
     training = list(_files.read_lines(folder / "training.jsonl"))
     return {
         one["name"]: one
-        for one in compute_kpis.compute(PointData(table, PointExtras(training)), kpi_definitions.load([definitions]))
+        for one in computed(PointData(table, PointExtras(training)), kpi_definitions.load([definitions]))
     }
 
 
@@ -29,7 +33,7 @@ def of_good(good, definitions):
 def of_mixed(mixed, definitions):
     """KPIs by name of a point in which everything happens."""
     _world, _folder, table = mixed
-    return {one["name"]: one for one in compute_kpis.compute(PointData(table), kpi_definitions.load([definitions]))}
+    return {one["name"]: one for one in computed(PointData(table), kpi_definitions.load([definitions]))}
 
 
 def written(tmp_path, *entries):
@@ -107,9 +111,7 @@ def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     world = World(count=3, simulated_writers=())
     table = timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000")
     assert [
-        one["name"]
-        for one in compute_kpis.compute(PointData(table), kpi_definitions.load([definitions]))
-        if one["simulated"]
+        one["name"] for one in computed(PointData(table), kpi_definitions.load([definitions])) if one["simulated"]
     ] == []
 
 
@@ -129,7 +131,7 @@ def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
 
 def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
     table = timeline_builder.build(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
-    found = {one["name"]: one for one in compute_kpis.compute(PointData(table), kpi_definitions.load([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), kpi_definitions.load([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
 
@@ -159,7 +161,7 @@ def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
         "source": {"function": "duration", "stage": "{stage}", "quantile": "{quantile}"},
     }
     path = written(tmp_path, {**entry, "for_each": {"stage": ["created", "running"], "quantile": ["p50", "max"]}})
-    names = [one["name"] for one in compute_kpis.compute(PointData(good[2]), kpi_definitions.load([path]))]
+    names = [one["name"] for one in computed(PointData(good[2]), kpi_definitions.load([path]))]
     assert names == ["created_p50", "created_max", "running_p50", "running_max"]
 
 
@@ -171,7 +173,7 @@ def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions)
 
 def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "rate", "stage": ["admitted", "queued"]}})
-    (found,) = compute_kpis.compute(PointData(good[2]), kpi_definitions.load([path]))
+    (found,) = computed(PointData(good[2]), kpi_definitions.load([path]))
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
 
@@ -207,4 +209,4 @@ def test_a_file_that_is_no_list_is_refused(tmp_path):
 def test_a_wrong_quantile_is_refused(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
     with pytest.raises(InputError, match="quantile 'p200'"):
-        compute_kpis.compute(PointData(good[2]), kpi_definitions.load([path]))
+        computed(PointData(good[2]), kpi_definitions.load([path]))

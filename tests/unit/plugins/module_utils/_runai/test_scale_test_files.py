@@ -182,7 +182,7 @@ def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_
     assert (table.outcome, table.censored) == (["succeeded", "unfinished"], [False, True])
     assert "evicted_first" not in table.latest and "persistentvolumeclaim_bound" not in table.latest
     assert table.latest["pods_scheduled"][0] == T + 4 and isnan(table.latest["pods_scheduled"][1])
-    assert any("1 rows of sampled.json were not submitted by this run" in note for note in table.header["notes"])
+    assert any("sampled.json: 1 row not submitted by this run" in note for note in table.header["notes"])
 
 
 def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
