@@ -36,11 +36,11 @@ def compare(
             texts = [_short(label) for label in labels]
             left = 0.3 + 0.082 * max(len(text) for text in texts)
             figure, (axis,) = plot_canvas.stacked([0.28 * len(numbers) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
-            said, ends = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
+            description, ends = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
             axis.set_xlim(*plot_canvas.limits(ends, left))
             title = shown(entry["title"], entry["simulated"])
             plot_canvas.heading(figure, title)
-            alt = f"{title}, at each test point. {said}"
+            alt = f"{title}, at each test point. {description}"
             drawing = StageDrawing(figure, title, alt, COLUMNS, rows(entry, labels, numbers))
             plots.append(plot_canvas.write(drawing, folder / f"points_{entry['name']}"))
     return plots

@@ -73,5 +73,5 @@ def _panel(data: PointData, axis: Any, one: Captured, factor: float, rows: list[
     if len(known) > NAMED:
         axis.set_title(f"and {len(known) - NAMED} more", loc="right", fontsize=8.5, color=GREY)
     most = known[0] if known else None
-    said = f"at most {_format.value(most[0], one.unit)} ({most[1]})" if most else "no value"
-    return f"{shown}: {said}, {_format.count(len(known), 'series', 'series')}."
+    maximum = f"at most {_format.value(most[0], one.unit)} ({most[1]})" if most else "no value"
+    return f"{shown}: {maximum}, {_format.count(len(known), 'series', 'series')}."
