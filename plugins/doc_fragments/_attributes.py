@@ -7,13 +7,13 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """A module adds C(support) for each."""
+    """Descriptions only; each module adds C(support)."""
 
     DOCUMENTATION = r"""
 options: {}
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return what it would change, without changing it.
+    description: Can run in C(check_mode) and return what would change, without changing anything.
   diff_mode:
     description: Returns details on what has changed in diff mode.
   idempotent:

@@ -1,24 +1,24 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PRIVATE: options of modules that speak to a cluster."""
+"""PRIVATE: options of modules that access a cluster."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Which API server."""
+    """The kubeconfig and its context."""
 
     DOCUMENTATION = r"""
 options:
   kubeconfig:
     description:
-      - Kubeconfig of the cluster. There is no default, so that no cluster is used by accident.
-      - V(in-cluster) stands for the service account of the pod that the module runs in.
+      - Kubeconfig of the cluster. There is no default, so that no cluster is used accidentally.
+      - V(in-cluster) means the service account of the pod that the module runs in.
     type: path
     required: true
   context:
-    description: Context of the kubeconfig; its current one when empty.
+    description: Context of the kubeconfig. Empty means the current context.
     type: str
     default: ''
 """

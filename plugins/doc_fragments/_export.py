@@ -7,26 +7,26 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What is exported and what must not leave; in further fragments the server's certificate and an S3 server."""
+    """Options for invalid runs and secrets; in further fragments the server's certificates and an S3 server."""
 
     DOCUMENTATION = r"""
 options:
   invalid:
     description:
-      - What becomes of a run whose verdict is invalid, or of which a point could not be parsed.
-      - V(label) exports it with the status V(invalid), V(skip) leaves it where it is.
+      - What to do with a run whose verdict is invalid, or that has a point that could not be parsed.
+      - V(label) exports it with the status V(invalid), V(skip) does not export it.
     type: str
     choices: [label, skip]
     default: label
   secrets:
     description:
-      - Values that must not leave, by name. The action plugin adds the values of all secret settings of this
+      - Values that must not be exported, by name. The action plugin adds the values of all secret settings of this
         collection.
     type: dict
     default: {}
   kubeconfigs:
     description:
-      - Kubeconfigs whose credentials must not leave. The action plugin adds those of the run's clusters.
+      - Kubeconfigs whose credentials must not be exported. The action plugin adds those of the run's clusters.
     type: list
     elements: path
     default: []
@@ -35,14 +35,14 @@ options:
     CA_FILE = r"""
 options:
   ca_file:
-    description: PEM file of the certificate authorities to trust for the server; the system's when empty.
+    description: PEM file of the certificate authorities to trust for the server. Empty means those of the system.
     type: path
 """
 
     S3 = r"""
 options:
   endpoint:
-    description: Address of the S3 server; Amazon's when empty.
+    description: Address of the S3 server. Empty means Amazon S3.
     type: str
     default: ''
   region:

@@ -16,7 +16,7 @@ options:
     type: str
     required: true
   install_dir:
-    description: Directory of the cluster's installation; credentials and, where there is one, the installer's state.
+    description: Directory for the credentials of the cluster and the state of its installer.
     type: path
     required: true
 """

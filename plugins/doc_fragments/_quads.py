@@ -1,20 +1,20 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PRIVATE: options of everything that speaks to a QUADS server."""
+"""PRIVATE: options of modules and plugins that access a QUADS server."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Credentials and patience; in fragments of their own the server, which lease is meant, and its inventory."""
+    """Credentials and retries; in further fragments the server, the lease, its inventory and models."""
 
     DOCUMENTATION = r"""
 options:
   password:
     description:
-      - Password of the user. A token is got with it, once more when it has expired, and is never logged out, since
-        parallel jobs of one user may share it.
+      - Password of the user. It is exchanged for a token, which is renewed when it expires. The token is not revoked,
+        since parallel jobs of one user may share it.
     type: str
   api_token:
     description:
@@ -22,15 +22,15 @@ options:
     type: str
   retry_time:
     description:
-      - How long a request that may be repeated is tried again while the server is down or silent, in seconds. A server
-        that never answered is given up after 10 s.
+      - How long to retry repeatable requests while the server does not respond, in seconds. If the server has never
+        responded, the module fails after 10 s.
     type: float
     default: 300
   utc_offset:
     description:
-      - How many minutes the server's local time is ahead of UTC. Servers up to 2.2.6 write local time and call it GMT.
-        For leases made by this collection the offset is found out. It is needed only to know when a lease ends that
-        was made by others.
+      - Offset of the server's local time from UTC, in minutes. Servers up to 2.2.6 report local time as GMT. For leases
+        of this collection the offset is determined automatically. It is needed only for the end of leases that others
+        created.
     type: int
 attributes:
   action_group:
@@ -50,19 +50,20 @@ options:
   username:
     description:
       - E-mail address of the user. The part before the C(@) is the owner of leases.
-      - It may be left out where nothing is taken and nothing of one's own is looked for.
+      - Not required for calls that neither create a lease nor search for leases of the user.
     type: str
     default: ''
   validate_certs:
     description:
-      - Check who answers. With V(false) anybody on the way can read the credentials.
+      - Whether to verify the server's certificate. V(false) disables server authentication, and credentials can be
+        intercepted.
     type: bool
     default: true
   ca_path:
-    description: File with the certificates of the authority that signed the server's.
+    description: PEM file of the certificate authorities to trust for the server.
     type: path
   timeout:
-    description: How long to wait for one answer, in seconds.
+    description: Timeout of one request, in seconds.
     type: float
     default: 60
 """
@@ -70,16 +71,16 @@ options:
     WHICH = r"""
 options:
   lease_id:
-    description: Id of the lease. With it O(username) is needed.
+    description: Id of the lease. Requires O(username).
     type: str
   assignment_id:
-    description: Number of an assignment instead.
+    description: Number of an assignment, instead of O(lease_id).
     type: int
   cloud:
-    description: Name of a cloud instead.
+    description: Name of a cloud, instead of O(lease_id).
     type: str
   lease_file:
-    description: The lease file, which knows the hosts that were asked for.
+    description: The lease file, which contains the requested hosts.
     type: path
 """
 
@@ -87,8 +88,8 @@ options:
 options:
   inventory_url:
     description:
-      - Address of the inventory, where it is not C(/instack/<cloud>_ocpinventory.json) on the server. C({cloud}) in it
-        stands for the cloud's name.
+      - Address of the inventory. C({cloud}) in it is replaced with the name of the cloud. Empty means
+        C(/instack/<cloud>_ocpinventory.json) on the server.
     type: str
     default: ''
 """
@@ -96,7 +97,7 @@ options:
     MODEL = r"""
 options:
   model:
-    description: Models in the order in which they are preferred, in upper or lower case.
+    description: Models in order of preference, case-insensitive.
     type: list
     elements: str
     default: []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The run directory; in further fragments points, a single point, the project and who is responsible."""
+    """The run directory; in further fragments points, the project, and the attributes of what a run creates."""
 
     DOCUMENTATION = r"""
 options:
@@ -20,7 +20,7 @@ options:
     POINTS = r"""
 options:
   points:
-    description: Numbers of the points to work on, such as V(000). All when empty.
+    description: Numbers of the points to process, such as V(000). Empty means all points.
     type: list
     elements: str
     default: []
@@ -65,7 +65,7 @@ options:
     EXPIRES = r"""
 options:
   expires:
-    description: Time in UTC after which anybody may remove it, such as V(2026-11-21T22:00:00Z). Never when empty.
+    description: Time in UTC after which anybody may remove it, such as V(2026-11-21T22:00:00Z). Never if empty.
     type: str
     default: ''
 """

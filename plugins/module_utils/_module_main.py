@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every module's main() shares: the step and the one place where errors become results."""
+"""Common main() of all modules: the step directory, and errors reported with fail_json."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 
 def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
-    """Call ``work`` with the module's step and exit with what it returns, or fail with its error's text.
+    """Call ``work`` with the module's step directory; exit with its result, or fail with the text of its SeatrialError.
 
-    What is followed takes long: it ends with whoever called it.
+    A module with a progress file may run for long and ends when its parent process ends.
     """
     step = Step(module.params.get("step_dir"))
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a module leaves in the numbered directory of the role call that it belongs to."""
+"""The numbered directory of a role call, to which modules write log, timings and manifests."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 
-#: What Ansible displays, in the directory of the run; plugin_utils/run_log.py writes it.
+#: Copy of Ansible's output in the run directory; plugin_utils/run_log.py writes it.
 ANSIBLE_LOG = "ansible.log"
 
 
 def stamp(moment: float | None = None) -> str:
-    """Return a moment (seconds since the epoch; now if None) as UTC text: 2026-11-21T04:41:18.123Z."""
+    """Format a moment (seconds since the epoch; now if None) in UTC: 2026-11-21T04:41:18.123Z."""
     at = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 
 class Step:
-    """The directory NNN__role__entry of one role call; does nothing when there is none (a module used alone)."""
+    """The directory NNN__role__entry of one role call; without a path (a module outside of a run) it does nothing."""
 
     def __init__(self, path: str | None) -> None:
         self.path = Path(path) if path else None
@@ -36,13 +36,13 @@ class Step:
             with open(self.path / "log", "a", encoding="utf-8") as stream:
                 stream.write(f"{stamp()} {text}\n")
 
-    def teller(self, progress_file: str | None, who: str) -> Callable[[str], None]:
+    def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
         """Return a function that logs a line and appends it to the file that the action plugin follows."""
 
         def say(text: str) -> None:
             self.log(text)
             if progress_file:
-                # After Ctrl-C the file's folder is gone while a module still gives back: nobody is left to be told.
+                # After Ctrl-C the directory of the file is deleted while a module may still release resources.
                 with suppress(OSError), open(progress_file, "a", encoding="utf-8") as stream:
                     stream.write(f"{who}: {text}\n")
 
@@ -59,7 +59,7 @@ class Step:
 
     @contextmanager
     def timed(self, category: str, what: str = "") -> Iterator[None]:
-        """Record how long the body took, also when it fails."""
+        """Record the duration of the body in ``category``, also if it fails."""
         began = time.monotonic()
         try:
             yield
@@ -67,7 +67,7 @@ class Step:
             self.timing(category, time.monotonic() - began, what)
 
     def manifest(self, name: str, objects: list[dict[str, Any]]) -> None:
-        """Keep the objects that are applied as src/<name>.yml."""
+        """Save applied objects as src/<name>.yml."""
         if self.path is not None:
             import yaml
 
@@ -78,7 +78,7 @@ class Step:
 
 
 def log_result(step: Step, warn: Callable[[str], None], result: dict[str, Any]) -> dict[str, Any]:
-    """Leave the summary in the log of the role call, show warnings with ``warn``, return what the module returns."""
+    """Log the summary and the warnings, show warnings with ``warn``, and return the result without them."""
     step.log(result["summary"])
     for warning in result.pop("warnings"):
         step.log(f"warning: {warning}")

@@ -130,7 +130,7 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "cluster")
+        say = step.reporter(given["progress_file"], "cluster")
         with (
             Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
             step.timed("cluster", "identity"),

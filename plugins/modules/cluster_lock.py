@@ -140,7 +140,9 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         spec = lock_session.LockSpec.of(module.params, os.getppid())
         if module.params["state"] == "present":
-            return lock_session.take(spec, step, step.teller(module.params["progress_file"], "lock"), module.check_mode)
+            return lock_session.take(
+                spec, step, step.reporter(module.params["progress_file"], "lock"), module.check_mode
+            )
         result = lock_session.release(spec, module.check_mode, module.params["unreachable"] == "fail")
         step.log(result["msg"])
         if result["warning"]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: data_science_cluster
-short_description: Have a DataScienceCluster with exactly the components that are asked for
+short_description: Manage a DataScienceCluster and its components
 version_added: 0.1.0
 description:
-  - Makes the DSCInitialization and DataScienceCluster of OpenShift AI or Open Data Hub, and waits until it is Ready and
-    the Deployments of its components are available. The operator must be installed.
-  - Of a DataScienceCluster of this run the components asked for are Managed and every other one is Removed.
-  - To one that this run did not make components are only added, and only with O(adopt). With O(state=absent) these are
-    taken back, and it stays.
+  - Creates the DSCInitialization and DataScienceCluster of OpenShift AI or Open Data Hub, and waits until it is Ready
+    and the Deployments of its components are available. The operator must be installed.
+  - In a DataScienceCluster of this run, the requested components are Managed and all others are Removed.
+  - To a DataScienceCluster that this run did not create, components are only added, and only with O(adopt).
+    O(state=absent) reverts these additions and keeps it.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -32,41 +32,41 @@ attributes:
     support: full
 options:
   state:
-    description: Whether it is to be there.
+    description: Whether the DataScienceCluster should exist.
     type: str
     choices: [present, absent]
     default: present
   run_id:
-    description: Run to which it belongs.
+    description: Id of the run that owns the created objects.
     type: str
     required: true
   name:
-    description: Name of the DataScienceCluster, when one is made.
+    description: Name of a new DataScienceCluster.
     type: str
     default: default-dsc
   components:
-    description: Components to manage, as the definition names them, such as V(dashboard) or V(trainingoperator).
+    description: Components to set to Managed, such as V(dashboard) or V(trainingoperator).
     type: list
     elements: str
     default: []
   settings:
     description:
       - Further values below C(spec), by path, such as C(components.kserve.serving.managementState).
-      - A key with dots in it stands in brackets and quotes.
+      - Keys that contain dots are written in brackets and quotes.
     type: dict
     default: {}
   initialisation_settings:
     description:
       - Further values below C(spec) of the DSCInitialization, by path, such as C(serviceMesh.managementState).
-      - On one that this run did not make they must be there already.
+      - A DSCInitialization that this run did not create must already have these values.
     type: dict
     default: {}
   adopt:
-    description: Add missing components to a DataScienceCluster that this run did not make.
+    description: Whether to add missing components to a DataScienceCluster that this run did not create.
     type: bool
     default: false
   applications_namespace:
-    description: Namespace of the components, when the DSCInitialization is made.
+    description: Namespace of the components, in a new DSCInitialization.
     type: str
     default: redhat-ods-applications
   monitoring_namespace:
@@ -74,11 +74,11 @@ options:
     type: str
     default: redhat-ods-monitoring
   monitoring:
-    description: Let the product monitor itself.
+    description: Whether to enable the product's own monitoring.
     type: bool
     default: false
   timeout:
-    description: How long to wait, in seconds.
+    description: Timeout until the components are ready, or until they are deleted, in seconds.
     type: float
     default: 900
 seealso:
@@ -86,7 +86,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the components that fine-tuning needs
+- name: Enable the components for fine-tuning
   perfscale.seatrial.data_science_cluster:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
@@ -95,17 +95,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be in check mode.
+  description: Changes that were made; in check mode, that would be made.
   returned: success
   type: list
   elements: str
 components:
-  description: The components that are managed.
+  description: The components that are Managed.
   returned: when O(state=present)
   type: list
   elements: str
 kept:
-  description: What stays, and why.
+  description: Objects that were kept, with the reason.
   returned: when O(state=absent)
   type: list
   elements: str
@@ -145,12 +145,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    order = DataScienceSpec(**{name: given[name] for name in DataScienceSpec.__dataclass_fields__})
+    wanted = DataScienceSpec(**{name: given[name] for name in DataScienceSpec.__dataclass_fields__})
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "rhoai")
+        say = step.reporter(given["progress_file"], "rhoai")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "rhoai"):
-            return bring(client, order, given["state"], step, say, module.check_mode)
+            return bring(client, wanted, given["state"], step, say, module.check_mode)
 
     _module_main.run(module, work)
 

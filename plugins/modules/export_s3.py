@@ -109,7 +109,7 @@ def main() -> None:
     def export(step: Step) -> dict[str, Any]:
         given = module.params
         place = export_options.location_of(given, given["url"], acl=given["acl"], part_size=given["part_size"])
-        say = step.teller(given["progress_file"], "export")
+        say = step.reporter(given["progress_file"], "export")
         with step.timed("results", "export to S3"):
             result = export_run.to_s3(
                 given["run_dir"], place, given["secrets"], given["kubeconfigs"], given["invalid"], say

@@ -176,7 +176,7 @@ def main() -> None:
     establish = fake_nodes.present if given["state"] == "present" else fake_nodes.absent
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "nodes")
+        say = step.reporter(given["progress_file"], "nodes")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "nodes"):
             return establish(client, spec, given["timeout"], say, module.check_mode)
 

@@ -114,7 +114,7 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(module.params["progress_file"], "clusters")
+        say = step.reporter(module.params["progress_file"], "clusters")
         return release_expired.list_and_release(module.params, step, say, module.check_mode)
 
     _module_main.run(module, work)

@@ -126,7 +126,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         names = ("name", "namespace", "pool", "owner", "purpose", "lifetime", "timeout")
         spec = hive_claim.ClaimSpec(run=given["run_id"], **{name: given[name] for name in names})
-        say = step.teller(given["progress_file"], "hive")
+        say = step.reporter(given["progress_file"], "hive")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
             if given["state"] == "absent":
                 return {"changed": hive_claim.release(client, spec, module.check_mode)}

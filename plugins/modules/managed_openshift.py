@@ -153,7 +153,7 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], given["flavour"])
+        say = step.reporter(given["progress_file"], given["flavour"])
         programs = {name: given[name] for name in ("rosa", "ocm")}
         environment = {name: str(value) for name, value in given["environment"].items() if value not in (None, "")}
         where = (given["flavour"], given["name"], given["run_id"], Path(given["install_dir"]), programs)

@@ -170,7 +170,7 @@ def main() -> None:
     given, check = module.params, module.check_mode
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "nodes")
+        say = step.reporter(given["progress_file"], "nodes")
         path = Path(given["memo"]).absolute()
         with (
             Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,

@@ -216,7 +216,7 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "operators")
+        say = step.reporter(given["progress_file"], "operators")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
             if given["state"] == "absent":
                 removal = remove_operators.RemovalSpec(

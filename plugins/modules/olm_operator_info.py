@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: olm_operator_info
-short_description: Say which operators the Operator Lifecycle Manager has installed
+short_description: List operators that the Operator Lifecycle Manager has installed
 version_added: 0.1.0
 description:
-  - Returns every Subscription with its version, phase, images and the run that it belongs to. A cluster without OLM has
-    none.
-  - With O(step_dir) it keeps the state of them there, in C(artifacts). These are the resources of their kinds, the
-    objects and events of their namespaces, the logs of the pods, and images by digest.
+  - Returns every Subscription with its version, phase, images and the run that it belongs to. The list is empty on a
+    cluster without OLM.
+  - With O(step_dir) it also saves the state of the operators in C(artifacts) there. This includes their custom
+    resources, the objects and events in their namespaces, pod logs, and image digests.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,12 +30,12 @@ attributes:
     support: full
 options:
   packages:
-    description: Only these packages; all when empty.
+    description: Packages to list. Empty means all packages.
     type: list
     elements: str
     default: []
   namespaces:
-    description: Further namespaces to keep the state of, where they exist. Used with O(step_dir).
+    description: Further namespaces to save the state of, where they exist. Used with O(step_dir).
     type: list
     elements: str
     default: []
@@ -44,7 +44,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at what is installed
+- name: List installed operators
   perfscale.seatrial.olm_operator_info:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
   register: found
@@ -61,38 +61,38 @@ operators:
       description: Name of the package.
       type: str
     namespace:
-      description: Where it is installed.
+      description: Namespace that it is installed in.
       type: str
     catalog:
-      description: The catalog that it comes from.
+      description: CatalogSource of the Subscription.
       type: str
     channel:
-      description: The channel that it follows.
+      description: Channel of the Subscription.
       type: str
     approval:
-      description: Who approves its InstallPlans.
+      description: How InstallPlans are approved (C(installPlanApproval)).
       type: str
     csv:
-      description: Its ClusterServiceVersion.
+      description: Name of the ClusterServiceVersion.
       type: str
     version:
-      description: Its version.
+      description: Version of the operator.
       type: str
     phase:
       description: Phase of the ClusterServiceVersion.
       type: str
     message:
-      description: What the ClusterServiceVersion says.
+      description: Status message of the ClusterServiceVersion.
       type: str
     images:
-      description: Images that it names.
+      description: Images that the ClusterServiceVersion refers to.
       type: list
       elements: str
     run:
-      description: Run that installed it; empty when no run of ours did.
+      description: Id of the run that installed it. Empty if no run did.
       type: str
     trouble:
-      description: What OLM says against its Subscription.
+      description: Errors in the conditions of its Subscription.
       type: list
       elements: str
 """

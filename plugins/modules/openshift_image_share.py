@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: openshift_image_share
-short_description: Serve an installation image to BMCs
+short_description: Serve a boot image to BMCs over HTTP
 version_added: 0.1.0
 description:
-  - Serves the folder C(www) of O(folder) over HTTP, without directory listings, until it is stopped or O(lifetime) has
-    passed.
-  - Runs on a machine that BMCs can reach, which needs Python 3.11.
+  - Serves the subdirectory C(www) of O(folder) over HTTP, without directory listings, until it is stopped or
+    O(lifetime) has passed.
+  - Runs on a machine that the BMCs can reach. This machine requires Python 3.11.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -26,24 +26,26 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) stops the server and removes the folder.
+    description: V(present) starts the server. V(absent) stops it and removes O(folder).
     type: str
     choices: [present, absent]
     default: present
   folder:
-    description: Folder of the server.
+    description: Directory that contains C(www).
     type: path
     required: true
   address:
-    description: Address to listen on, which BMCs must reach. If empty, the local address of connections to O(towards).
+    description:
+      - Address to listen on, which is also the address for the BMCs. Empty means the local address from which
+        O(towards) is reached.
     type: str
     default: ''
   towards:
-    description: A BMC.
+    description: Address of a BMC, to determine O(address).
     type: str
     default: ''
   port:
-    description: Port to listen on; V(0) chooses a free one.
+    description: Port to listen on. V(0) means any free port.
     type: int
     default: 0
   lifetime:
@@ -62,8 +64,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 url:
-  description: URL of the folder C(www).
-  returned: state is present
+  description: URL of the directory C(www).
+  returned: when O(state=present)
   type: str
   sample: http://198.18.0.5:41771
 """

@@ -161,7 +161,7 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "openshift-install")
+        say = step.reporter(given["progress_file"], "openshift-install")
         with step.timed("cluster", f"openshift-install {given['state']}"):
             return install_steps.do(
                 given["state"], {**given, "install_dir": Path(given["install_dir"])}, say, step.path

@@ -158,7 +158,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         order = _pod_logs.LogCollectionSpec.of(given)
-        say = step.teller(given["progress_file"], "logs")
+        say = step.reporter(given["progress_file"], "logs")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("logs"):
             result = _pod_logs.LogCollection(client, order, say).run()
         text = _pod_logs.text(result)

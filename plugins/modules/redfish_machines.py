@@ -195,7 +195,7 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "redfish_machines")
+        say = step.reporter(given["progress_file"], "redfish_machines")
         bmcs = [bmc(one, given) for one in given["machines"]]
         with step.timed("cluster", f"machines {given['state']}"):
             found, changed = machine_fleet.bring(bmcs, given["state"], given["image"], given, say)

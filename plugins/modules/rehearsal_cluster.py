@@ -192,7 +192,7 @@ def main() -> None:
         signal.signal(number, exit_on_signal)
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.teller(given["progress_file"], "rehearsal")
+        say = step.reporter(given["progress_file"], "rehearsal")
         options = Options.of({**given, "begun": _processes.began(os.getpid())})
         with step.timed("cluster", f"rehearsal {given['state']}"):
             return cluster_lifecycle.bring(options, given["state"], say, module.check_mode)

@@ -116,7 +116,7 @@ def main() -> None:
             changed, rows = _training_figures.write(given["point_dir"], logs, given["simulated"])
         text = _training_figures.text(rows, given["simulated"])
         if rows:
-            step.teller(given["progress_file"], "training")(text)
+            step.reporter(given["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         return {"changed": changed, "summary": text, "errors": errors, **_training_figures.summary(rows)}
 

@@ -134,13 +134,13 @@ def test_what_others_installed_is_used_refused_or_left_but_never_changed(client:
     try:
         found = put(client, {**NFD, "version": "", "operand": None})["operators"][0]
         assert found["foreign"] and (found["namespace"], found["csv"]) == ("colleague", "nfd.4.17.0")
-        with pytest.raises(OwnershipError, match=r"has installed nfd.4.17.0, not nfd.4.18.0: left as it is"):
+        with pytest.raises(OwnershipError, match=r"has installed nfd.4.17.0, not nfd.4.18.0: left unchanged"):
             put(client, {**NFD, "version": "4.18.0"})
-        with pytest.raises(OwnershipError, match="OperatorGroup colleague/nfd-operator-group, not made by this run"):
+        with pytest.raises(OwnershipError, match="OperatorGroup colleague/nfd-operator-group, not created by this run"):
             put(client, {"package": "seatrial-unavailable", "namespace": "colleague", "watches": "all"})
 
         put(client, {"package": "opendatahub-operator", "namespace": "openshift-operators"}, run="colleague")
-        with pytest.raises(OwnershipError, match="opendatahub-operator.v2.35.0 provides datascienceclusters"):
+        with pytest.raises(OwnershipError, match="opendatahub-operator.v2.35.0 already provides datascienceclusters"):
             put(client, {"package": "rhods-operator", "namespace": "redhat-ods-operator"})
         take_away(
             client,
@@ -151,7 +151,7 @@ def test_what_others_installed_is_used_refused_or_left_but_never_changed(client:
         )
 
         kept = take_away(client, packages=["nfd"])
-        assert not kept["changed"] and kept["kept"] == ["Subscription colleague/nfd: this run did not make it"]
+        assert not kept["changed"] and kept["kept"] == ["Subscription colleague/nfd: this run did not create it"]
         assert snapshot.left(client, theirs) == []
     finally:
         take_away(client, run="colleague")
@@ -168,7 +168,7 @@ def test_an_operator_stays_while_somebody_else_uses_it(client: Client, before: s
     }
     client.create(theirs)
     left = take_away(client)
-    assert not left["changed"] and "theirs would be left without its operator" in left["kept"][0]
+    assert not left["changed"] and "theirs would be left without an operator" in left["kept"][0]
     client.delete(kind, "theirs", "openshift-nfd")
     assert take_away(client)["kept"] == []
 
@@ -231,7 +231,7 @@ def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given
         with pytest.raises(InputError, match=r"has no 'kserv' \(did you mean 'kserve'\?\)"):
             ask("present", components=["kserv"])
         assert not ask("present", components=["dashboard"])["changed"]
-        with pytest.raises(OwnershipError, match="theirs, which this run did not make, does not manage ray"):
+        with pytest.raises(OwnershipError, match="theirs, which this run did not create, does not manage ray"):
             ask("present", components=["ray"])
         assert ask("present", components=["ray"], adopt=True)["components"] == ["dashboard", "ray"]
         assert not ask("present", components=["ray"], adopt=True)["changed"]
@@ -254,9 +254,9 @@ def test_open_data_hub_comes_from_a_private_image_of_a_catalog(client: Client, b
         "catalog_pull_secret": "rhoai_pull_secret",
     }
     content = json.dumps({"auths": {"registry.invalid": {"auth": "Y2FuYXJ5"}}})
-    with pytest.raises(InputError, match="'rhoai_pull_secret' is not in pull_secrets"):
+    with pytest.raises(InputError, match="'rhoai_pull_secret' is missing or empty in pull_secrets"):
         put(client, asked)
-    with pytest.raises(InputError, match="'rhoai_pull_secret' is no dockerconfigjson") as refused:
+    with pytest.raises(InputError, match="'rhoai_pull_secret' is not a dockerconfigjson") as refused:
         put(client, asked, pull_secrets={"rhoai_pull_secret": "canary"})
     assert "canary" not in str(refused.value)
 

@@ -59,7 +59,7 @@ class CleanupSpec:
 def run(order: CleanupSpec, step: Step) -> dict[str, Any]:
     """Clean or verify; return the module's result. Raises what Sweep raises, and AccessError when that is a failure."""
     deletion_order.selector(order.run_id, order.selector)
-    say = step.teller(order.progress_file, "cleanup")
+    say = step.reporter(order.progress_file, "cleanup")
     if order.run_dir and not order.verify:
         wait_for_load_end.wait(Path(order.run_dir), _WRITERS, say)
     if order.unreachable == "skip" and not Path(order.kubeconfig).expanduser().exists():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Deleting named objects, waiting until they are gone, and naming the finalizer that holds one."""
+"""Delete objects and wait until they are deleted; name the finalizer that blocks a deletion."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Say = Callable[[str], None]
 
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
-_TELL = 10.0
+_REPORT = 10.0
 
-#: Part of the time that a finalizer is given before it is taken away, where that was asked for.
+#: Share of the timeout after which finalizers are removed, where that was requested.
 _PATIENCE = 0.5
 
 
 @dataclass
 class Deletion:
-    """What was deleted, and whose finalizers were taken away."""
+    """Titles of deleted objects and of objects whose finalizers were removed."""
 
     deleted: list[str] = field(default_factory=list)
     finalizers: list[str] = field(default_factory=list)
@@ -40,14 +40,17 @@ def delete_all(
     say: Say,
     force_finalizers: bool = False,
 ) -> None:
-    """Delete objects and wait until all are gone. Raises WaitTimeout naming what is left and what holds it."""
+    """Delete objects and wait until all are deleted, until ``deadline`` (time.monotonic()).
+
+    Raises WaitTimeout naming the objects that still exist and what blocks their deletion.
+    """
     if not objects:
         return
     say(f"deleting {', '.join(title(one) for one in objects[:5])}{' and more' if len(objects) > 5 else ''}")
     for one in objects:
         meta = one["metadata"]
         client.delete_seen(client.kind_of(one), meta["name"], meta.get("namespace", ""), meta["uid"])
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     patience = began + (deadline - began) * _PATIENCE
     pause = _SHORTEST_PAUSE
     left = list(objects)
@@ -62,19 +65,19 @@ def delete_all(
             continue
         if now >= deadline:
             raise WaitTimeout(
-                f"after {now - began:.0f} s not gone: {'; '.join(held(one) for one in left[:5])}"
+                f"after {now - began:.0f} s not deleted: {'; '.join(held(one) for one in left[:5])}"
                 f"{f' and {len(left) - 5} more' if len(left) > 5 else ''}"
             )
-        if now - told >= _TELL:
-            told = now
-            say(f"waiting for the end of {held(left[0])}")
+        if now - reported >= _REPORT:
+            reported = now
+            say(f"waiting for the deletion of {held(left[0])}")
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
     done.deleted += [title(one) for one in objects]
 
 
 def _still(client: Client, one: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the object as it is now, None when it is gone."""
+    """Return the current state of the object, None if it is deleted."""
     meta = one["metadata"]
     found = client.get(client.kind_of(one), meta["name"], meta.get("namespace", ""))
     return found if found is not None and found["metadata"]["uid"] == meta["uid"] else None
@@ -83,20 +86,20 @@ def _still(client: Client, one: dict[str, Any]) -> dict[str, Any] | None:
 def _free(client: Client, one: dict[str, Any], say: Say) -> str:
     meta = one["metadata"]
     text = f"{title(one)}: {', '.join(meta['finalizers'])}"
-    say(f"taking the finalizers off {text}")
+    say(f"removing the finalizers of {text}")
     path = client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
     client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
     return text
 
 
 def held(one: dict[str, Any]) -> str:
-    """Return an object's title and what holds it."""
+    """Return an object's title and what blocks its deletion."""
     finalizers = at(one, "metadata.finalizers", [])
     if finalizers:
         return f"{title(one)} (held by finalizer {', '.join(finalizers)}, which its controller has not removed)"
-    told = [
+    remaining = [
         condition.get("message", "")
         for condition in at(one, "status.conditions", [])
         if condition.get("status") == "True" and "Remaining" in str(condition.get("type"))
     ]
-    return f"{title(one)}{f' ({told[0]})' if told else ''}"
+    return f"{title(one)}{f' ({remaining[0]})' if remaining else ''}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked for, checked: operators to install and what a catalog offers of them. Pure functions."""
+"""Validated specifications of the operators to install, and the choice from a catalog. Pure functions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 
 @dataclass(frozen=True)
 class ReadyCondition:
-    """When an object is ready: a condition that is True, a field that has a value (any but 0 without one), of what runs
-    pods all of them available, or of a pod that it serves metrics of these names at ``port``."""
+    """When an object is ready. One of: a condition that is True; a field that equals a value (any except 0 if none is
+    given); all pods of a workload available; a pod that serves metrics of these names at ``port``."""
 
     condition: str = ""
     field: str = ""
@@ -38,7 +38,7 @@ class ReadyCondition:
 
 @dataclass(frozen=True)
 class ExpectedObjects:
-    """Objects that must be there and ready in the end: those of the names, or those with the labels."""
+    """Objects that must exist and be ready before the installation is complete, by name or label."""
 
     api_version: str
     kind: str
@@ -51,7 +51,7 @@ class ExpectedObjects:
 
 @dataclass(frozen=True)
 class Operand:
-    """The custom resource to make once the operator runs: from the examples of its CSV, or given."""
+    """The custom resource to create once the operator runs: an example of its CSV, or a complete manifest."""
 
     kind: str = ""
     manifest: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator that is asked for."""
+    """One operator to install."""
 
     package: str
     namespace: str
@@ -87,17 +87,17 @@ class Operator:
 
     @property
     def brings_catalog(self) -> bool:
-        """Whether the CatalogSource is to be made."""
+        """Whether the CatalogSource is created for this operator."""
         return bool(self.catalog_image or self.catalog_address)
 
     @property
     def manual(self) -> bool:
-        """Whether InstallPlans wait for an approval: with a version they must, or OLM goes on to the newest."""
+        """Whether InstallPlans wait for an approval. With a version they must, or OLM upgrades to the newest."""
         return self.approval == "Manual" or (self.approval == "auto" and bool(self.version))
 
 
 def operators(given: Sequence[Mapping[str, Any]]) -> list[Operator]:
-    """Return what the module's option holds. Raises InputError naming the operator and the value."""
+    """Return the operators of the module's option. Raises InputError naming the operator and the value."""
     found: list[Operator] = []
     for values in given:
         values = {name: value for name, value in values.items() if value is not None}
@@ -107,7 +107,7 @@ def operators(given: Sequence[Mapping[str, Any]]) -> list[Operator]:
         one = Operator(**values, operand=_operand(operand, package) if operand else None, expect=expect)
         _check(one)
         if any(other.package == one.package for other in found):
-            raise InputError(f"operators: {one.package} stands there twice")
+            raise InputError(f"operators: duplicate package '{one.package}'")
         found.append(one)
     return found
 
@@ -117,9 +117,11 @@ def _operand(values: Mapping[str, Any], package: str) -> Operand:
     ready = _ready(given.pop("ready", None), f"{package}: operand.ready")
     one = Operand(**given, ready=ready)
     if bool(one.kind) == bool(one.manifest):
-        raise InputError(f"operators: {package}: operand needs one of kind (an example of the operator's) and manifest")
+        raise InputError(
+            f"operators: {package}: operand requires either kind (of an example of the operator) or manifest"
+        )
     if one.manifest and not (one.manifest.get("apiVersion") and one.manifest.get("kind") and _name_of(one)):
-        raise InputError(f"operators: {package}: operand.manifest needs apiVersion, kind and metadata.name")
+        raise InputError(f"operators: {package}: operand.manifest requires apiVersion, kind and metadata.name")
     return one
 
 
@@ -128,7 +130,7 @@ def _ready(values: Mapping[str, Any] | None, where: str) -> ReadyCondition | Non
     if not set(given) - {"port"}:
         return None
     if sum(bool(given.get(name)) for name in ("condition", "field", "available", "metrics")) != 1:
-        raise InputError(f"operators: {where} needs one of condition, field, available and metrics")
+        raise InputError(f"operators: {where} requires exactly one of condition, field, available and metrics")
     return ReadyCondition(**given)
 
 
@@ -148,17 +150,19 @@ def _check(one: Operator) -> None:
     for what in ("package", "namespace", "catalog", "catalog_namespace"):
         value = getattr(one, what)
         if (value or what in ("package", "namespace")) and not _NAME.match(value):
-            raise InputError(f"operators: {one.package}: {what} '{value}' is no name that Kubernetes allows")
+            raise InputError(f"operators: {one.package}: {what} '{value}' is not a valid Kubernetes name")
     if one.brings_catalog and not one.catalog:
-        raise InputError(f"operators: {one.package}: catalog must name the CatalogSource that is to be made")
+        raise InputError(
+            f"operators: {one.package}: catalog_image and catalog_address require catalog, the CatalogSource"
+        )
     if one.catalog_image and one.catalog_address:
         raise InputError(f"operators: {one.package}: give one of catalog_image and catalog_address")
     if one.catalog_pull_secret and not one.catalog_image:
-        raise InputError(f"operators: {one.package}: catalog_pull_secret is for a catalog_image, and there is none")
+        raise InputError(f"operators: {one.package}: catalog_pull_secret requires catalog_image")
     if one.version and one.approval == "Automatic":
         raise InputError(
-            f"operators: {one.package}: approval Automatic would go on from version {one.version} to the newest one of"
-            " its channel; leave it out, or leave out the version"
+            f"operators: {one.package}: approval Automatic would upgrade version {one.version} to the newest version of"
+            " its channel. Remove approval or version"
         )
     if one.watches == "own" and one.namespace == GLOBAL:
         raise InputError(f"operators: {one.package}: operators in {GLOBAL} watch all namespaces, not their own")
@@ -166,7 +170,7 @@ def _check(one: Operator) -> None:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a catalog offers, as chosen: the version that is installed first, and what belongs to it."""
+    """The chosen version of a package in a catalog, with its channel, kinds and install mode."""
 
     package: str
     catalog: str
@@ -174,19 +178,20 @@ class Offer:
     channel: str
     csv: str
     newest: bool
-    kinds: tuple[str, ...]  # names of the definitions that it brings
+    kinds: tuple[str, ...]  # names of the CustomResourceDefinitions that it provides
     watches: str
 
 
 def choose(one: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer:
-    """Return the offer that fits, out of the PackageManifests of the operator's name.
+    """Return the offer that matches the operator, from the PackageManifests of its name.
 
-    Raises InputError for an ambiguous catalog, an unknown channel, an unknown version, an install mode that is not
-    supported.
+    Raises InputError for an ambiguous catalog, an unknown channel or version, and an unsupported install mode.
     """
     names = [str(at(dict(each), "status.catalogSource", "")) for each in manifests]
     if len(manifests) > 1:
-        raise InputError(f"operators: {one.package} is in catalogs {', '.join(sorted(names))}: say in catalog which")
+        raise InputError(
+            f"operators: {one.package} is in catalogs {', '.join(sorted(names))}. Set catalog to one of them"
+        )
     status = dict(manifests[0])["status"]
     channels = {each["name"]: each for each in status.get("channels") or []}
     wanted = one.channel or status.get("defaultChannel") or ""
@@ -225,7 +230,7 @@ def _csv_of(one: Operator, channel: Mapping[str, Any], described: Mapping[str, A
             f"operators: {one.package}: channel {channel['name']} has no version '{one.version}'"
             f"{nearest(version, entries.values())}; it has {', '.join(sorted(entries.values()))}"
         )
-    # Older catalogs do not list them: the name is built as that of the newest one is.
+    # Older catalogs do not list entries. The name is then derived from that of the newest version.
     known = str(described.get("version") or "")
     if known and newest.endswith(known):
         return newest.removesuffix(known) + version
@@ -234,11 +239,11 @@ def _csv_of(one: Operator, channel: Mapping[str, Any], described: Mapping[str, A
 
 def _watches(one: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
     can = {each["type"] for each in modes if each.get("supported")}
-    ways = {"own": "OwnNamespace", "all": "AllNamespaces"}
+    mode = {"own": "OwnNamespace", "all": "AllNamespaces"}
     wanted = one.watches
     if wanted == "auto":
         wanted = "own" if one.namespace != GLOBAL and ("OwnNamespace" in can or not can) else "all"
-    if can and ways[wanted] not in can:
+    if can and mode[wanted] not in can:
         raise InputError(
             f"operators: {one.package} can't watch {'all namespaces' if wanted == 'all' else 'its own namespace only'}:"
             f" it supports {', '.join(sorted(can))}"
@@ -247,24 +252,24 @@ def _watches(one: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def example(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return the example of a kind that a ClusterServiceVersion carries. Raises InputError naming the kinds it has."""
+    """Return the example of a kind in a ClusterServiceVersion (alm-examples). Raises InputError naming its kinds."""
     text = at(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
     try:
         examples = [each for each in json.loads(text) if isinstance(each, dict)]
     except ValueError as error:
-        raise InputError(f"{csv['metadata']['name']}: its alm-examples are no JSON: {error}") from error
+        raise InputError(f"{csv['metadata']['name']}: its alm-examples are not valid JSON: {error}") from error
     for each in examples:
         if each.get("kind") == kind:
             return each
     kinds = sorted({str(each.get("kind")) for each in examples})
     raise InputError(
         f"{csv['metadata']['name']} has no example of kind {kind}{nearest(kind, kinds)};"
-        f" it has {', '.join(kinds) or 'none'}. Give the operand's manifest"
+        f" it has {', '.join(kinds) or 'none'}. Set operand.manifest"
     )
 
 
 def appended(base: Mapping[str, Any], more: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return ``base`` with items added to its lists, by dotted path; what is in a list already is not added again."""
+    """Return ``base`` with items added to its lists, by dotted path. Items that a list already has are not repeated."""
     result = dict(base)
     for path, items in more.items():
         head, _dot, rest = path.partition(".")
@@ -278,7 +283,7 @@ def appended(base: Mapping[str, Any], more: Mapping[str, Sequence[Any]]) -> dict
 
 
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with a JSON merge patch (RFC 7386) applied: null removes, a dictionary goes deeper."""
+    """Return ``base`` with a JSON merge patch (RFC 7386) applied: null removes a key, dictionaries are merged."""
     result = dict(base)
     for name, value in patch.items():
         if value is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands on the cluster already, whose it is, and whether it leaves room for what is asked. Nothing is changed."""
+"""OLM objects that exist on the cluster, their owners, and conflicts with the requested operators. Read-only."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PACKAGES = "packages.operators.coreos.com/v1"
 
 @dataclass(frozen=True)
 class ExistingSubscription:
-    """A Subscription of the operator that is there already."""
+    """An existing Subscription of the operator."""
 
     subscription: dict[str, Any]
     ours: bool
 
     @property
     def namespace(self) -> str:
-        """Where it stands."""
+        """Its namespace."""
         return str(self.subscription["metadata"]["namespace"])
 
 
 def follow(cache: WatchCache) -> None:
-    """Follow OLM's kinds. Raises InputError when the cluster has no OLM."""
+    """Watch OLM's kinds. Raises InputError if the cluster has no OLM."""
     try:
         for kind in ("Subscription", "InstallPlan", "CatalogSource"):
             cache.follow(manifests.V1ALPHA1, kind)
@@ -47,12 +47,12 @@ def follow(cache: WatchCache) -> None:
     except InputError as error:
         raise InputError(
             f"{cache.client.access.server} has no Operator Lifecycle Manager (operators.coreos.com): {error}."
-            " A rehearsal cluster has it with 'olm' in rehearsal_components"
+            " On a rehearsal cluster, add 'olm' to rehearsal_components"
         ) from error
 
 
 def offered(client: Client, one: Operator) -> list[dict[str, Any]]:
-    """Return the PackageManifests of an operator's package, of its catalog if one is named."""
+    """Return the PackageManifests of an operator's package, only of its catalog if one is set."""
     kind = client.kind(PACKAGES, "PackageManifest")
     items, _version = client.list(kind, one.catalog_namespace, field_selector=f"metadata.name={one.package}")
     return [
@@ -68,21 +68,21 @@ def _source(item: dict[str, Any]) -> Any:
 
 
 def existing_subscription(cache: WatchCache, one: Operator, run_id: str) -> ExistingSubscription | None:
-    """Return the Subscription of a package that is there, that of the wanted namespace before others.
+    """Return the existing Subscription of a package, preferably that in the requested namespace.
 
-    Raises OwnershipError when several others stand elsewhere.
+    Raises OwnershipError if several exist in other namespaces.
     """
     found = [each for each in cache.all("Subscription") if at(each, "spec.name") == one.package]
     here = [each for each in found if each["metadata"]["namespace"] == one.namespace]
     if not here and len(found) > 1:
         places = ", ".join(each["metadata"]["namespace"] for each in found)
-        raise OwnershipError(f"{one.package} is installed in {places} already: name one of these as its namespace")
+        raise OwnershipError(f"{one.package} is already installed in {places}: set its namespace to one of these")
     chosen = next(iter(here or found), None)
     return ExistingSubscription(chosen, manifests.ours(chosen, run_id)) if chosen else None
 
 
 def check_standing(one: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
-    """Raise OwnershipError when an operator of somebody else's would have to become another one."""
+    """Raise OwnershipError if an existing operator does not match and would have to be changed."""
     if existing.ours:
         if existing.namespace != one.namespace:
             raise OwnershipError(
@@ -91,39 +91,39 @@ def check_standing(one: Operator, existing: ExistingSubscription, offer: Offer |
         _check_direction(one, existing, offer)
         return
     found = existing.subscription
-    whose = f"{title(found)}, which this run did not make,"
+    whose = f"{title(found)}, which this run did not create,"
     channel = at(found, "spec.channel", "")
     if one.channel and one.channel != channel:
-        raise OwnershipError(f"{one.package}: {whose} follows channel '{channel}', not '{one.channel}': left as it is")
+        raise OwnershipError(f"{one.package}: {whose} follows channel '{channel}', not '{one.channel}': left unchanged")
     installed = at(found, "status.installedCSV", "")
     if one.version and installed and offer is not None and offer.csv != installed:
-        raise OwnershipError(f"{one.package}: {whose} has installed {installed}, not {offer.csv}: left as it is")
+        raise OwnershipError(f"{one.package}: {whose} has installed {installed}, not {offer.csv}: left unchanged")
     if one.brings_catalog and at(found, "spec.source") != one.catalog:
         raise OwnershipError(
             f"{one.package}: {whose} takes it from catalog '{at(found, 'spec.source')}', not '{one.catalog}':"
-            " left as it is"
+            " left unchanged"
         )
 
 
 def _check_direction(one: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
-    """Raise InputError when OLM would have to go back to an older version, which it never does."""
+    """Raise InputError if OLM would have to downgrade, which it never does."""
     has = str(at(existing.subscription, "status.installedCSV", ""))
     asked = one.version or (one.channel and one.channel != at(existing.subscription, "spec.channel", ""))
     if asked and offer is not None and has and older(offer.csv, has):
         raise InputError(
-            f"operators: {one.package}: {has} is installed, and OLM does not go back to {offer.csv}. Remove it first"
+            f"operators: {one.package}: {has} is installed, and OLM does not downgrade to {offer.csv}. Remove it first"
             " (state=absent), then install the older one"
         )
 
 
 def older(one: str, other: str) -> bool:
-    """Tell whether one ClusterServiceVersion is of an older version than another, by their names (nfd.v4.17.0)."""
+    """Return whether a ClusterServiceVersion is older than another, by the versions in their names (nfd.v4.17.0)."""
     version, than = _version(one), _version(other)
     return version is not None and than is not None and version < than
 
 
 def _version(csv: str) -> tuple[Any, ...] | None:
-    """Return what versions are compared by: semantic versioning without its build part, whose rule is its own."""
+    """Return the sort key of a semantic version without its build metadata, None if the name has no version."""
     found = re.search(r"\.v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?\Z", csv)
     if found is None:
         return None
@@ -136,26 +136,27 @@ def _version(csv: str) -> tuple[Any, ...] | None:
 
 
 def check_namespace(cache: WatchCache, one: Operator, offer: Offer | None, run_id: str) -> dict[str, Any] | None:
-    """Return the OperatorGroup to use, None when one is to be made. Raises OwnershipError for one in the way."""
+    """Return the OperatorGroup to use, None if one must be created. Raises OwnershipError for a conflicting one."""
     groups = [each for each in cache.all("OperatorGroup") if each["metadata"]["namespace"] == one.namespace]
     if len(groups) > 1:
         names = ", ".join(each["metadata"]["name"] for each in groups)
         raise OwnershipError(
-            f"{one.package}: namespace {one.namespace} has {len(groups)} OperatorGroups ({names}): OLM installs nothing"
-            " there until there is one. Remove all but one, or choose another namespace"
+            f"{one.package}: namespace {one.namespace} has {len(groups)} OperatorGroups ({names}): OLM requires"
+            " exactly one. Remove the others, or choose another namespace"
         )
     if groups and offer is not None and not manifests.fits(groups[0], one, offer):
         targets = at(groups[0], "spec.targetNamespaces") or ["all namespaces"]
         wanted = one.namespace if offer.watches == "own" else "all namespaces"
         raise OwnershipError(
-            f"{one.package}: {title(groups[0])}{'' if manifests.ours(groups[0], run_id) else ', not made by this run,'}"
-            f" is for {', '.join(targets)}, needed is one for {wanted}: choose another namespace, or remove it"
+            f"{one.package}: {title(groups[0])}"
+            f"{'' if manifests.ours(groups[0], run_id) else ', not created by this run,'} is for {', '.join(targets)},"
+            f" but the operator requires one for {wanted}. Choose another namespace, or remove it"
         )
     return groups[0] if groups else None
 
 
 def check_rivals(cache: WatchCache, one: Operator, offer: Offer) -> None:
-    """Raise OwnershipError when another operator provides the same kinds: two would fight over every object."""
+    """Raise OwnershipError if another operator provides the same kinds: both would reconcile the same objects."""
     for csv in cache.all("ClusterServiceVersion"):
         package = package_of(cache, csv)
         if package == one.package:
@@ -164,13 +165,13 @@ def check_rivals(cache: WatchCache, one: Operator, offer: Offer) -> None:
         both = sorted(owned & set(offer.kinds))
         if both:
             raise OwnershipError(
-                f"{one.package}: {title(csv)} provides {both[0]} already, and two operators of one kind fight over"
-                " its objects: use that one, or remove it first"
+                f"{one.package}: {title(csv)} already provides {both[0]}, and two operators of one kind would"
+                " reconcile the same objects. Use that one, or remove it first"
             )
 
 
 def package_of(cache: WatchCache, csv: dict[str, Any]) -> str:
-    """Return the package that a ClusterServiceVersion was installed from, "" if no Subscription tells."""
+    """Return the package that a ClusterServiceVersion was installed from, "" if no Subscription names it."""
     name, namespace = csv["metadata"]["name"], csv["metadata"]["namespace"]
     for each in cache.all("Subscription"):
         if each["metadata"]["namespace"] == namespace and name in (
@@ -182,9 +183,9 @@ def package_of(cache: WatchCache, csv: dict[str, Any]) -> str:
 
 
 def check_catalog(cache: WatchCache, one: Operator, run_id: str) -> dict[str, Any] | None:
-    """Return the CatalogSource that the operator names, None when it is to be made.
+    """Return the CatalogSource that the operator names, None if it must be created.
 
-    Raises InputError for one that is not there, OwnershipError for another one of that name.
+    Raises InputError if it does not exist, OwnershipError for a different one of that name.
     """
     found = cache.get("CatalogSource", one.catalog_namespace, one.catalog)
     if not one.brings_catalog:
@@ -203,16 +204,16 @@ def check_catalog(cache: WatchCache, one: Operator, run_id: str) -> dict[str, An
         other = manifests.differences(found, manifests.catalog_source(one, run_id))
         if other:
             raise OwnershipError(
-                f"{one.package}: {title(found)}, which this run did not make, has another {' and '.join(other)}:"
-                " left as it is. Give the catalog another name"
+                f"{one.package}: {title(found)}, which this run did not create, has a different {' and '.join(other)}:"
+                " left unchanged. Choose another name for the catalog"
             )
     return found
 
 
 def offer_of(client: Client, cache: WatchCache, one: Operator) -> Offer | None:
-    """Return what an existing catalog offers, None when there is nothing to read yet.
+    """Return the offer of an existing catalog, None if no catalog is ready yet.
 
-    Raises InputError for a package that no catalog in the namespace has while all of them are ready.
+    Raises InputError if all catalogs in the namespace are ready and none has the package.
     """
     items = offered(client, one)
     if items:

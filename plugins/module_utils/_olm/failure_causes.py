@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why an operator is not there: what OLM, its catalog, its deployments, pods and events say."""
+"""Causes of a failed installation, from the state of OLM, catalogs, Deployments, Pods and Events."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
         OperatorInstallation,
     )
 
-#: How many events, and how many bytes of each pod's log, are kept.
+#: Maximum number of events, and of bytes of each pod's log, that are saved.
 EVENTS = 50
 LOG_BYTES = 200_000
 
-#: Kinds whose objects in an operator's namespace are kept.
+#: Kinds whose objects in an operator's namespace are saved.
 _KINDS = (
     ("operators.coreos.com/v1alpha1", "Subscription"),
     ("operators.coreos.com/v1alpha1", "InstallPlan"),
@@ -36,9 +36,9 @@ _KINDS = (
 
 
 def causes(client: Client, cache: WatchCache, installation: OperatorInstallation, step: Step) -> list[str]:
-    """Return sentences that say more, the nearest cause first, and keep what they were read from.
+    """Return the causes as sentences, the most direct one first, and save the objects that they were read from.
 
-    A look that fails adds nothing: it must not hide the first failure.
+    A failed request adds no cause: it must not hide the original failure.
     """
     found: list[str] = []
     found += _subscription(cache, installation)
@@ -55,7 +55,7 @@ def causes(client: Client, cache: WatchCache, installation: OperatorInstallation
         if installation.one.brings_catalog and catalogs != namespace:
             keep(client, catalogs, _objects(client, "v1", "Pod", catalogs), step)
     except (SeatrialError, OSError) as error:
-        step.log(f"can't look for more: {error}")
+        step.log(f"can't look for further causes: {error}")
     return list(dict.fromkeys(found))
 
 
@@ -83,12 +83,12 @@ def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]
         return []
     found = cache.get("CatalogSource", namespace, name)
     if found is None:
-        return [f"catalog {namespace}/{name} is not there"]
-    state = at(found, "status.connectionState.lastObservedState", "not looked at yet")
-    told = at(found, "status.message", "")
+        return [f"catalog {namespace}/{name} does not exist"]
+    state = at(found, "status.connectionState.lastObservedState", "not checked yet")
+    message = at(found, "status.message", "")
     if state == "READY":
         return []
-    return [f"catalog {name} is {state} at {at(found, 'status.connectionState.address', '?')} {told}".strip()]
+    return [f"catalog {name} is {state} at {at(found, 'status.connectionState.address', '?')} {message}".strip()]
 
 
 def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
@@ -107,7 +107,7 @@ def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
 
 
 def requirements(csv: dict[str, Any] | None) -> list[str]:
-    """Return what a ClusterServiceVersion says that it lacks."""
+    """Return up to three requirements that a ClusterServiceVersion reports as not met."""
     bad = [
         f"{one.get('kind')} {one.get('name')}: {one.get('message') or one.get('status')}"
         for one in at(csv, "status.requirementStatus", [])
@@ -118,14 +118,14 @@ def requirements(csv: dict[str, Any] | None) -> list[str]:
 
 
 def workload(deployments: Iterable[dict[str, Any]], pods: Iterable[dict[str, Any]]) -> list[str]:
-    """Return what deployments that are not available, and pods that do not run, say."""
+    """Return messages of unavailable Deployments and of pods that do not run, six at most."""
     lines: list[str] = []
     for one in deployments:
         wanted = at(one, "spec.replicas", 1)
         if at(one, "status.availableReplicas", 0) < wanted:
-            told = conditions(one).get("Available", {}).get("message", "")
+            message = conditions(one).get("Available", {}).get("message", "")
             lines.append(
-                f"{title(one)} has {at(one, 'status.availableReplicas', 0)} of {wanted} pods: {told}".rstrip(": ")
+                f"{title(one)} has {at(one, 'status.availableReplicas', 0)} of {wanted} pods: {message}".rstrip(": ")
             )
     for one in pods:
         lines += [f"{title(one)}: {text}" for text in pod_trouble(one)]
@@ -133,7 +133,7 @@ def workload(deployments: Iterable[dict[str, Any]], pods: Iterable[dict[str, Any
 
 
 def pod_trouble(pod: dict[str, Any]) -> list[str]:
-    """Return why a pod does not run: not scheduled, or a container that waits or has failed."""
+    """Return why a pod does not run: it is not scheduled, or a container waits or failed."""
     scheduled = conditions(pod).get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return [f"{scheduled.get('reason')}: {scheduled.get('message')}"]
@@ -144,7 +144,7 @@ def pod_trouble(pod: dict[str, Any]) -> list[str]:
             found.append(f"container {one['name']}: {waiting.get('reason')}: {waiting.get('message', '')}".rstrip(": "))
         elif ended and ended.get("exitCode"):
             found.append(
-                f"container {one['name']} ended with {ended['exitCode']}: {ended.get('message', '')}".rstrip(": ")
+                f"container {one['name']} exited with {ended['exitCode']}: {ended.get('message', '')}".rstrip(": ")
             )
     return found
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Operators installed side by side: checked together, begun together, waited for together."""
+"""Install operators in parallel: check all, then start all, then wait for all."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
-#: Seconds between two looks at what no watch tells (package manifests, kinds that are not served yet).
-_LOOK = 2.0
+#: Seconds between two polls of what cannot be watched (package manifests, kinds that are not served yet).
+_POLL = 2.0
 
-#: Seconds between two lines that say what is waited for.
-_TELL = 10.0
+#: Seconds between two progress lines.
+_REPORT = 10.0
 
 
 class InstallError(SeatrialError):
-    """Not all operators could be installed. ``result`` is what became of each."""
+    """Not all operators could be installed. ``result``: the state of each."""
 
     def __init__(self, message: str, result: list[dict[str, Any]]) -> None:
         super().__init__(message)
@@ -49,11 +49,11 @@ def install(
     check: bool = False,
     pull_secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Install operators and wait for all; return what there is of each.
+    """Install operators and wait for all, up to ``timeout`` seconds; return the state of each.
 
-    Everything is checked before the first object is made. With ``check`` nothing is changed. Raises InputError,
-    OwnershipError, InstallError (with the cause of every operator that is not there in time). pull_secrets: name ->
-    dockerconfigjson, for the operators that name one.
+    Everything is checked before the first object is created. With ``check`` nothing is changed. pull_secrets: name ->
+    dockerconfigjson, for the operators that name one. Raises InputError, OwnershipError, WaitTimeout, InstallError;
+    the last two give the causes for every operator that is not installed.
     """
     _check_secrets(operators, pull_secrets or {})
     began = time.monotonic()
@@ -76,25 +76,29 @@ def install(
 
 
 def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> None:
-    """Raise InputError for a pull secret that is missing or can't be one; what is in it is not quoted."""
+    """Raise InputError for a pull secret that is missing or malformed, without quoting its content."""
     for one in operators:
         name = one.catalog_pull_secret
         if not name:
             continue
         if not given.get(name):
-            raise InputError(f"operators: {one.package}: catalog_pull_secret '{name}' is not in pull_secrets, or empty")
+            raise InputError(
+                f"operators: {one.package}: catalog_pull_secret '{name}' is missing or empty in pull_secrets"
+            )
         try:
             fits = isinstance(json.loads(given[name])["auths"], dict)
         except (ValueError, TypeError, KeyError):
             fits = False
         if not fits:
-            raise InputError(f"pull_secrets: '{name}' is no dockerconfigjson: it must be JSON with a dictionary auths")
+            raise InputError(
+                f"pull_secrets: '{name}' is not a dockerconfigjson: it must be JSON with a dictionary auths"
+            )
 
 
 def _checked(
     client: Client, cache: WatchCache, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]
 ) -> OperatorInstallation:
-    """Look at everything that could be in the way of one operator."""
+    """Check one operator for conflicts with existing objects."""
     existing = existing_olm_objects.existing_subscription(cache, one, run_id)
     if existing is None or existing.ours:
         existing_olm_objects.check_catalog(cache, one, run_id)
@@ -111,7 +115,7 @@ def _checked(
 
 
 def _would_change(installation: OperatorInstallation) -> bool:
-    """Tell in check mode whether anything would be made or changed."""
+    """Return, for check mode, whether anything would be created or changed."""
     if installation.foreign:
         return False
     if installation.existing is None or installation.offer is None:
@@ -123,9 +127,9 @@ def _would_change(installation: OperatorInstallation) -> bool:
 
 
 def _go(installations: Sequence[OperatorInstallation], cache: WatchCache, timeout: float, say: Say) -> dict[str, str]:
-    """Step all until each has ended or the time is over; return package -> why it failed."""
+    """Advance all installations until each has ended or the timeout; return package -> reason of its failure."""
     deadline = time.monotonic() + timeout
-    told = time.monotonic()
+    reported = time.monotonic()
     failures: dict[str, str] = {}
     left = list(installations)
     while True:
@@ -148,11 +152,11 @@ def _go(installations: Sequence[OperatorInstallation], cache: WatchCache, timeou
                 package = installation.one.package
                 failures[package] = f"{package}: after {timeout:g} s it still waits for {installation.waits}"
             return failures
-        if time.monotonic() - told >= _TELL:
-            told = time.monotonic()
+        if time.monotonic() - reported >= _REPORT:
+            reported = time.monotonic()
             for installation in left:
                 say(f"{installation.one.package}: waiting for {installation.waits}")
-        cache.wait(generation, min(_LOOK, deadline - time.monotonic()))
+        cache.wait(generation, min(_POLL, deadline - time.monotonic()))
 
 
 def _fail(
@@ -163,7 +167,7 @@ def _fail(
     timeout: float,
     step: Step,
 ) -> None:
-    """Say of every operator that failed why, and keep what tells more in the step's directory."""
+    """Raise WaitTimeout or InstallError with the causes for every failed operator; save the objects they come from."""
     lines = []
     for installation in installations:
         if installation.one.package not in failures:
@@ -178,7 +182,7 @@ def _fail(
 
 
 def described(installation: OperatorInstallation) -> dict[str, Any]:
-    """Return what there is of one operator."""
+    """Return the state of one operator, as the module does."""
     csv, offer = installation.csv(), installation.offer
     subscription = installation.existing.subscription if installation.existing else None
     return {

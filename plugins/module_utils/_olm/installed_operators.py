@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What OLM has installed on a cluster. Nothing is changed."""
+"""Operators that OLM has installed on a cluster. Read-only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 
 def info(client: Client, packages: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return one entry for each Subscription, of all packages or of those named. A cluster without OLM has none."""
+    """Return one entry for each Subscription, of all packages or of ``packages`` only. [] on a cluster without OLM."""
     try:
         subscriptions = _list(client, "Subscription")
         csvs = _list(client, "ClusterServiceVersion", f"!{existing_olm_objects.COPIED}")
@@ -40,7 +40,10 @@ def info(client: Client, packages: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def capture(client: Client, found: Sequence[dict[str, Any]], step: Step, more: Sequence[str] = ()) -> None:
-    """Keep the state of operators in the step's directory: versions, their resources, objects, logs, images."""
+    """Save the state of operators in the step's directory: versions, custom resources, objects, logs and images.
+
+    more: further namespaces, where they exist.
+    """
     if step.path is None:
         return
     folder = step.path / "artifacts"
@@ -60,11 +63,11 @@ def capture(client: Client, found: Sequence[dict[str, Any]], step: Step, more: S
         for pod in pods:
             for status in at(pod, "status.containerStatuses", []):
                 images[status.get("image", "")] = status.get("imageID", "")
-    _files.write_yaml(folder / "images.yml", images, head="image: what runs, by digest")
+    _files.write_yaml(folder / "images.yml", images, head="image: image id (digest) that runs")
 
 
 def _operands(client: Client, one: dict[str, Any]) -> list[dict[str, Any]]:
-    """The resources of the kinds that an operator provides."""
+    """Return the custom resources of the kinds that an operator provides."""
     items: list[dict[str, Any]] = []
     csv = client.get(client.kind(manifests.V1ALPHA1, "ClusterServiceVersion"), one["csv"], one["namespace"])
     for owned in at(csv, "spec.customresourcedefinitions.owned", []):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects that make OLM install an operator. Pure functions."""
+"""Manifests of the objects by which OLM installs an operator. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_st
 
 MONITORING = "openshift.io/cluster-monitoring"
 
-#: On namespaces that were made for operators: those of the load belong to the same run.
 
 V1ALPHA1 = "operators.coreos.com/v1alpha1"
 V1 = "operators.coreos.com/v1"
 
 
 def ours(item: Mapping[str, Any], run_id: str) -> bool:
-    """Tell whether this run made an object."""
+    """Return whether this run created an object."""
     return bool(run_id) and label(dict(item), _labels.RUN) == run_id
 
 
@@ -32,13 +31,13 @@ def _metadata(name: str, namespace: str, run_id: str, labels: Mapping[str, str] 
 
 
 def namespace(name: str, run_id: str, monitoring: bool = False) -> dict[str, Any]:
-    """Return a namespace of this run."""
+    """Return the manifest of a namespace of this run."""
     labels = {_labels.PART: "operators", **({MONITORING: "true"} if monitoring else {})}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, "", run_id, labels)}
 
 
 def operator_group(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
-    """Return the OperatorGroup that says which namespaces the operators of a namespace watch."""
+    """Return the OperatorGroup, which defines the namespaces that operators in a namespace watch."""
     targets = {"targetNamespaces": [one.namespace]} if offer.watches == "own" else {}
     return {
         "apiVersion": V1,
@@ -49,7 +48,7 @@ def operator_group(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
 
 
 def fits(group: Mapping[str, Any], one: Operator, offer: Offer) -> bool:
-    """Tell whether an OperatorGroup lets the operator watch what it is to watch."""
+    """Return whether an OperatorGroup selects the namespaces that the operator must watch."""
     spec = group.get("spec") or {}
     if spec.get("selector"):
         return False
@@ -58,7 +57,7 @@ def fits(group: Mapping[str, Any], one: Operator, offer: Offer) -> bool:
 
 
 def catalog_source(one: Operator, run_id: str) -> dict[str, Any]:
-    """Return the CatalogSource that an operator brings along."""
+    """Return the CatalogSource of an operator with a catalog_image or catalog_address."""
     source: dict[str, Any] = {"sourceType": "grpc", "displayName": one.catalog, "publisher": "perfscale.seatrial"}
     if one.catalog_address:
         source["address"] = one.catalog_address
@@ -76,12 +75,12 @@ def catalog_source(one: Operator, run_id: str) -> dict[str, Any]:
 
 
 def secret_name(one: Operator) -> str:
-    """Return the name of the Secret that a catalog's image is pulled with."""
+    """Return the name of the pull secret for a catalog's image."""
     return one.catalog_pull_secret.replace("_", "-").lower()
 
 
 def pull_secret(one: Operator, content: str, run_id: str) -> dict[str, Any]:
-    """Return the Secret that a catalog's image is pulled with. content: a dockerconfigjson."""
+    """Return the pull secret for a catalog's image. content: a dockerconfigjson."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -112,9 +111,9 @@ def subscription(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
 
 
 def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return the fields of a Subscription's or CatalogSource's spec that are not as wanted.
+    """Return the fields in the spec of a Subscription or CatalogSource that differ from ``wanted``.
 
-    Where a Subscription began is history: ``startingCSV`` is not compared.
+    ``startingCSV`` is not compared, since it has no effect on an existing Subscription.
     """
     have, want = found.get("spec") or {}, wanted["spec"]
     names = sorted(set(want) - {"startingCSV", "displayName", "publisher", "grpcPodConfig"})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is written for one operator: objects made, changed and had, each of them said and noted."""
+"""Create, update or adopt the objects of one operator, logging and recording each change."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Say = Callable[[str], None]
 
 @dataclass
 class Writer:
-    """Writes for one operator. ``created`` and ``changes`` say what came of it.
+    """Writes the objects of one operator; ``created`` and ``changes`` list what was done.
 
-    pull_secret: what its catalog's image is pulled with, a dockerconfigjson.
+    pull_secret: the dockerconfigjson for its catalog's image.
     """
 
     client: Client
@@ -38,10 +38,10 @@ class Writer:
     changes: list[str] = field(default_factory=list)
 
     def space(self, name: str) -> str:
-        """Have a namespace; one that is being deleted is waited for."""
+        """Ensure that a namespace exists; return what to wait for if it is being deleted, else ""."""
         found = self.cache.get("Namespace", "", name)
         if found is not None and at(found, "metadata.deletionTimestamp"):
-            return f"namespace {name} to be gone, which is being deleted"
+            return f"namespace {name} to be deleted completely"
         monitoring = self.one.monitoring and name == self.one.namespace
         if found is None:
             self.create(manifests.namespace(name, self.run_id, monitoring))
@@ -54,7 +54,10 @@ class Writer:
         return ""
 
     def catalog_secret(self) -> None:
-        """Have the Secret that the catalog's image is pulled with. Secrets are not watched: they are others' too."""
+        """Ensure that the catalog's pull secret exists. Secrets are not watched, since most belong to others.
+
+        Raises OwnershipError for a different Secret of that name that this run did not create.
+        """
         wanted = manifests.pull_secret(self.one, self.pull_secret, self.run_id)
         meta = wanted["metadata"]
         found = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
@@ -62,11 +65,16 @@ class Writer:
             self.create(wanted)
         elif found.get("data") != wanted["data"]:
             if not manifests.ours(found, self.run_id):
-                raise OwnershipError(f"{self.one.package}: {title(found)} is somebody else's and has another content")
+                raise OwnershipError(
+                    f"{self.one.package}: {title(found)} was not created by this run and has different content"
+                )
             self.patch(found, {"data": wanted["data"]}, "content of")
 
     def need(self, manifest: dict[str, Any], namespace: str) -> None:
-        """Have an object that the operand refers to, in ``namespace`` unless it names one."""
+        """Ensure that an object exists that the operator or its operand refers to, by default in ``namespace``.
+
+        Raises OwnershipError for a different object of that name that this run did not create.
+        """
         meta = {"namespace": namespace, **manifest["metadata"]}
         meta["labels"] = {**(meta.get("labels") or {}), _labels.RUN: self.run_id}
         wanted = {**manifest, "metadata": meta}
@@ -77,11 +85,16 @@ class Writer:
             self.create(wanted)
         elif not covers(found, content):
             if not manifests.ours(found, self.run_id):
-                raise OwnershipError(f"{self.one.package}: {title(found)} is somebody else's and has another content")
+                raise OwnershipError(
+                    f"{self.one.package}: {title(found)} was not created by this run and has different content"
+                )
             self.patch(found, content, "content of")
 
     def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Make an object. One that somebody made in the meantime is looked at anew at the next step."""
+        """Create an object and return it, or the existing one if this run created it meanwhile.
+
+        Raises OwnershipError if somebody else created it meanwhile.
+        """
         try:
             made = self.client.create(manifest)
         except ApiError as error:
@@ -92,16 +105,17 @@ class Writer:
             made = self.client.get(kind, meta["name"], meta.get("namespace", "")) or manifest
             if not manifests.ours(made, self.run_id):
                 raise OwnershipError(
-                    f"{title(made)} was just made by somebody else: look at it and try again"
+                    f"{title(made)} was just created by somebody else. Check it and try again"
                 ) from error
         else:
             self.created.append(title(made))
-            self.changes.append(f"made {title(made)}")
-            self.say(f"{self.one.package}: made {title(made)}")
+            self.changes.append(f"created {title(made)}")
+            self.say(f"{self.one.package}: created {title(made)}")
         self.cache.note(made["kind"], made)
         return made
 
     def patch(self, found: dict[str, Any], patch: dict[str, Any], what: str) -> None:
+        """Apply a merge patch. what: the changed part for messages, such as "spec of", or "approved"."""
         kind = self.client.kind_of(found)
         meta = found["metadata"]
         path = kind.path(meta.get("namespace", ""), meta["name"])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The custom resource that an operator looks after, and what must be there in the end."""
+"""The custom resource that an operator reconciles, and the objects that its installation must produce."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cach
 
 
 def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -> tuple[dict[str, Any] | None, str]:
-    """Have the resource; return it, if it is there, and what is waited for ("" at the end).
+    """Ensure that the resource exists; return it (None if it does not exist yet) and what it waits for ("" when ready).
 
-    operators: the operator's namespace. Raises InputError, OwnershipError.
+    operators: namespace of the operator. Raises InputError, OwnershipError.
     """
     cache, run_id = writer.cache, writer.run_id
     wanted = operand_of(writer.one, csv, operators, run_id)
@@ -47,7 +47,7 @@ def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -
         others = [one for one in cache.all(wanted["kind"]) if not manifests.ours(one, run_id)]
         found = found or next(iter(others), None)
     if found is not None and at(found, "metadata.deletionTimestamp"):
-        return None, f"{title(found)} to be gone, which is being deleted"
+        return None, f"{title(found)} to be deleted completely"
     if found is not None and not manifests.ours(found, run_id):
         _check_theirs(writer.one, found, asked)
     else:
@@ -64,23 +64,23 @@ def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -
 
 
 def _check_theirs(one: Operator, found: dict[str, Any], asked: Operand) -> None:
-    """Raise OwnershipError when somebody else's resource would have to be changed."""
+    """Raise OwnershipError if a resource that this run did not create would have to be changed."""
     wanted = appended(merged(found, asked.patch), asked.append)
     if not covers(found.get("spec"), wanted.get("spec")):
         raise OwnershipError(
-            f"{one.package}: {title(found)}, which this run did not make, is not as asked for: left as it is."
-            " Ask for nothing more than it has, or change it by hand"
+            f"{one.package}: {title(found)}, which this run did not create, does not match the requested one:"
+            " left unchanged. Request what it has, or change it manually"
         )
 
 
 def expected(cache: WatchCache, one: Operator) -> str:
-    """Return what is not there or not ready of what must be in the end, "" when all is."""
+    """Return the first expected object that is missing or not ready, "" if all are ready."""
     for each in one.expect:
         cache.follow(each.api_version, each.kind)
         found = [item for item in cache.all(each.kind) if is_meant(item, each)]
         missing = sorted(set(each.names) - {item["metadata"]["name"] for item in found})
         if missing:
-            return f"{each.kind} {', '.join(missing)} to be there"
+            return f"{each.kind} {', '.join(missing)} to exist"
         if each.ready.metrics:
             for item in found:
                 if lack := served_metrics.lacks(cache.client, item, each.ready):
@@ -97,10 +97,10 @@ def expected(cache: WatchCache, one: Operator) -> str:
 
 
 def operand_of(one: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
-    """Return the custom resource to make. A namespaced example goes where the operator is. Raises InputError."""
+    """Return the custom resource to create. A namespaced example gets the operator's namespace. Raises InputError."""
     asked = one.operand
     if asked is None:
-        raise AssertionError("no operand was asked for")
+        raise AssertionError("no operand was requested")
     base = appended(merged(asked.manifest or example(csv, asked.kind), asked.patch), asked.append)
     meta = dict(base.get("metadata") or {})
     if asked.name:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One operator on its way: what is done for it next, and what it waits for."""
+"""State machine of one operator's installation: the next action, and what it waits for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.existing_o
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Say, Writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
-#: Reasons of a failed ClusterServiceVersion that no waiting heals.
+#: Reasons for which a ClusterServiceVersion fails permanently.
 HOPELESS = frozenset(
     {
         "InvalidInstallModes",
@@ -34,14 +34,14 @@ HOPELESS = frozenset(
 
 @dataclass
 class OperatorInstallation:
-    """One operator on its way. ``step`` does what can be done now and returns what it then waits for, "" at the end."""
+    """One operator's installation. ``step`` does what is possible now and returns what it waits for, "" when done."""
 
     client: Client
     cache: WatchCache
     one: Operator
     run_id: str
     say: Say
-    mine: set[str]  # packages of this call
+    mine: set[str]  # packages that this call installs
     existing: ExistingSubscription | None = None
     offer: Offer | None = None
     waits: str = ""
@@ -53,16 +53,16 @@ class OperatorInstallation:
 
     @property
     def foreign(self) -> bool:
-        """Whether somebody else installed it."""
+        """Whether another run or a person installed it."""
         return self.existing is not None and not self.existing.ours
 
     @property
     def namespace(self) -> str:
-        """Where it is or will be installed."""
+        """Namespace that it is or will be installed in."""
         return self.existing.namespace if self.existing is not None else self.one.namespace
 
     def step(self) -> str:
-        """Go as far as possible. Raises SeatrialError when it can't end well."""
+        """Advance as far as possible. Raises SeatrialError if the installation can't succeed."""
         for part in (
             self._catalog,
             self._choice,
@@ -95,7 +95,7 @@ class OperatorInstallation:
         elif other := manifests.differences(found, wanted):
             self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
         found = self.cache.get("CatalogSource", self.one.catalog_namespace, self.one.catalog)
-        state = at(found, "status.connectionState.lastObservedState", "not looked at yet")
+        state = at(found, "status.connectionState.lastObservedState", "not checked yet")
         if state == "READY":
             return ""
         return f"catalog {self.one.catalog} ({state}) to be READY"
@@ -105,7 +105,7 @@ class OperatorInstallation:
             return ""
         items = existing_olm_objects.offered(self.client, self.one)
         if not items:
-            return f"a catalog in {self.one.catalog_namespace} to offer package {self.one.package}"
+            return f"a catalog in {self.one.catalog_namespace} to provide package {self.one.package}"
         self.offer = choose(self.one, items)
         existing_olm_objects.check_rivals(self.cache, self.one, self.offer)
         return ""
@@ -139,17 +139,17 @@ class OperatorInstallation:
 
     def _subscription(self) -> dict[str, Any]:
         if self.existing is None:
-            raise AssertionError("there is no Subscription yet")
+            raise AssertionError("no Subscription yet")
         meta = self.existing.subscription["metadata"]
         found = self.cache.get("Subscription", meta["namespace"], meta["name"])
         if found is None:
-            raise SeatrialError(f"{title(self.existing.subscription)} was deleted while it was installed")
+            raise SeatrialError(f"{title(self.existing.subscription)} was deleted during the installation")
         return found
 
     def _target(self, subscription: dict[str, Any]) -> str:
-        """The CSV that is to be installed: the one asked for, or whatever the Subscription now heads for.
+        """Return the name of the CSV to wait for: the requested one, or the Subscription's current one.
 
-        Whether somebody else's goes on to a newer one is theirs to decide.
+        A Subscription of somebody else may stay at the version that is installed.
         """
         if self.foreign and at(subscription, "status.installedCSV"):
             return str(at(subscription, "status.installedCSV"))
@@ -170,14 +170,14 @@ class OperatorInstallation:
         if plan is None:
             return f"an InstallPlan for {target}"
         if at(plan, "status.phase") == "Failed":
-            told = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
-            raise SeatrialError(f"{self.one.package}: {title(plan)} failed: {told or 'OLM does not say why'}")
+            message = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
+            raise SeatrialError(f"{self.one.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
         if not at(plan, "spec.approved", False):
             return self._approve(plan, target)
         return f"{title(plan)} ({at(plan, 'status.phase', 'not begun')}) to install {target}"
 
     def _trouble(self, subscription: dict[str, Any]) -> str:
-        """What OLM says against a Subscription, in brackets."""
+        """Return the error that OLM reports for a Subscription, in parentheses, "" if there is none."""
         for name in ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed"):
             one = conditions(subscription).get(name, {})
             if one.get("status") == "True":
@@ -185,26 +185,26 @@ class OperatorInstallation:
         return ""
 
     def _approve(self, plan: dict[str, Any], target: str) -> str:
-        """Approve the plan that installs what we want, and nothing of somebody else's with it."""
+        """Approve the InstallPlan of the requested version, unless it would upgrade an operator of somebody else."""
         brings = at(plan, "spec.clusterServiceVersionNames", [])
         if target not in brings:
             return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
         if self.foreign:
-            return f"whoever installed {self.one.package} to approve {title(plan)} for {target}"
+            return f"the owner of {self.one.package} to approve {title(plan)} for {target}"
         for each in self.cache.all("Subscription"):
             if each["metadata"]["namespace"] != self.namespace or at(each, "spec.name") in self.mine:
                 continue
             if at(each, "status.currentCSV") in brings and at(each, "status.installedCSV"):
                 raise OwnershipError(
-                    f"{self.one.package}: {title(plan)} would also move {title(each)}, which this run did not make,"
-                    f" from {at(each, 'status.installedCSV')} to {at(each, 'status.currentCSV')}: it was not approved."
-                    " Install into a namespace of its own"
+                    f"{self.one.package}: {title(plan)} would also upgrade {title(each)}, which this run did not"
+                    f" create, from {at(each, 'status.installedCSV')} to {at(each, 'status.currentCSV')}. It was not"
+                    " approved. Install into another namespace"
                 )
         self.writer.patch(plan, {"spec": {"approved": True}}, "approved")
         return f"{title(plan)} to install {target}"
 
     def csv(self) -> dict[str, Any] | None:
-        """The ClusterServiceVersion that the Subscription stands at, None before there is one."""
+        """Return the ClusterServiceVersion of the Subscription, None if there is none yet."""
         if self.existing is None:
             return None
         found = self._subscription()
@@ -215,7 +215,7 @@ class OperatorInstallation:
         found = self.csv()
         if found is None:
             return f"ClusterServiceVersion {self._target(self._subscription())}"
-        phase, reason = at(found, "status.phase", "not begun"), at(found, "status.reason", "")
+        phase, reason = at(found, "status.phase", "not started"), at(found, "status.reason", "")
         if phase == "Succeeded":
             return ""
         if phase == "Failed" and reason in HOPELESS:
@@ -229,7 +229,7 @@ class OperatorInstallation:
         if asked is None:
             return ""
         if csv is None:
-            raise AssertionError("an operand is made after its operator")
+            raise AssertionError("an operand is created after its operator")
         found, waits = operand.bring(self.writer, asked, csv, self.namespace)
         self.operand = found or self.operand
         return waits

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether an object is as wanted and ready, and what it says of itself if not. Pure functions."""
+"""Whether an object matches its specification and is ready, and its state if it is not. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_st
 
 
 def covers(found: Any, wanted: Any) -> bool:
-    """Tell whether everything that is wanted stands in what was found; servers add defaults."""
+    """Return whether ``found`` contains everything in ``wanted``; it may contain more, since servers add defaults."""
     if isinstance(wanted, dict):
         have = {} if found is None else found
         return isinstance(have, dict) and all(covers(have.get(name), value) for name, value in wanted.items())
@@ -23,7 +23,7 @@ def covers(found: Any, wanted: Any) -> bool:
 
 
 def is_meant(item: dict[str, Any], one: ExpectedObjects) -> bool:
-    """Tell whether an object is one of those that are expected."""
+    """Return whether an object is one of the expected ones."""
     meta = item["metadata"]
     if one.namespace and meta.get("namespace") != one.namespace:
         return False
@@ -33,9 +33,9 @@ def is_meant(item: dict[str, Any], one: ExpectedObjects) -> bool:
 
 
 def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
-    """Tell whether an object is ready."""
+    """Return whether an object is ready; for metrics always True, see served_metrics.py."""
     if ready.metrics:
-        return True  # a pod has to be asked for these: see served_metrics.py
+        return True
     if ready.condition:
         return conditions(item).get(ready.condition, {}).get("status") == "True"
     if ready.available:
@@ -46,19 +46,19 @@ def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
 
 
 def pods(item: dict[str, Any]) -> tuple[int, int]:
-    """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many should be."""
+    """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many there should be."""
     if item.get("kind") == "DaemonSet":
-        # Before its controller has looked at it, it wants none.
+        # The field is missing until the controller has seen the object.
         return int(at(item, "status.numberAvailable", 0)), int(at(item, "status.desiredNumberScheduled", 1))
     return int(at(item, "status.availableReplicas", 0)), int(at(item, "spec.replicas", 1))
 
 
 def not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
-    """Say in brackets what it says of itself."""
+    """Return the state of an object that is not ready, in parentheses."""
     if ready.condition:
         one = conditions(item).get(ready.condition, {})
-        told = f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
-        return f" ({ready.condition}={one.get('status', 'unknown')}{': ' + told if told else ''})"
+        message = f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
+        return f" ({ready.condition}={one.get('status', 'unknown')}{': ' + message if message else ''})"
     if ready.available:
         has, wants = pods(item)
         return f" ({has} of {wants} pods are available)"

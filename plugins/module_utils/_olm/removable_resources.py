@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What came with the operators of a run, and what of it may go: only what this run brought and nobody else uses."""
+"""Resources that came with the operators of a run, and which of them may be removed.
+
+Only resources that this run created and nobody else uses are removed.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ CRD = "apiextensions.k8s.io/v1"
 
 @dataclass(frozen=True)
 class RemovalSpec:
-    """What is to be removed. No ``packages``: every operator of the run."""
+    """What to remove. Without ``packages``, every operator of the run. timeout: seconds."""
 
     run_id: str
     packages: Sequence[str] = ()
-    operands: Sequence[dict[str, str]] = ()  # api_version, kind, name: made by the operators themselves
-    namespaces: Sequence[str] = ()  # made by the operators themselves
+    operands: Sequence[dict[str, str]] = ()  # kind and name of resources that the operators created themselves
+    namespaces: Sequence[str] = ()  # that the operators created themselves
     crds: bool = False
     force_finalizers: bool = False
     timeout: float = 600
@@ -34,13 +37,13 @@ class RemovalSpec:
 
 @dataclass
 class OwnedSubscription:
-    """One Subscription of this run with what came with it."""
+    """One Subscription of this run with the resources that came with it."""
 
     subscription: dict[str, Any]
     csvs: list[dict[str, Any]] = field(default_factory=list)
     operands: list[dict[str, Any]] = field(default_factory=list)
     crds: list[dict[str, Any]] = field(default_factory=list)
-    older: list[dict[str, Any]] = field(default_factory=list)  # definitions that were there before
+    older: list[dict[str, Any]] = field(default_factory=list)  # definitions that existed before
 
     @property
     def package(self) -> str:
@@ -54,16 +57,16 @@ class OwnedSubscription:
 
 
 class OwnedSearch:
-    """A look at what is to be removed. ``kept`` says of everything that stays why it does."""
+    """Search for removable resources. ``kept``: what is not removed, with the reason."""
 
     def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec) -> None:
         self.client, self.cache, self.spec = client, cache, spec
         self.kept: list[str] = []
-        #: Operands of ours that somebody else's operator looks after.
+        #: Operands of this run whose operator belongs to somebody else.
         self.loose: list[dict[str, Any]] = []
 
     def parts(self) -> list[OwnedSubscription]:
-        """Return what is to go; what is somebody else's is noted as kept."""
+        """Return the Subscriptions to remove; those of others are added to ``kept``."""
         found = []
         for each in self.cache.all("Subscription"):
             name = at(each, "spec.name", "")
@@ -72,10 +75,10 @@ class OwnedSearch:
             if ours(each, self.spec.run_id):
                 found.append(self._part(each))
             else:
-                # Ours, although somebody else installed the operator.
+                # Operands of this run, although somebody else installed the operator.
                 self.loose += [one for one in self._part(each).operands if ours(one, self.spec.run_id)]
             if self.spec.packages and not ours(each, self.spec.run_id):
-                self.kept.append(f"{title(each)}: this run did not make it")
+                self.kept.append(f"{title(each)}: this run did not create it")
         return [one for one in found if self._removable(one)]
 
     def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
@@ -92,7 +95,7 @@ class OwnedSearch:
         return part
 
     def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
-        """The definitions that its ClusterServiceVersions own."""
+        """Return the CustomResourceDefinitions that its ClusterServiceVersions own."""
         names = {one["name"] for csv in part.csvs for one in at(csv, "spec.customresourcedefinitions.owned", [])}
         kind = self.client.kind(CRD, "CustomResourceDefinition")
         return [found for name in sorted(names) if (found := self.client.get(kind, name)) is not None]
@@ -106,7 +109,7 @@ class OwnedSearch:
         return self.client.list(kind)[0]
 
     def _mine(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
-        """Whether a custom resource is this run's: labelled, or made by our operator itself after we installed it."""
+        """Return whether a custom resource belongs to this run: labelled, or created later by its operator."""
         if ours(one, self.spec.run_id):
             return True
         named = any(
@@ -115,15 +118,15 @@ class OwnedSearch:
         return named and self._since(one, part)
 
     def _since(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
-        """Whether an object came after the Subscription; both times are the API server's, in whole seconds."""
+        """Return whether an unlabelled object is not older than the Subscription (API server time, whole seconds)."""
         return (
             not label(one, _labels.RUN)
             and one["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
         )
 
     def _removable(self, part: OwnedSubscription) -> bool:
-        """An operator whose kind somebody else uses stays: without it nobody would look after their objects."""
+        """Return whether nobody else uses the operator's kinds: no operator would manage their objects any more."""
         others = [one for one in part.operands if not self._mine(one, part)]
         if others:
-            self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without its operator")
+            self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without an operator")
         return not others

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Operators removed: their operands first, then what OLM was told, then what it left; only what this run brought.
+"""Remove operators of a run: operands, then Subscriptions, then what OLM created for them.
 
-Before the first deletion everything that came with a Subscription of this run gets the run's label. So a removal that
-was killed is ended by another one, or by role cleanup, which deletes by label.
+Before the first deletion, all resources that came with a Subscription of this run get the run's label. A removal that
+was killed can therefore be completed by another one, or by role cleanup, which deletes by label.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import
 
 Say = Callable[[str], None]
 
-#: OLM's Operator objects: seconds that removing them may take, between two looks, and looks that must find none.
+#: OLM's Operator objects: seconds that their removal may take, seconds between two polls, and consecutive polls that
+#: must find none.
 _RECORDS = 20.0
-_LOOK = 0.5
+_POLL = 0.5
 _CALM = 3
-#: Lists in flight.
+#: List requests in flight.
 _PARALLEL = 16
 
-#: OLM's labels on what it made for an operator.
+#: OLM's labels on objects that it created for an operator.
 _OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
 
 
 class Removal(OwnedSearch):
-    """One removal."""
+    """One removal of operators."""
 
     def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec, say: Say) -> None:
         super().__init__(client, cache, spec)
@@ -53,10 +54,8 @@ class Removal(OwnedSearch):
         self.deadline = time.monotonic() + spec.timeout
         self.done = Deletion()
 
-    # Doing
-
     def run(self, check: bool = False) -> dict[str, Any]:
-        """Remove everything. Raises WaitTimeout naming what holds something."""
+        """Remove everything. Raises WaitTimeout naming what blocks a deletion."""
         parts = self.parts()
         if check:
             going = [*self.loose, *(one.subscription for one in parts)]
@@ -75,7 +74,7 @@ class Removal(OwnedSearch):
             )
         ]
         self._delete([part.subscription for part in parts])
-        # Before the versions: OLM makes anew what a plan that it still executes says.
+        # Before the versions: OLM recreates what an InstallPlan in execution lists.
         self._await([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
@@ -90,18 +89,18 @@ class Removal(OwnedSearch):
 
     def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
         for one in self.kept:
-            self.say(f"left as it is: {one}")
+            self.say(f"left unchanged: {one}")
         return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": self.done.finalizers}
 
     def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
         delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
 
     def _await(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Wait for what the garbage collector deletes; deleting it too does no harm."""
+        """Wait for objects that the garbage collector deletes; deleting them as well does no harm."""
         self._delete(objects)
 
     def _again(self, versions: Sequence[dict[str, Any]]) -> None:
-        """Delete versions that were deleted and are there again: OLM was about to make them when their plan went."""
+        """Delete versions again that OLM recreated because it was executing their InstallPlan when that was deleted."""
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
         used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in self._subscriptions()}
         places = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in versions} - used
@@ -109,11 +108,11 @@ class Removal(OwnedSearch):
         self._delete([one for one in back if one is not None])
 
     def _subscriptions(self) -> list[dict[str, Any]]:
-        """Return everybody's, as they are now."""
+        """Return the current Subscriptions of everybody."""
         return self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
 
     def _mark(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
-        """Label everything that came with our Subscriptions; return the namespaces that operators made."""
+        """Label all resources that came with our Subscriptions; return the namespaces that the operators created."""
         spaces = []
         for part in parts:
             for one in [*part.csvs, *part.operands]:
@@ -136,7 +135,7 @@ class Removal(OwnedSearch):
             self._patch(one, {"metadata": {"labels": {_labels.RUN: self.spec.run_id}}})
 
     def _patch(self, one: dict[str, Any], patch: dict[str, Any]) -> None:
-        """Change an object; one that is gone meanwhile is no error."""
+        """Change an object. One that was deleted meanwhile is ignored."""
         meta = one["metadata"]
         path = self.client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
         try:
@@ -146,7 +145,7 @@ class Removal(OwnedSearch):
                 raise
 
     def _groups_and_catalogs(self) -> list[dict[str, Any]]:
-        """Delete our OperatorGroups and CatalogSources that no Subscription needs any more; return the groups."""
+        """Delete our OperatorGroups and CatalogSources that no Subscription uses any more; return the groups."""
         left = self._subscriptions()
         used = {each["metadata"]["namespace"] for each in left}
         sources = {(at(each, "spec.sourceNamespace"), at(each, "spec.source")) for each in left}
@@ -168,7 +167,7 @@ class Removal(OwnedSearch):
         return [each for each in going if each["kind"] == "OperatorGroup"]
 
     def _roles_of(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Delete roles that OLM made for groups which are gone; it forgets one that it was about to make meanwhile."""
+        """Delete roles that OLM created for deleted groups. OLM leaves one behind that it was creating meanwhile."""
         kind = self.client.kind("rbac.authorization.k8s.io/v1", "ClusterRole")
         for one in groups:
             meta = one["metadata"]
@@ -177,7 +176,7 @@ class Removal(OwnedSearch):
             self._delete(self.client.list(kind, label_selector=selector)[0])
 
     def _definitions(self, parts: Sequence[OwnedSubscription]) -> None:
-        """Delete definitions that came with our operators and that nobody uses; then OLM's record of the operator."""
+        """Delete unused definitions that came with our operators, then OLM's Operator objects."""
         provided = {
             one["name"]
             for csv in self.client.list(
@@ -202,7 +201,7 @@ class Removal(OwnedSearch):
         self._records([f"{part.package}.{part.namespace}" for part in parts])
 
     def _unclaim(self, crd: dict[str, Any], part: OwnedSubscription) -> None:
-        """Take back what OLM did to a definition that was there before our operator: its label, and roles for it."""
+        """Revert what OLM added to a definition that existed before our operator: a label and roles."""
         component = f"operators.coreos.com/{part.package}.{part.namespace}"
         if label(crd, component) or component in (at(crd, "metadata.labels") or {}):
             self._patch(crd, {"metadata": {"labels": {component: None}}})
@@ -212,7 +211,7 @@ class Removal(OwnedSearch):
         self._delete([one for one in roles if pattern.match(one["metadata"]["name"]) and self._since(one, part)])
 
     def _records(self, names: Sequence[str]) -> None:
-        """Delete OLM's Operator objects. OLM makes one anew until it sees that nothing of the operator is left."""
+        """Delete OLM's Operator objects. OLM recreates one until it sees that no component of the operator is left."""
         try:
             kind = self.client.kind(V1, "Operator")
         except InputError:
@@ -225,10 +224,10 @@ class Removal(OwnedSearch):
                 calm[name] = calm[name] + 1 if found is None else 0
                 if found is not None and not at(found, "status.components.refs"):
                     self.client.delete(kind, name)
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
 
     def _own_spaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
-        """Our namespaces that served these operators; without named packages all that were made for operators."""
+        """Return our namespaces of these operators; without packages, all that were created for operators."""
         names = {*self.spec.namespaces, *(part.namespace for part in parts)}
         names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
         names |= {at(part.subscription, "spec.sourceNamespace", "") for part in parts}
@@ -240,13 +239,13 @@ class Removal(OwnedSearch):
         ]
 
     def _namespaces(self, spaces: Sequence[dict[str, Any]]) -> None:
-        """Delete namespaces in which nothing of somebody else's lies."""
+        """Delete namespaces that contain no objects of others."""
         going: dict[str, dict[str, Any]] = {}
         for one in spaces:
             name = one["metadata"]["name"]
             others = self._others_in(name)
             if others:
-                self.kept.append(f"Namespace {name}: it holds {titles(others)}")
+                self.kept.append(f"Namespace {name}: it contains {titles(others)}")
             else:
                 going[name] = one
         self._delete(list(going.values()))
@@ -280,7 +279,7 @@ class Removal(OwnedSearch):
 
 
 def remove(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
-    """Remove operators of a run. A cluster without OLM has none. Raises InputError, WaitTimeout, ApiError."""
+    """Remove operators of a run; nothing on a cluster without OLM. Raises InputError, WaitTimeout, ApiError."""
     deletion_order.selector(spec.run_id)
     with WatchCache(client) as cache:
         try:

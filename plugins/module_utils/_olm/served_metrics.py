@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether pods serve the metrics that are waited for, asked through the API server's proxy."""
+"""Check through the API server's proxy whether a pod serves the expected metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_st
 
 
 def lacks(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:
-    """Return what a pod lacks, "" when it serves all of it. One that is played serves nothing and lacks nothing."""
+    """Return what a pod lacks, "" if it serves all metrics. A simulated pod is not queried and lacks nothing."""
     if label(pod, _labels.SIMULATED):
         return ""
     if conditions(pod).get("Ready", {}).get("status") != "True":
@@ -30,6 +30,6 @@ def lacks(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:
 
 
 def names(exposition: str) -> set[str]:
-    """Return the names of the metrics in Prometheus' text format that have a sample."""
+    """Return the names of the metrics that have a sample. exposition: Prometheus' text format."""
     lines = (line.strip() for line in exposition.splitlines())
     return {line.partition("{")[0].split()[0] for line in lines if line and not line.startswith("#")}

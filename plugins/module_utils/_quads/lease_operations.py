@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 def run(given: Mapping[str, Any], dry: bool, step: Step) -> dict[str, Any]:
     """Run module quads_lease; return its result."""
-    say = step.teller(given.get("progress_file"), "lease")
+    say = step.reporter(given.get("progress_file"), "lease")
     if given["state"] == "absent":
         return _absent(given, dry, step, say)
     if given.get("adopt"):
@@ -142,7 +142,7 @@ def _released(numbers: list[int]) -> dict[str, Any]:
 
 def wait_for(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Run module quads_lease_wait; return its result."""
-    say = step.teller(given.get("progress_file"), "lease")
+    say = step.reporter(given.get("progress_file"), "lease")
     client = server_options.client(given, say=say)
     known = lease_info.remembered(given.get("lease_file"))
     client.remember_offset(known.get("utc_offset"))

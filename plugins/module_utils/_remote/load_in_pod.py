@@ -44,7 +44,7 @@ class LoadInPod:
     def __init__(self, given: Mapping[str, Any], client: Client, step: Step) -> None:
         """``given``: the module's parameters. ``client``: of the driver cluster."""
         spec = spec_of(given)
-        self.pod = DriverPod(client, spec, step.teller(given["progress_file"], "driver pod"), given["reconnect"])
+        self.pod = DriverPod(client, spec, step.reporter(given["progress_file"], "driver pod"), given["reconnect"])
         self.root = spec.namespace
         self.retry = self.pod.retry
         self._given = given

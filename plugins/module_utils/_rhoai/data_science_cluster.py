@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A DataScienceCluster made present and absent, with the DSCInitialization that it needs."""
+"""Create, change or remove a DataScienceCluster and the DSCInitialization that it requires."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"
 DSCI_NAME = "dscinitializations.dscinitialization.opendatahub.io"
 PACKAGES = ("rhods-operator", "opendatahub-operator")
 
-#: The label that the operator puts on the deployments of a component.
+#: The label that the operator puts on the Deployments of a component.
 PART_OF = "platform.opendatahub.io/part-of"
 
-#: The label that the operator puts on namespaces that it makes.
+#: The label that the operator puts on namespaces that it creates.
 GENERATED = "opendatahub.io/generated-namespace"
 
-_LOOK, _TELL = 2.0, 10.0
+#: Seconds between two polls, and between two progress lines.
+_POLL, _REPORT = 2.0, 10.0
 
 
 @dataclass(frozen=True)
 class DataScienceSpec:
-    """What is asked for."""
+    """The requested DataScienceCluster. timeout: seconds."""
 
     run_id: str
     name: str = "default-dsc"
@@ -72,14 +73,12 @@ class DataScience:
         found = self.client.get(self.client.kind(CRD, "CustomResourceDefinition"), name)
         if found is None:
             raise InputError(
-                f"{self.client.access.server} has no {name}: OpenShift AI or Open Data Hub is not installed there"
+                f"{self.client.access.server} has no {name}: OpenShift AI or Open Data Hub is not installed"
             )
         return found
 
-    # Whose
-
     def _mine(self, item: dict[str, Any]) -> bool:
-        """Whether it is this run's: labelled, or made by the operator itself after this run installed it."""
+        """Return whether an object belongs to this run: labelled, or created by the operator of this run."""
         if ours(item, self.wanted.run_id):
             return True
         return not label(item, _labels.RUN) and any(
@@ -90,13 +89,13 @@ class DataScience:
         )
 
     def _one(self, kind: str) -> dict[str, Any] | None:
-        """The object of a kind of which there is at most one."""
+        """Return the object of a kind that has at most one."""
         return next(iter(self.cache.all(kind)), None)
 
     # Present
 
     def present(self, check: bool) -> None:
-        """Make or change what is not as asked for. Raises InputError, OwnershipError."""
+        """Create or change the objects that do not match. Raises InputError, OwnershipError."""
         wanted = self.wanted
         there = component_states.known(self.definition)
         component_states.check(wanted.components, there)
@@ -119,7 +118,7 @@ class DataScience:
             self._patch(found, patch, "changed", check)
 
     def _initialisation(self, check: bool) -> None:
-        """Have a DSCInitialization. The operator makes one by itself, or we do: it makes none where one is."""
+        """Ensure that a DSCInitialization exists. The operator creates one itself unless one exists."""
         wanted = self.wanted
         monitoring = {
             "managementState": component_states.MANAGED if wanted.monitoring else component_states.REMOVED,
@@ -136,14 +135,14 @@ class DataScience:
                 self._patch(found, {"spec": asked}, "changed", check)
         elif not covers(found.get("spec"), more):
             raise OwnershipError(
-                f"{title(found)}, which this run did not make, has not as asked for:"
-                f" {', '.join(sorted(wanted.initialisation_settings))}. It was left as it is"
+                f"{title(found)}, which this run did not create, does not have the requested"
+                f" {', '.join(sorted(wanted.initialisation_settings))}: left unchanged"
             )
 
     def wait(self, step: Step) -> dict[str, Any]:
         """Wait until the DataScienceCluster and its components are ready. Raises WaitTimeout with the cause."""
         self.cache.follow("apps/v1", "Deployment")
-        told = time.monotonic()
+        reported = time.monotonic()
         while True:
             generation = self.cache.generation
             found = self._one("DataScienceCluster")
@@ -153,14 +152,14 @@ class DataScience:
             now = time.monotonic()
             if now >= self.deadline:
                 raise WaitTimeout(self._why(bad, step))
-            if now - told >= _TELL:
-                told = now
+            if now - reported >= _REPORT:
+                reported = now
                 self.say(f"waiting for DataScienceCluster: {bad[0]}")
-            self.cache.wait(generation, min(_LOOK, self.deadline - now))
+            self.cache.wait(generation, min(_POLL, self.deadline - now))
 
     def _trouble(self, found: dict[str, Any] | None) -> list[str]:
         if found is None:
-            return ["there is no DataScienceCluster"]
+            return ["it does not exist"]
         bad = component_states.trouble(found, self.wanted.components)
         for one in self._deployments():
             has, wants = pods(one)
@@ -186,7 +185,7 @@ class DataScience:
     # Absent
 
     def absent(self, check: bool) -> list[str]:
-        """Remove what is this run's; take back what it added to somebody else's. Return what stays and why."""
+        """Remove the objects of this run and its additions to those of others. Return what is kept, with the reason."""
         kept, going = [], []
         self._claim_namespaces(check)
         for kind in ("DataScienceCluster", "DSCInitialization"):
@@ -197,8 +196,8 @@ class DataScience:
                 added = component_states.noted(found, self.wanted.run_id)
                 if added:
                     patch = component_states.taking_back(added, self.wanted.run_id)
-                    self._patch(found, patch, f"took {', '.join(sorted(added))} back from", check)
-                kept.append(f"{title(found)}: this run did not make it")
+                    self._patch(found, patch, f"removed {', '.join(sorted(added))} from", check)
+                kept.append(f"{title(found)}: this run did not create it")
         for one in going:
             self.changes.append(f"removed {title(one)}")
             if not check:
@@ -206,7 +205,7 @@ class DataScience:
         return kept
 
     def _claim_namespaces(self, check: bool) -> None:
-        """Label the namespaces that the operator made for us, so that they go when the operator does."""
+        """Label the namespaces that the operator created for this run, so that they are removed with the operator."""
         self.cache.follow("v1", "Namespace")
         for one in self.cache.all("Namespace"):
             if label(one, GENERATED) == "true" and not label(one, _labels.RUN) and self._mine(one):
@@ -216,7 +215,7 @@ class DataScience:
     # Writing
 
     def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
-        self.changes.append(f"made {kind} {name}")
+        self.changes.append(f"created {kind} {name}")
         if check:
             return
         group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
@@ -228,9 +227,9 @@ class DataScience:
             "metadata": {"name": name, "labels": {_labels.RUN: self.wanted.run_id}},
             "spec": spec,
         }
-        # Applied: the operator may make the one that it makes by itself at the same moment.
+        # Apply instead of create: the operator may create its own one at the same moment.
         self.cache.note(kind, self.client.apply(manifest))
-        self.say(f"made {kind} {name}")
+        self.say(f"created {kind} {name}")
 
     def _patch(self, found: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
         self.changes.append(f"{what} {title(found)}")
@@ -244,21 +243,25 @@ class DataScience:
 def bring(
     client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
 ) -> dict[str, Any]:
-    """Make a DataScienceCluster present or absent. Raises InputError, OwnershipError, WaitTimeout."""
+    """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""
     with WatchCache(client) as cache:
         try:
             one = DataScience(client, cache, wanted, say)
         except InputError:
-            # Nothing of the product is there (or, in check mode, not yet).
+            # The product is not installed (or, in check mode, not yet).
             if state == "absent":
                 return {"changed": False, "changes": [], "kept": []}
             if check:
-                return {"changed": True, "changes": [f"would make DataScienceCluster {wanted.name}"], "components": []}
+                return {
+                    "changed": True,
+                    "changes": [f"would create DataScienceCluster {wanted.name}"],
+                    "components": [],
+                }
             raise
         if state == "absent":
             kept = one.absent(check)
             for text in kept:
-                say(f"left as it is: {text}")
+                say(f"left unchanged: {text}")
             return {"changed": bool(one.changes), "changes": one.changes, "kept": kept}
         one.present(check)
         found = one.wait(step) if not check else {}

@@ -70,7 +70,7 @@ def test_a_version_of_a_catalog_that_lists_none_is_named_as_the_newest_one_is() 
     [
         ({"channel": "stabel"}, ["a"], r"no channel 'stabel' \(did you mean 'stable'\?\); catalog a has fast, stable"),
         ({"version": "4.17.1"}, ["a"], r"channel stable has no version '4.17.1' \(did you mean '4.17.0'\?\)"),
-        ({}, ["b", "a"], "nfd is in catalogs a, b: say in catalog which"),
+        ({}, ["b", "a"], "nfd is in catalogs a, b. Set catalog to one of them"),
         ({"watches": "all"}, ["a"], "can't watch all namespaces: it supports OwnNamespace, SingleNamespace"),
     ],
 )
@@ -84,17 +84,17 @@ def test_what_a_catalog_does_not_offer_is_refused_with_the_nearest(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"namespace": "Open Shift"}, "namespace 'Open Shift' is no name"),
-        ({"catalog_image": "x"}, "catalog must name the CatalogSource"),
+        ({"namespace": "Open Shift"}, "namespace 'Open Shift' is not a valid Kubernetes name"),
+        ({"catalog_image": "x"}, "require catalog, the CatalogSource"),
         ({"catalog": "c", "catalog_image": "x", "catalog_address": "y"}, "one of catalog_image and catalog_address"),
-        ({"version": "1.0.0", "approval": "Automatic"}, "would go on from version 1.0.0"),
+        ({"version": "1.0.0", "approval": "Automatic"}, "would upgrade version 1.0.0"),
         ({"namespace": "openshift-operators", "watches": "own"}, "watch all namespaces"),
-        ({"operand": {"name": "x"}}, "one of kind .* and manifest"),
+        ({"operand": {"name": "x"}}, "either kind .* or manifest"),
         (
             {"operand": {"kind": "X", "ready": {"condition": "A", "field": "b"}}},
             "one of condition, field, available and metrics",
         ),
-        ({"operand": {"manifest": {"kind": "X"}}}, "needs apiVersion, kind and metadata.name"),
+        ({"operand": {"manifest": {"kind": "X"}}}, "requires apiVersion, kind and metadata.name"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(more: dict[str, Any], message: str) -> None:
@@ -103,7 +103,7 @@ def test_what_can_not_be_meant_is_refused(more: dict[str, Any], message: str) ->
 
 
 def test_the_same_package_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="nfd stands there twice"):
+    with pytest.raises(InputError, match="duplicate package 'nfd'"):
         desired_state.operators([NFD, {**NFD, "namespace": "other"}])
 
 

@@ -41,7 +41,7 @@ def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked
     ],
 )
 def test_an_older_version_is_refused_with_what_to_do(csv: str, asked: dict[str, str]) -> None:
-    message = f"nfd.4.18.0 is installed, and OLM does not go back to {csv}. Remove it first"
+    message = f"nfd.4.18.0 is installed, and OLM does not downgrade to {csv}. Remove it first"
     with pytest.raises(InputError, match=re.escape(message)):
         check(csv, there(), **asked)
 
@@ -61,7 +61,7 @@ def test_the_same_and_newer_ones_are_not(csv: str, asked: dict[str, str]) -> Non
 
 
 def test_somebody_elses_is_refused_as_theirs() -> None:
-    with pytest.raises(OwnershipError, match="this run did not make"):
+    with pytest.raises(OwnershipError, match="this run did not create"):
         check("nfd.4.17.0", there(ours=False), version="4.17.0")
 
 

@@ -34,7 +34,7 @@ def test_a_container_that_waits_or_failed_says_why_and_one_that_starts_does_not(
     )
     assert failure_causes.pod_trouble(one) == [
         "container a: ImagePullBackOff: no such image",
-        "container b ended with 2",
+        "container b exited with 2",
     ]
 
 

@@ -66,11 +66,11 @@ def test_somebody_elses_cluster_is_not_changed_without_leave() -> None:
     theirs = cluster(dashboard="Managed", ray="Removed")
     lacking = component_states.missing(theirs, ["dashboard", "ray", "kserve"])
     assert lacking == {"ray": "Removed", "kserve": ""}
-    with pytest.raises(OwnershipError, match="does not manage kserve, ray: left as it is"):
+    with pytest.raises(OwnershipError, match="does not manage kserve, ray: left unchanged"):
         component_states.check_adoption(theirs, lacking, {}, adopt=False)
     component_states.check_adoption(theirs, lacking, {}, adopt=True)
     component_states.check_adoption(theirs, {}, {"components.dashboard.managementState": "Managed"}, adopt=False)
-    with pytest.raises(OwnershipError, match="has other settings than components.dashboard.x"):
+    with pytest.raises(OwnershipError, match="does not have the requested components.dashboard.x"):
         component_states.check_adoption(theirs, {}, {"components.dashboard.x": 1}, adopt=True)
 
 
@@ -95,4 +95,4 @@ def test_why_a_cluster_is_not_ready_names_the_components() -> None:
         "ray: DeploymentsNotReady: 0/1",
     ]
     stale = {"metadata": {"generation": 2}, "status": {"phase": "Ready", "observedGeneration": 1}}
-    assert "has not looked" in component_states.trouble(stale, [])[0]
+    assert "has not processed" in component_states.trouble(stale, [])[0]
