@@ -65,12 +65,12 @@ def delete_all(
             continue
         if now >= deadline:
             raise WaitTimeout(
-                f"after {now - began:.0f} s not deleted: {'; '.join(held(one) for one in left[:5])}"
+                f"after {now - began:.0f} s not deleted: {'; '.join(blocked(one) for one in left[:5])}"
                 f"{f' and {len(left) - 5} more' if len(left) > 5 else ''}"
             )
         if now - reported >= _REPORT:
             reported = now
-            say(f"waiting for the deletion of {held(left[0])}")
+            say(f"waiting for the deletion of {blocked(left[0])}")
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
     done.deleted += [title(one) for one in objects]
@@ -92,7 +92,7 @@ def _free(client: Client, one: dict[str, Any], say: Say) -> str:
     return text
 
 
-def held(one: dict[str, Any]) -> str:
+def blocked(one: dict[str, Any]) -> str:
     """Return an object's title and what blocks its deletion."""
     finalizers = at(one, "metadata.finalizers", [])
     if finalizers:

@@ -37,7 +37,7 @@ class Writer:
     created: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
 
-    def space(self, name: str) -> str:
+    def ensure_namespace(self, name: str) -> str:
         """Ensure that a namespace exists; return what to wait for if it is being deleted, else ""."""
         found = self.cache.get("Namespace", "", name)
         if found is not None and at(found, "metadata.deletionTimestamp"):
@@ -53,7 +53,7 @@ class Writer:
             self.patch(found, {"metadata": {"labels": {manifests.MONITORING: "true"}}}, "monitoring of")
         return ""
 
-    def catalog_secret(self) -> None:
+    def ensure_pull_secret(self) -> None:
         """Ensure that the catalog's pull secret exists. Secrets are not watched, since most belong to others.
 
         Raises OwnershipError for a different Secret of that name that this run did not create.
@@ -70,7 +70,7 @@ class Writer:
                 )
             self.patch(found, {"data": wanted["data"]}, "content of")
 
-    def need(self, manifest: dict[str, Any], namespace: str) -> None:
+    def ensure(self, manifest: dict[str, Any], namespace: str) -> None:
         """Ensure that an object exists that the operator or its operand refers to, by default in ``namespace``.
 
         Raises OwnershipError for a different object of that name that this run did not create.

@@ -40,8 +40,8 @@ def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -
     except InputError:
         return None, f"{wanted['kind']} to be served by the API server"
     namespace = wanted["metadata"].get("namespace", "")
-    if namespace and (space := writer.space(namespace)):
-        return None, space
+    if namespace and (wait := writer.ensure_namespace(namespace)):
+        return None, wait
     found = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"])
     if asked.single:
         others = [one for one in cache.all(wanted["kind"]) if not manifests.ours(one, run_id)]
@@ -52,7 +52,7 @@ def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -
         _check_theirs(writer.one, found, asked)
     else:
         for one in asked.needs:
-            writer.need(one, operators)
+            writer.ensure(one, operators)
         if found is None:
             found = writer.create(wanted)
         elif not covers(found.get("spec"), wanted.get("spec")):

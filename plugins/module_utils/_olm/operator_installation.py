@@ -84,12 +84,12 @@ class OperatorInstallation:
         if not self.one.brings_catalog or self.foreign:
             return ""
         wanted = manifests.catalog_source(self.one, self.run_id)
-        space = self.writer.space(self.one.catalog_namespace)
-        if space:
-            return space
+        wait = self.writer.ensure_namespace(self.one.catalog_namespace)
+        if wait:
+            return wait
         found = existing_olm_objects.check_catalog(self.cache, self.one, self.run_id)
         if self.one.catalog_pull_secret:
-            self.writer.catalog_secret()
+            self.writer.ensure_pull_secret()
         if found is None:
             self.writer.create(wanted)
         elif other := manifests.differences(found, wanted):
@@ -113,16 +113,16 @@ class OperatorInstallation:
     def _place(self) -> str:
         if self.foreign or self.offer is None:
             return ""
-        space = self.writer.space(self.one.namespace)
-        if space:
-            return space
+        wait = self.writer.ensure_namespace(self.one.namespace)
+        if wait:
+            return wait
         if existing_olm_objects.check_namespace(self.cache, self.one, self.offer, self.run_id) is None:
             self.writer.create(manifests.operator_group(self.one, self.offer, self.run_id))
         for one in self.one.objects:
-            space = self.writer.space(one["metadata"].get("namespace") or self.one.namespace)
-            if space:
-                return space
-            self.writer.need(one, self.namespace)
+            wait = self.writer.ensure_namespace(one["metadata"].get("namespace") or self.one.namespace)
+            if wait:
+                return wait
+            self.writer.ensure(one, self.namespace)
         return ""
 
     def _subscribed(self) -> str:

@@ -66,10 +66,10 @@ def test_the_newest_warnings_are_told() -> None:
 
 def test_what_holds_an_object_is_named() -> None:
     held = {"kind": "Thing", "metadata": {"name": "t", "finalizers": ["example.com/hold"]}}
-    assert "held by finalizer example.com/hold" in delete_and_wait.held(held)
+    assert "held by finalizer example.com/hold" in delete_and_wait.blocked(held)
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "some resources are remaining"}
     space = {"kind": "Namespace", "metadata": {"name": "n"}, "status": {"conditions": [condition]}}
-    assert delete_and_wait.held(space) == "Namespace n (some resources are remaining)"
+    assert delete_and_wait.blocked(space) == "Namespace n (some resources are remaining)"
 
 
 def test_an_operand_is_ready_by_condition_or_field() -> None:
