@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_selection, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
@@ -22,9 +23,9 @@ class ActionModule(SeatrialAction):
     """Return the targets; afterwards each of them is in cluster.yml with state ``acquiring``."""
 
     ARGUMENTS = {
-        "run_dir": {"type": "path", "required": True},
+        **_common_options.RUN_DIR,
         "run_id": {"type": "str", "required": True},
-        "step_dir": {"type": "path"},
+        **_common_options.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

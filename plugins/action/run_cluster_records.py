@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
@@ -21,7 +21,7 @@ class ActionModule(SeatrialAction):
     """Merge values into the records of some hosts, or only read the records."""
 
     ARGUMENTS = {
-        "run_dir": {"type": "path", "required": True},
+        **_common_options.RUN_DIR,
         "hosts": {"type": "list", "elements": "str", "default": []},
         "values": {"type": "dict", "default": {}},
         "show": {"type": "bool", "default": False},
@@ -29,7 +29,7 @@ class ActionModule(SeatrialAction):
         "store": {"type": "str", "default": ""},
         "named": {"type": "str", "default": ""},
         "regain": {"type": "bool", "default": False},
-        "step_dir": {"type": "path"},
+        **_common_options.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from ansible import constants, context
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import source_location, temp_folder
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
@@ -22,7 +23,7 @@ class ActionModule(SeatrialAction):
     """See the documentation of module settings."""
 
     ARGUMENTS = {
-        "project": {"type": "str", "required": True},
+        **_common_options.PROJECT,
         "phases": {"type": "list", "elements": "str", "required": True},
         "cluster": {"type": "dict"},
     }

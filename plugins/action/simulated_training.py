@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _training_simulation
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _training_simulation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
@@ -23,7 +23,7 @@ class ActionModule(SeatrialAction):
         "model_name": {"type": "str", "required": True},
         "dataset_name": {"type": "str", "required": True},
         "hyper_parameters": {"type": "dict", "default": {}},
-        "step_dir": {"type": "path"},
+        **_common_options.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
