@@ -150,7 +150,7 @@ def test_parts_without_labels_are_found_by_their_owners_over_two_generations(wor
 def test_a_sampler_joins_a_load_in_progress_that_does_not_sample_itself(world: World, node: Any) -> None:
     template = {"name": "job", "content": REAL, "parameters": {"seconds": 0.2}}
     refused = world.submit(count=3, sample=False, wait=True, templates=[template])
-    assert refused["failed"] == "InputError" and "does not go with sample=false" in refused["msg"]
+    assert refused["failed"] == "InputError" and "cannot be used with sample=false" in refused["msg"]
     load = world.start("submit", count=40, arrival={"rate": 20}, templates=[template], sample=False)
     deadline = time.monotonic() + 30
     while not (world.point_dir / "plan.jsonl").exists():

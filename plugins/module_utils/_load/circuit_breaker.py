@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The circuit breaker: ends a load before the other users of a cluster feel it.
 
-Beside the load, over a connection of its own, it asks the API server once a second whether it is ready (/readyz) and
-times a small read as any user would make it. What it says is a judgement of several answers in a row, so that one slow
-answer ends nothing.
+In parallel with the load, over a separate connection, it asks the API server once a second whether it is ready
+(/readyz) and times a small read, as any user would send it. It opens after several bad responses in a row, so that a
+single slow response does not end the load.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import
 
 #: Seconds from one probe to the next.
 PERIOD = 1.0
-#: So many bad probes in a row open the breaker.
+#: Number of bad probes in a row that opens the breaker.
 IN_A_ROW = 3
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What one look at the API server gave. latency: seconds of the read; trouble: why it is not ready, or empty."""
+    """One probe of the API server. latency: of the read, seconds; trouble: why it is not ready, or empty."""
 
     latency: float
     trouble: str = ""
 
 
 class LatencyJudge:
-    """Takes probes one after the other and says when the load has to end."""
+    """Decides from consecutive probes when the load has to end."""
 
     def __init__(self, limit: float, in_a_row: int = IN_A_ROW) -> None:
-        """``limit``: seconds that the read may take."""
+        """``limit``: maximum latency of the read, seconds."""
         self._limit = limit
         self._in_a_row = in_a_row
         self._bad: list[Probe] = []
@@ -53,37 +53,37 @@ class LatencyJudge:
         self._bad.append(probe)
         if len(self._bad) < self._in_a_row:
             return ""
-        told = next((one.trouble for one in reversed(self._bad) if one.trouble), "")
-        if told:
-            return f"{len(self._bad)} probes in a row found the API server in trouble, the last one: {told}"
+        trouble = next((one.trouble for one in reversed(self._bad) if one.trouble), "")
+        if trouble:
+            return f"{len(self._bad)} probes in a row found the API server in trouble, the last one: {trouble}"
         slow = ", ".join(f"{one.latency:.2f}" for one in self._bad)
         return f"{len(self._bad)} probe requests in a row took {slow} s, and {self._limit:g} s are allowed"
 
 
 def look(client: Client, namespace: str) -> Probe:
-    """Ask the API server whether it is ready and time a read of the kind that users make."""
+    """Ask the API server whether it is ready and time a small read."""
     began = time.monotonic()
     try:
         ready = client.raw("GET", "/readyz", accept="*/*")
-        if ready.status != 200 and ready.status not in (401, 403):  # some clusters tell it to administrators only
+        if ready.status != 200 and ready.status not in (401, 403):  # some clusters permit it to administrators only
             return Probe(time.monotonic() - began, f"/readyz answered {ready.status}")
         began = time.monotonic()
         path = f"/api/v1/namespaces/{quote(namespace)}/pods"
         answer = client.raw("GET", path, query={"limit": 1})
     except (Broken, AccessError, OSError) as error:
         return Probe(time.monotonic() - began, f"no answer: {error}")
-    taken = time.monotonic() - began
+    latency = time.monotonic() - began
     busy = answer.status == 429 or answer.status >= 500
-    return Probe(taken, f"a list of one pod was answered with {answer.status}" if busy else "")
+    return Probe(latency, f"a list of one pod was answered with {answer.status}" if busy else "")
 
 
 class CircuitBreaker:
-    """Probes in a thread of its own from ``with`` to its end. ``reason`` is empty as long as the load may go on."""
+    """Probes in its own thread while the ``with`` block runs. ``reason``: why the load has to end; empty until then."""
 
     def __init__(
         self, access: Access, namespace: str, limit: float, look_at: Callable[[Client, str], Probe] = look
     ) -> None:
-        """``limit``: seconds that a probe may take; 0 probes nothing."""
+        """``limit``: maximum latency of a probe, seconds; 0 disables the breaker."""
         self.reason = ""
         self.probes: list[float] = []  # latencies, seconds
         self._client = Client(access, timeout=max(5.0, limit * 2))

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sending a plan on time: one thread that sleeps until the next workload is due, others that send.
+"""Sends a plan on time: one thread sleeps until the next workload is due, others send.
 
-The schedule is absolute. A slow API server keeps sending threads busy, never the dispatcher; only when all of them
-are busy (the in-flight limit) does a workload leave late, and then its lateness says so. In a closed loop nothing is
-due at a moment: a batch waits for the one before, or a workload for one that has ended.
+The schedule is absolute. A slow API server keeps sending threads busy, never the dispatcher. A workload is sent late
+only if all of them are busy (the in-flight limit), and its lateness shows it. In a closed loop there are no due times:
+a batch waits for the previous one, or a workload for another one to end.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.workload_plan import Planned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
-#: Between start() and the time of the first workload, seconds: threads are awake by then.
+#: Time from start() to the first workload, seconds: by then the threads are running.
 LEAD = 0.05
-#: How long (seconds) a thread may keep the interpreter to itself while others wait for it.
+#: How long (seconds) a thread may hold the interpreter lock while others wait for it.
 _SWITCH = 0.0005
-#: What raise_priority() asks for. Where Linux groups processes by session it weighs the sessions first, and a
-#: process's own niceness only within its session (sched(7), autogroup); Ansible gives each task a session.
+#: Niceness that raise_priority() sets. With autogroup, Linux weighs sessions first and a process's niceness only
+#: within its session (sched(7)); Ansible starts each task in its own session.
 _NICE = -10
 _AUTOGROUP = "/proc/self/autogroup"
-#: Keys of a closed loop that say when the next workload may go.
+#: Keys of a closed loop that determine when the next workload may be sent.
 LOOP = ("batch", "delay", "at_once")
 
 
 def raise_priority(timed: bool) -> None:
-    """Ask that this thread, and those that it starts, get a processor soon when they wake up; for a process's rest.
+    """Raise the scheduling priority of this thread and those that it starts, until the process ends.
 
-    For a generator that shares its machine with what it loads; it takes little, but what it takes has a time to keep.
-    Without the right to ask for it the system changes nothing, and the lateness tells. Within the process a thread that
-    wakes up waits less for the interpreter (5 ms otherwise; only for ``timed`` loads, as it costs where no moment is to
-    be kept), and the plan is not searched for garbage again and again.
+    This is for a generator on the machine of the cluster under load: it needs little processor time, but on time.
+    Without permission nothing changes, and the lateness shows the effect. In addition, a thread that wakes up waits
+    less for the interpreter lock (by default up to 5 ms; only for ``timed`` loads, because switching costs), and the
+    garbage collector no longer scans the plan.
     """
     gc.freeze()
     with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ def raise_priority(timed: bool) -> None:
 
 
 class Dispatcher:
-    """Sends what of ``todo`` is missing. Counters may be read by any thread while it runs."""
+    """Sends the missing objects of ``todo``. Any thread may read the counters."""
 
     def __init__(
         self,
@@ -73,13 +73,13 @@ class Dispatcher:
         in_flight: int,
         loop: Mapping[str, Any] | None = None,
     ) -> None:
-        """``loop``: batch, delay and at_once of a closed loop, as the plan's arrival has them."""
+        """``loop``: batch, delay and at_once of a closed loop, from the arrival in the plan's header."""
         self.halt = threading.Event()
         self.error: Exception | None = None
-        self.submitted = 0  # workloads that a connection has taken on
-        self.outcomes: dict[str, int] = {}  # of workloads: final outcome -> how many
-        self.blocked = 0  # workloads that were not sent since a related object was refused
-        self.held_back = 0  # workloads that were due while all connections were busy
+        self.submitted = 0  # workloads that a sender has begun
+        self.outcomes: dict[str, int] = {}  # final outcome -> number of workloads
+        self.blocked = 0  # workloads that were not sent because a related object was refused
+        self.held_back = 0  # workloads that were due while all senders were busy
         self.lateness: list[float] = []
         self.first_answered = 0.0
         self.last_answered = 0.0
@@ -89,7 +89,7 @@ class Dispatcher:
         self._todo = todo
         self._past = past
         self._loop = loop or {}
-        self._finished = 0  # workloads that are over for us, well or badly
+        self._finished = 0  # workloads of this session that were answered, or cannot be sent
         self._ended = 0  # workloads of all sessions that the sampler saw end
         self.before = 0  # workloads that earlier sessions created; set before start()
         self._queue: queue.SimpleQueue[tuple[Planned, float | None] | None] = queue.SimpleQueue()
@@ -101,16 +101,16 @@ class Dispatcher:
 
     @property
     def retries(self) -> int:
-        """Attempts that had to be repeated."""
+        """Number of attempts that had to be repeated."""
         return sum(self.repeated.values())
 
     @property
     def repeated(self) -> Counter[int]:
-        """HTTP status (0: no answer came) -> how many attempts had to be repeated after it."""
+        """HTTP status (0: no response) -> number of attempts that had to be repeated after it."""
         return sum((one.repeated for one in self._senders), Counter())
 
     def open(self) -> None:
-        """Open all connections, several at a time. Raises AccessError when the first can't be opened."""
+        """Open all connections concurrently. Raises AccessError if the first one cannot be opened."""
         self._senders[0].warm()
         threads = [Thread(target=self._warm, args=(one,), daemon=True) for one in self._senders[1:]]
         for one in threads:
@@ -119,9 +119,9 @@ class Dispatcher:
             one.join()
 
     def start(self) -> float:
-        """Start to send; return the moment (time.monotonic()) that the schedule's offsets count from.
+        """Start sending; return the time (time.monotonic()) to which the offsets of the schedule are relative.
 
-        After an interruption the schedule goes on where it stood: the first missing workload is due now.
+        A resumed schedule continues where it was interrupted: the first missing workload is due now.
         """
         first = self._todo[0].offset if self._todo and self._past.outcomes else None
         start = time.monotonic() + LEAD - (first or 0.0)
@@ -132,19 +132,19 @@ class Dispatcher:
         return start
 
     def note_ended(self, number: int) -> None:
-        """Take note how many workloads, of all sessions, have ended: a closed loop with at_once makes room by it."""
+        """Set the number of workloads, of all sessions, that have ended: a closed loop with at_once then sends more."""
         if number != self._ended:
             with self._count:
                 self._ended = number
                 self._count.notify_all()
 
     def _there(self) -> int:
-        """Workloads that were created and are not known to have ended."""
-        made = self.outcomes.get(CREATED, 0) + self.outcomes.get(ALREADY_MINE, 0)
-        return self.before + made - self._ended
+        """Return the number of workloads that were created and are not known to have ended."""
+        created = self.outcomes.get(CREATED, 0) + self.outcomes.get(ALREADY_MINE, 0)
+        return self.before + created - self._ended
 
     def stop(self, patience: float) -> None:
-        """Send nothing more; give what is under way ``patience`` seconds to be answered."""
+        """Send nothing more; wait up to ``patience`` seconds for the responses to requests in flight."""
         self.halt.set()
         with self._count:
             self._count.notify_all()
@@ -157,11 +157,11 @@ class Dispatcher:
     def _warm(self, sender: Sender) -> None:
         try:
             sender.warm()
-        except Exception:  # it will be opened, or the error told, when there is something to send
+        except Exception:  # it is opened, or the error raised, when there is something to send
             sender.connection.close()
 
     def _may_go(self, number: int) -> bool:
-        """Wait until the closed loop lets the workload ``number`` of this session go; return whether it may."""
+        """Wait until the closed loop permits the workload ``number`` of this session; return whether to send it."""
         batch, at_once = self._loop.get("batch"), self._loop.get("at_once")
         if batch and number and number % batch == 0:
             with self._count:
@@ -170,7 +170,7 @@ class Dispatcher:
                 return False
         if at_once:
             with self._count:
-                # What was handed out and is not yet answered is not among those that exist.
+                # Requests in flight are not counted among the existing workloads.
                 self._count.wait_for(lambda: self._there() + number - self._finished < at_once or self.halt.is_set())
         return not self.halt.is_set()
 

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ledger: one line for every attempt to create something, appended the moment it is over.
 
-What a line survives: each is handed to the kernel whole before the next request of its thread, so that a killed
-submitter loses nothing that it had written. The disk is told to keep it (fsync) once a second and at the end, not
-for each line: after a power cut up to a second of lines may be missing, and those objects are found again, since
-their names are planned, the second POST is answered 409 and the labels say that they are ours.
+Durability: each line is written in one system call before the next request of its thread, so that a killed submitter
+loses no line. The file is synced (fsync) once a second and at the end. After a power failure, up to one second of lines
+may be missing. Those objects are found again: their names are planned, the second POST is answered with 409, and their
+labels show that they are ours.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender
 
 SCHEMA = "ledger/1"
 CREATED, ALREADY_MINE, REFUSED, RETRY, AMBIGUOUS = "created", "already_mine", "refused", "retry", "ambiguous"
-#: After these there is nothing left to do for an object.
+#: Outcomes after which nothing is left to do for an object.
 FINAL = frozenset((CREATED, ALREADY_MINE, REFUSED))
 
 
 @dataclass
 class ResumeState:
-    """What earlier sessions left: the final outcome of each object by (kind, name)."""
+    """The result of earlier sessions: the final outcome of each object by (kind, name)."""
 
     outcomes: dict[tuple[str, str], str] = field(default_factory=dict)
     sessions: int = 0
@@ -42,7 +42,7 @@ class ResumeState:
 
 
 def read(path: Path) -> ResumeState:
-    """Read what a ledger says; a missing one says nothing, a torn last line is none."""
+    """Read a ledger. A missing file is empty; a torn last line is ignored."""
     past = ResumeState()
     if path.exists():
         for record in _files.read_lines(path):
@@ -51,7 +51,7 @@ def read(path: Path) -> ResumeState:
 
 
 def open_ledger(path: Path) -> tuple[JsonlAppender, ResumeState]:
-    """Lock the ledger of a point, repair its end, and return it with what it says."""
+    """Lock the ledger of a point, cut off a torn last line, and return it with its content."""
     ledger = JsonlAppender(path, SCHEMA, "submitter")
     try:
         return ledger, read(path)

@@ -22,97 +22,97 @@ if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler_process import SamplerProcess
     from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import NoSampler
 
-#: Which part of the processor time has to be stolen before a message about lateness says so.
+#: Minimum share of stolen processor time that a message about lateness mentions.
 _MUCH_STOLEN = 0.01
-#: How many names a message gives of those that something is still waited for.
+#: Maximum number of names in a message about unfinished workloads.
 _NAMED = 5
 
 
 class LoadState:
-    """Counts of a load, from what sends it, what watches it, and what earlier sessions did."""
+    """Counts of a load, from its dispatcher, its sampler, and earlier sessions."""
 
     def __init__(
         self,
         request: LoadSpec,
         planned: workload_plan.Plan,
         past: ledger.ResumeState,
-        dispatch: Dispatcher,
-        child: SamplerProcess | NoSampler,
+        dispatcher: Dispatcher,
+        sampler: SamplerProcess | NoSampler,
         stall: StalledLoad,
     ) -> None:
         self.request = request
         self.planned = planned
-        self.opened = 0.0  # when connections began to be opened, time.monotonic()
+        self.opened = 0.0  # when the first connection was opened, time.monotonic()
         self.started = 0.0
         self.timed_out = False
         self.stopped = ""  # why the circuit breaker ended the load
-        self._dispatch = dispatch
-        self._child = child
+        self._dispatcher = dispatcher
+        self._sampler = sampler
         self._stall = stall
         self._sessions = past.sessions + 1
         self._stolen = cpu_steal.reading()
         self._loads: list[float] = []  # load averages, one a second
-        self._looked = float("-inf")
+        self._recorded = float("-inf")
         kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
         found = [past.outcomes.get((kinds[one.template], one.name)) for one in planned.workloads]
         self.todo = found.count(None)
         self._before = Counter(one for one in found if one)
 
     def count(self, outcome: str) -> int:
-        """Return how many workloads have this final outcome, of all sessions."""
-        return self._before[outcome] + self._dispatch.outcomes.get(outcome, 0)
+        """Return the number of workloads of all sessions with this final outcome."""
+        return self._before[outcome] + self._dispatcher.outcomes.get(outcome, 0)
 
     @property
     def there(self) -> int:
-        """Workloads that were created, now or before."""
+        """Number of workloads that were created, in this session or before."""
         return self.count(ledger.CREATED) + self.count(ledger.ALREADY_MINE)
 
     def ended(self) -> int:
-        """Return how many workloads have been seen to end, well or badly."""
-        return sum(self._child.state.get(name, 0) for name in ("succeeded", "failed", "deleted"))
+        """Return the number of workloads that were seen to end: succeeded, failed or deleted."""
+        return sum(self._sampler.state.get(name, 0) for name in ("succeeded", "failed", "deleted"))
 
     def unfinished(self) -> int:
-        """Return how many of those that were created have not been seen to end."""
+        """Return the number of created workloads that were not seen to end."""
         return self.there - self.ended()
 
     def unseen(self) -> int:
-        """Return how many of those that were created the sampler has not seen; 0 when it does not look for them."""
+        """Return the number of created workloads that the sampler has not seen; 0 if it does not watch their kind."""
         if not self.request.sample:
             return 0
         watched = {one["kind"] for one in self.request.stages}
         kinds = {one["kind"] for one in self.planned.header["templates"]}
-        return self.there - self._child.state.get("seen", 0) if kinds <= watched else 0
+        return self.there - self._sampler.state.get("seen", 0) if kinds <= watched else 0
 
     def rate(self) -> float:
-        """Return workloads created a second in this session, between the answers to the first and the last."""
-        dispatch = self._dispatch
-        created = dispatch.outcomes.get(ledger.CREATED, 0)
-        seconds = dispatch.last_answered - dispatch.first_answered
-        # Between the first and the last lie one less than there are.
+        """Return workloads created per second in this session, between the first and the last response."""
+        dispatcher = self._dispatcher
+        created = dispatcher.outcomes.get(ledger.CREATED, 0)
+        seconds = dispatcher.last_answered - dispatcher.first_answered
+        # n responses enclose n - 1 intervals.
         return (created - 1) / seconds if created > 1 and seconds > 0 else 0.0
 
     def hopeless(self) -> str:
-        """Return why nothing of the load can ever run; empty while it may, or when it is not to be waited for."""
+        """Return why no workload can ever run; empty if one may, or for a load without wait."""
         if self.request.wait:
-            self._stall.look(self._child.state, self.unfinished())
+            self._stall.look(self._sampler.state, self.unfinished())
         return self._stall.hopeless
 
     def _pending(self) -> list[str]:
-        return pending_reasons.told(self._child.state.get("reasons") or self._stall.reasons)
+        return pending_reasons.told(self._sampler.state.get("reasons") or self._stall.reasons)
 
     def state(self) -> str:
-        """Return a text that changes when something happened."""
+        """Return a text that changes with each change of the load."""
         counts = sorted(self._counts().items())
-        return f"{self._dispatch.submitted} {self.there} {counts} {self._pending()} {self._dispatch.retries}"
+        return f"{self._dispatcher.submitted} {self.there} {counts} {self._pending()} {self._dispatcher.retries}"
 
     def _counts(self) -> dict[str, int]:
-        return {name: self._child.state.get(name, 0) for name in ("running", "succeeded", "failed", "deleted")}
+        return {name: self._sampler.state.get(name, 0) for name in ("running", "succeeded", "failed", "deleted")}
 
     def line(self) -> str:
-        """Return where the load stands, for people."""
+        """Return the progress of the load as a line of text."""
         of = self.request.count
         counts = self._counts()
-        submitted = of - self.todo + self._dispatch.submitted
+        submitted = of - self.todo + self._dispatcher.submitted
         parts = [
             f"{submitted}/{of} submitted",
             f"{self.there} created",
@@ -123,80 +123,80 @@ class LoadState:
         ]
         for name, number in (
             ("deleted", counts["deleted"]),
-            ("refused", self.count(ledger.REFUSED) + self._dispatch.blocked),
-            ("retries", self._dispatch.retries),
+            ("refused", self.count(ledger.REFUSED) + self._dispatcher.blocked),
+            ("retries", self._dispatcher.retries),
         ):
             if number:
                 parts.append(f"{number} {name}")
-        if self._dispatch.submitted:
+        if self._dispatcher.submitted:
             parts.append(f"{self.rate():.1f}/s")
         if self.started:
             parts.append(f"{max(0.0, time.monotonic() - self.started):.0f} s")
         return f"workload {self.request.point}: {', '.join(parts)}"
 
-    def look(self) -> None:
-        """Take note of how busy this machine is, at most once a second."""
+    def record_machine(self) -> None:
+        """Record the load average of this machine, at most once a second."""
         now = time.monotonic()
-        if now - self._looked >= 1.0:
-            self._looked = now
+        if now - self._recorded >= 1.0:
+            self._recorded = now
             self._loads.append(os.getloadavg()[0])
 
     def machine(self) -> dict[str, Any]:
-        """Return how busy this machine was since the load began, as in the end of a ledger."""
+        """Return processors, stolen share and mean load average since the start, for the last line of the ledger."""
         load = round(sum(self._loads) / len(self._loads), 2) if self._loads else None
         return {"cpus": os.cpu_count() or 0, "stolen": cpu_steal.share(self._stolen, cpu_steal.reading()), "load": load}
 
     def result(self, seconds: float) -> dict[str, Any]:
-        """Return what the module returns. For after the sampler has ended: counts are final then."""
-        late = _quantiles.summary(self._dispatch.lateness)
+        """Return the module's result. Call it after the sampler has ended, when the counts are final."""
+        late = _quantiles.summary(self._dispatcher.lateness)
         counts = self._counts()
-        refused, blocked = self.count(ledger.REFUSED), self._dispatch.blocked
+        refused, blocked = self.count(ledger.REFUSED), self._dispatcher.blocked
         there = self.there
         waiting = max(0, self.unfinished())
-        # Not at the top: "failed" and "changed" are Ansible's own words there.
-        tallied = {
+        # Nested, because "failed" and "changed" have a meaning to Ansible at the top level.
+        counted = {
             "planned": self.request.count,
             "created": self.count(ledger.CREATED),
             "already_mine": self.count(ledger.ALREADY_MINE),
             "refused": refused,
             "blocked": blocked,
             "unsent": self.request.count - there - refused - blocked,
-            "retries": self._dispatch.retries,
+            "retries": self._dispatcher.retries,
             "succeeded": counts["succeeded"],
             "failed": counts["failed"],
             "deleted": counts["deleted"],
             "unfinished": waiting,
         }
         found: dict[str, Any] = {
-            "changed": self._dispatch.outcomes.get(ledger.CREATED, 0) > 0,
-            "counts": tallied,
+            "changed": self._dispatcher.outcomes.get(ledger.CREATED, 0) > 0,
+            "counts": counted,
             "timed_out": self.timed_out,
             "stopped": self.stopped or self._stall.hopeless,
             "waiting_for": self._waiting_for() if self.timed_out else [],
             "refusals": self._refusals() if refused or blocked else [],
             "lateness": late,
             "max_lateness": self.request.max_lateness,
-            "held_back": self._dispatch.held_back,
+            "held_back": self._dispatcher.held_back,
             "stolen": cpu_steal.share(self._stolen, cpu_steal.reading()),
             "on_time": _quantiles.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
-            "load_seconds": round(max(0.0, self._dispatch.last_answered - self.opened), 3) if self.opened else 0.0,
-            "repeated": {str(status): number for status, number in sorted(self._dispatch.repeated.items())},
+            "load_seconds": round(max(0.0, self._dispatcher.last_answered - self.opened), 3) if self.opened else 0.0,
+            "repeated": {str(status): number for status, number in sorted(self._dispatcher.repeated.items())},
             "sessions": self._sessions,
-            "events": self._child.state.get("events", 0),
-            "gaps": self._child.state.get("gaps", 0),
-            "sampling": self._child.state.get("sampling", {}),
-            "notes": self._child.state.get("notes", []),
+            "events": self._sampler.state.get("events", 0),
+            "gaps": self._sampler.state.get("gaps", 0),
+            "sampling": self._sampler.state.get("sampling", {}),
+            "notes": self._sampler.state.get("notes", []),
             "seconds": round(seconds, 3),
         }
         return {**found, "msg": self._message(found)}
 
     def _waiting_for(self) -> list[str]:
-        indices = self._child.state.get("waiting") or []
+        indices = self._sampler.state.get("waiting") or []
         return [template_renderer.workload_name(self.request.run, self.request.point, index) for index in indices]
 
     def _refusals(self) -> list[dict[str, Any]]:
-        """Return what the server refused and why, the most frequent first."""
+        """Return refusals with their reasons, the most frequent first."""
         reasons: Counter[tuple[str, int, str]] = Counter()
         examples: dict[tuple[str, int, str], str] = {}
         for record in _files.read_lines(self.request.point_dir / "ledger.jsonl"):
@@ -210,7 +210,7 @@ class LoadState:
         ]
 
     def _message(self, found: dict[str, Any]) -> str:
-        """Return the whole result in one line."""
+        """Return the result in one line."""
         counts = found["counts"]
         parts = [f"{counts['created'] + counts['already_mine']} of {counts['planned']} created"]
         if found["rate"]:
@@ -234,14 +234,14 @@ class LoadState:
                     )
                 if (found["stolen"] or 0) >= _MUCH_STOLEN:
                     parts.append(f"the hypervisor took {found['stolen'] * 100:.0f} % of this machine's processor time")
-        told = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
+        text = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
         if self.stopped:
-            told = f"{told}. The circuit breaker ended the load: {self.stopped}"
+            text = f"{text}. The circuit breaker ended the load: {self.stopped}"
         elif self._stall.hopeless:
-            told = f"{told}. The load was ended early: {self._stall.hopeless}"
+            text = f"{text}. The load was ended early: {self._stall.hopeless}"
         if not found["timed_out"]:
-            return told
+            return text
         names = ", ".join(found["waiting_for"][:_NAMED])
         more = ", …" if counts["unfinished"] > _NAMED else ""
         why = "".join(f"; {one}" for one in self._pending())
-        return f"{told}. After {self.request.timeout:g} s {counts['unfinished']} had not ended: {names}{more}{why}"
+        return f"{text}. After {self.request.timeout:g} s {counts['unfinished']} had not ended: {names}{more}{why}"

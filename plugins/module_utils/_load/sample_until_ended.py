@@ -24,14 +24,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.samplin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
-#: Seconds between two looks at where the load stands.
+#: Polling interval for the state of the load, seconds.
 _LOOK = 0.2
-#: How many names a message gives of those that something is still waited for.
+#: Maximum number of names in a message about unfinished workloads.
 _NAMED = 5
 
 
 class RunningLoadSampler:
-    """Samples from now until every workload that is there has ended, or the timeout."""
+    """Samples until every existing workload has ended, or until the timeout."""
 
     def __init__(self, request: WatchSpec, step: Step, progress: Progress) -> None:
         self.request = request
@@ -43,7 +43,7 @@ class RunningLoadSampler:
     def run(self) -> dict[str, Any]:
         """Sample and return the module's result.
 
-        Raises DataError without a plan, OwnershipError when another sampler is at it, InputError, AccessError.
+        Raises DataError without a plan, OwnershipError if another sampler is running, InputError, AccessError.
         """
         request = self.request
         header = workload_plan.read(request.point_dir / "plan.jsonl").header
@@ -53,11 +53,11 @@ class RunningLoadSampler:
         past = ledger.read(request.point_dir / "ledger.jsonl")
         client = Client.from_kubeconfig(request.kubeconfig, request.context)
         namespace = request.namespace or client.access.namespace
-        task = request.sampling(kinds, own, namespace, namespace)
+        spec = request.sampling(kinds, own, namespace, namespace)
         warnings = [client.access.insecure_warning()] if client.access.insecure else []
         with client, _interrupt.noticed(request.lock_lost) as stop:
-            sampler = Sampler(client, task, Clock.resume(past.anchor or {}))
-            self.stall = StalledLoad(client.access, task)
+            sampler = Sampler(client, spec, Clock.resume(past.anchor or {}))
+            self.stall = StalledLoad(client.access, spec)
             reason = "failed"
             try:
                 sampler.start()
@@ -86,7 +86,7 @@ class RunningLoadSampler:
             counts = {**sampler.tally.counts(), "reasons": sampler.tally.reasons()}
             self.stall.look(counts, self._unfinished(sampler))
             self.progress.update(str(counts), self._line(sampler, planned))
-            ended = not self._unfinished(sampler) and not submitter_at_work(self.request.point_dir / "ledger.jsonl")
+            ended = not self._unfinished(sampler) and not submitter_runs(self.request.point_dir / "ledger.jsonl")
             over = ended or bool(self.stall.hopeless)
             if not over and now >= deadline:
                 self.timed_out = over = True
@@ -114,8 +114,8 @@ class RunningLoadSampler:
 
     def _result(self, sampler: Sampler, planned: int) -> dict[str, Any]:
         past = ledger.read(self.request.point_dir / "ledger.jsonl")
-        own = sampler.task.own
-        there = {
+        own = sampler.spec.own
+        created = {
             name
             for (kind, name), outcome in past.outcomes.items()
             if kind in own and outcome in (ledger.CREATED, ledger.ALREADY_MINE)
@@ -133,7 +133,7 @@ class RunningLoadSampler:
             line += f": timed out with {self._unfinished(sampler)} unfinished" + (f" ({names})" if names else "")
         elif self.stall.hopeless:
             line += f". It was ended early: {self.stall.hopeless}"
-        missing = len(there - seen)
+        missing = len(created - seen)
         if missing:
             line += f", {missing} created but never seen"
         self.progress.say(line)
@@ -157,8 +157,8 @@ class RunningLoadSampler:
         }
 
 
-def submitter_at_work(path: Path) -> bool:
-    """Tell whether another process holds the ledger's lock."""
+def submitter_runs(path: Path) -> bool:
+    """Return whether another process holds the lock of the ledger."""
     try:
         with open(path, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)

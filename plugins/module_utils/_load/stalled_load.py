@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A load of which nothing runs: what warnings say of it where no condition does, and whether it can run at all.
 
-Asked only while nothing runs and nothing ends, so that it disturbs no measurement, and less and less often.
+The API server is asked only while nothing runs and nothing ends, so that no measurement is disturbed, at growing
+intervals.
 """
 
 from __future__ import annotations
@@ -21,55 +22,55 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending_reasons import grouped
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 
-#: Seconds without anything that runs before the first look, and most seconds between two.
+#: Seconds without a running workload before the first check, and the longest interval between two.
 PATIENCE, LONGEST = 10.0, 60.0
-#: Seconds that an answer may take.
+#: Timeout for a response, seconds.
 _TIMEOUT = 10.0
-#: Events and pods that are looked at.
+#: Maximum number of events and of pods that are read.
 _SOME = 500
 
 
 class StalledLoad:
-    """Looks at a load that does not get on. ``reasons``: (how many, what warnings say). ``hopeless``: why it ends."""
+    """Diagnoses a load without progress. ``reasons``: (number, warning). ``hopeless``: why nothing can ever run."""
 
-    def __init__(self, access: Access, task: SamplingSpec) -> None:
+    def __init__(self, access: Access, spec: SamplingSpec) -> None:
         self.reasons: list[tuple[int, str]] = []
         self.hopeless = ""
         self._client = Client(access, _TIMEOUT)
-        self._task = task
+        self._spec = spec
         self._counts: tuple[int, int] | None = None
         self._pause = PATIENCE
         self._next = 0.0
 
     def look(self, counts: Mapping[str, Any], unfinished: int) -> None:
-        """Take note of where the load stands, and ask the API server if it has stood still for long enough.
+        """Compare the counts with the previous ones, and ask the API server after a time without progress.
 
-        counts: as Tally.counts(), with "reasons" those that conditions give. unfinished: workloads that are to end.
+        counts: of WorkloadTally, with "reasons" from conditions. unfinished: number of workloads that have to end.
         """
         now = time.monotonic()
         ended = sum(counts.get(name, 0) for name in ("succeeded", "failed", "deleted"))
-        stands = (counts.get("running", 0), ended)
-        if unfinished <= 0 or stands[0] or stands != self._counts:
-            self._counts, self._pause, self._next = stands, PATIENCE, now + PATIENCE
+        progress = (counts.get("running", 0), ended)
+        if unfinished <= 0 or progress[0] or progress != self._counts:
+            self._counts, self._pause, self._next = progress, PATIENCE, now + PATIENCE
             self.reasons = []
         elif now >= self._next:
             try:
                 self._ask(bool(counts.get("reasons")))
             except (AccessError, ApiError, InputError):
-                pass  # it only explains: what may not be asked for, or fails, is left unexplained
+                pass  # this only explains; a request that fails or is forbidden leaves the load unexplained
             finally:
                 self._client.close()
             self._pause = min(self._pause * 2, LONGEST)
             self._next = time.monotonic() + self._pause
 
     def _ask(self, explained: bool) -> None:
-        task = self._task
+        spec = self._spec
         if not explained:
             kind = self._client.kind("v1", "Event")
-            page = next(self._client.pages(kind, task.namespace, field_selector="type=Warning", limit=_SOME))
-            self.reasons = grouped(_warnings(page["items"], f"{task.run}-{task.point}-"))
-        kind, selector = self._client.kind("v1", "Pod"), _labels.selector(task.run, task.point)
-        page = next(self._client.pages(kind, task.namespace, selector, "status.phase=Pending", _SOME))
+            page = next(self._client.pages(kind, spec.namespace, field_selector="type=Warning", limit=_SOME))
+            self.reasons = grouped(_warnings(page["items"], f"{spec.run}-{spec.point}-"))
+        kind, selector = self._client.kind("v1", "Pod"), _labels.selector(spec.run, spec.point)
+        page = next(self._client.pages(kind, spec.namespace, selector, "status.phase=Pending", _SOME))
         if page["items"]:
             nodes = self._client.list(self._client.kind("v1", "Node"))[0]
             found = hopeless(page["items"], nodes)
@@ -78,15 +79,15 @@ class StalledLoad:
 
 
 def hopeless(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str:
-    """Return why none of the workloads of these pods can ever run, an empty string when one may.
+    """Return why none of the workloads of these pods can ever run, or an empty string.
 
-    A workload of which one pod fits nowhere counts as one that can't run.
+    A workload with one pod that fits no node cannot run.
     """
-    known: dict[str, str] = {}  # many pods ask for the same
+    known: dict[str, str] = {}  # many pods have the same requests
     workloads: dict[str, str] = {}
     for pod in pods:
         if conditions(pod).get("PodScheduled", {}).get("status") != "False" or pod["spec"].get("schedulingGates"):
-            return ""  # it has a node, was not looked at yet, or is held back on purpose
+            return ""  # it has a node, was not considered yet, or has a scheduling gate
         wanted, selector = pod_fits_nodes.requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
         key = f"{wanted} {selector}"
         if key not in known:
@@ -100,7 +101,7 @@ def hopeless(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str
 
 
 def _warnings(events: Iterable[dict[str, Any]], prefix: str) -> list[str]:
-    """Return what the newest warning about each object says whose name begins with ``prefix``."""
+    """Return the newest warning of each object whose name begins with ``prefix``."""
     newest: dict[str, tuple[str, str]] = {}
     for one in events:
         name = (one.get("involvedObject") or {}).get("name") or ""

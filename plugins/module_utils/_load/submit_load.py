@@ -42,16 +42,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler_process import SamplerProcess
 
-#: Seconds between two looks at where the load stands.
+#: Polling interval for the state of the load, seconds.
 _LOOK = 0.2
-#: Seconds within which the sampler should have seen everything that was created, when the load is not waited for.
+#: Timeout for the sampler to see everything that was created, for a load without wait, seconds.
 _SEEN_WITHIN = 10.0
-#: Seconds that requests under way are given when the call is interrupted.
+#: How long an interrupted call waits for the responses to requests in flight, seconds.
 _PATIENCE = 2.0
 
 
 class Load:
-    """A load from its plan to its figures. ``run`` is the whole of it."""
+    """A load from its plan to its result. ``run`` does all of it."""
 
     def __init__(self, request: LoadSpec, step: Step, progress: Progress) -> None:
         self.request = request
@@ -60,16 +60,16 @@ class Load:
         self.began = time.monotonic()
 
     def run(self) -> dict[str, Any]:
-        """Submit what is missing, wait, and return the module's result.
+        """Create the missing workloads, wait, and return the module's result.
 
-        Raises InputError before anything is created; AccessError, ApiError, Interrupted with the counts so far.
+        Raises InputError before anything is created; AccessError, ApiError and Interrupted with the counts so far.
         """
         client, kinds, rendered, planned = self._prepared()
         request = self.request
         namespace = request.namespace or client.access.namespace
         own = sorted({one.workload.kind for one in rendered})
         request.point_dir.mkdir(parents=True, exist_ok=True)
-        book, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
+        log, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
         try:
             workload_plan.settle(request.point_dir / "plan.jsonl", planned)
             firsts = [document.manifest(one.first) for one in rendered for document in one.documents]
@@ -83,12 +83,12 @@ class Load:
             watched = namespaces.pop() if len(namespaces) == 1 else ""
             sampling = request.sampling(kinds, own, watched, namespace)
             client.close()
-            return self._with_sampler(client, sampling, clock, book, past, planned, todo, rendered)
+            return self._with_sampler(client, sampling, clock, log, past, planned, todo, rendered)
         finally:
-            book.close()
+            log.close()
 
     def check(self) -> dict[str, Any]:
-        """Do what run() does before it writes or creates anything; return what it would do."""
+        """Check everything that run() checks before it writes or creates anything; return what it would do."""
         client, _kinds, rendered, planned = self._prepared()
         past = ledger.read(self.request.point_dir / "ledger.jsonl")
         kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
@@ -101,15 +101,15 @@ class Load:
         }
 
     def _prepared(self) -> tuple[Client, list[KindStages], list[template_renderer.Rendered], workload_plan.Plan]:
-        """Read, check and render everything that the load needs; nothing is written or created."""
+        """Read, check and render everything that the load needs, without writing or creating anything."""
         request = self.request
         path = request.point_dir / "plan.jsonl"
         seed = workload_plan.seed_for(path, request.seed, arrivals.draws_from_seed(request.arrival))
         found = arrivals.arrivals(request.arrival, request.count, seed)
         request = self.request = replace(request, count=found.count, seed=seed)
         if not request.sample and (request.wait or found.header.get("at_once")):
-            why = "wait" if request.wait else "arrival at_once"
-            raise InputError(f"{why} needs the sampler, which sees workloads end: it does not go with sample=false")
+            option = "wait" if request.wait else "arrival at_once"
+            raise InputError(f"{option} cannot be used with sample=false: the sampler observes the end of workloads")
         kinds = compile_kinds(request.stages)
         client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
         namespace = request.namespace or client.access.namespace
@@ -127,7 +127,7 @@ class Load:
         client: Client,
         sampling: SamplingSpec,
         clock: Clock,
-        book: JsonlAppender,
+        log: JsonlAppender,
         past: ledger.ResumeState,
         planned: workload_plan.Plan,
         todo: list[workload_plan.Planned],
@@ -135,13 +135,13 @@ class Load:
     ) -> dict[str, Any]:
         request = self.request
         with _interrupt.noticed(request.lock_lost) as stop:
-            child = self._sampler(client, sampling, clock, book)
+            sampler = self._start_sampler(client, sampling, clock, log)
             raise_priority(any(one.offset is not None for one in todo[:1]))
             try:
                 settings = SenderSettings(
                     client.access,
                     clock,
-                    book.write_row,
+                    log.write_row,
                     request.request_timeout,
                     request.retry_time,
                     request.run,
@@ -149,130 +149,132 @@ class Load:
                 )
                 templates = {one.template.name: one for one in rendered}
                 loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP}
-                dispatch = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
+                dispatcher = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
                 stall = StalledLoad(client.access, sampling)
-                story = load_state.LoadState(request, planned, past, dispatch, child, stall)
-                dispatch.before = story.there
+                state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall)
+                dispatcher.before = state.there
                 reason = "failed"
-                book.write(session_line(ledger.SCHEMA, request.run, request.point, clock))
+                log.write(session_line(ledger.SCHEMA, request.run, request.point, clock))
                 try:
-                    self._watch_begins(child, stop)
-                    self._send(dispatch, child, stop, story, book, clock)
-                    self._wait(child, stop, story)
-                    stopped = story.stopped or story.hopeless()
-                    reason = f"stopped: {stopped}" if stopped else "timed out" if story.timed_out else "done"
+                    self._await_watches(sampler, stop)
+                    self._send(dispatcher, sampler, stop, state, log, clock)
+                    self._wait(sampler, stop, state)
+                    stopped = state.stopped or state.hopeless()
+                    reason = f"stopped: {stopped}" if stopped else "timed out" if state.timed_out else "done"
                 except _interrupt.Interrupted as error:
                     reason = str(error)
-                    raise _interrupt.Interrupted(f"{error}: {story.line()}") from error
+                    raise _interrupt.Interrupted(f"{error}: {state.line()}") from error
                 finally:
-                    dispatch.stop(_PATIENCE)
-                    end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": story.machine()}
-                    book.write(end)
-                    book.sync()
+                    dispatcher.stop(_PATIENCE)
+                    end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": state.machine()}
+                    log.write(end)
+                    log.sync()
             finally:
-                child.finish()
-        result = story.result(time.monotonic() - self.began)
+                sampler.finish()
+        result = state.result(time.monotonic() - self.began)
         self.progress.say(result["msg"])
         if client.access.insecure:
             result["warnings"] = [client.access.insecure_warning()]
         return result
 
-    def _sampler(
-        self, client: Client, sampling: SamplingSpec, clock: Clock, book: JsonlAppender
+    def _start_sampler(
+        self, client: Client, sampling: SamplingSpec, clock: Clock, log: JsonlAppender
     ) -> SamplerProcess | NoSampler:
         if not self.request.sample:
             return NoSampler()
-        # Not needed, and so not imported, by a load that another process samples.
+        # Imported only if needed: another process may sample the load.
         from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler_process import SamplerProcess
 
-        return SamplerProcess(client.access, sampling, clock, book.close)
+        return SamplerProcess(client.access, sampling, clock, log.close)
 
-    def _watch_begins(self, child: SamplerProcess | NoSampler, stop: _interrupt.Interrupt) -> None:
-        """Wait until every watch is established: nothing is sent before."""
-        while not child.watching:
+    def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: _interrupt.Interrupt) -> None:
+        """Wait until every watch is established. Nothing is sent before."""
+        while not sampler.watching:
             stop.check()
-            child.poll(_LOOK)
+            sampler.poll(_LOOK)
 
     def _send(
         self,
-        dispatch: Dispatcher,
-        child: SamplerProcess | NoSampler,
+        dispatcher: Dispatcher,
+        sampler: SamplerProcess | NoSampler,
         stop: _interrupt.Interrupt,
-        story: load_state.LoadState,
-        book: JsonlAppender,
+        state: load_state.LoadState,
+        log: JsonlAppender,
         clock: Clock,
     ) -> None:
-        if not story.todo:
+        if not state.todo:
             return
-        story.opened = time.monotonic()
-        dispatch.open()
-        started = dispatch.start()
-        story.started = started
-        book.write({"type": "start", "at": round(clock.from_monotonic(started), 6)})
+        state.opened = time.monotonic()
+        dispatcher.open()
+        started = dispatcher.start()
+        state.started = started
+        log.write({"type": "start", "at": round(clock.from_monotonic(started), 6)})
         next_sync = time.monotonic() + 1.0
         with CircuitBreaker(
-            dispatch.access, self.request.namespace or "default", self.request.breaker_latency
+            dispatcher.access, self.request.namespace or "default", self.request.breaker_latency
         ) as breaker:
-            while not dispatch.done.is_set():
+            while not dispatcher.done.is_set():
                 stop.check()
-                child.poll(_LOOK)
-                dispatch.note_ended(story.ended())
-                self._tell(story)
+                sampler.poll(_LOOK)
+                dispatcher.note_ended(state.ended())
+                self._report(state)
                 if breaker.reason:
-                    story.stopped = breaker.reason
+                    state.stopped = breaker.reason
                     self.progress.say(
                         f"workload {self.request.point}: circuit breaker: {breaker.reason}; nothing more is sent"
                     )
-                if story.stopped or story.hopeless():
-                    dispatch.stop(_PATIENCE)
+                if state.stopped or state.hopeless():
+                    dispatcher.stop(_PATIENCE)
                     break
                 if time.monotonic() >= next_sync:
-                    book.sync()
+                    log.sync()
                     next_sync = time.monotonic() + 1.0
-        if dispatch.error is not None:
-            raise type(dispatch.error)(*_explained(dispatch.error, story)) from dispatch.error
+        if dispatcher.error is not None:
+            raise type(dispatcher.error)(*_explained(dispatcher.error, state)) from dispatcher.error
         self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
 
-    def _wait(self, child: SamplerProcess | NoSampler, stop: _interrupt.Interrupt, story: load_state.LoadState) -> None:
-        """Wait until every created workload has ended, or has been seen when there is no wait; then settle."""
+    def _wait(
+        self, sampler: SamplerProcess | NoSampler, stop: _interrupt.Interrupt, state: load_state.LoadState
+    ) -> None:
+        """Wait until every created workload has ended, or without wait has been seen; then settle."""
         began = time.monotonic()
         wait = self.request.wait
         deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
-        while (story.unfinished() if wait else story.unseen()) > 0 and not story.hopeless():
+        while (state.unfinished() if wait else state.unseen()) > 0 and not state.hopeless():
             if time.monotonic() >= deadline:
-                story.timed_out = wait
+                state.timed_out = wait
                 break
             stop.check()
-            child.poll(_LOOK)
-            self._tell(story)
+            sampler.poll(_LOOK)
+            self._report(state)
         else:
-            # What children of the last workloads still say is worth a moment.
+            # Objects of the last workloads still change for a moment.
             settled = time.monotonic() + (self.request.settle if self.request.sample else 0.0)
             while (left := settled - time.monotonic()) > 0:
                 stop.check()
-                child.poll(min(_LOOK, left))
+                sampler.poll(min(_LOOK, left))
         self.step.timing("wait", time.monotonic() - began, f"point {self.request.point}")
 
-    def _tell(self, story: load_state.LoadState) -> None:
-        story.look()
-        self.progress.update(story.state(), story.line())
+    def _report(self, state: load_state.LoadState) -> None:
+        state.record_machine()
+        self.progress.update(state.state(), state.line())
 
 
 def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
-    """Return the template of each workload. Raises InputError for templates that can't be told apart or weighed."""
+    """Return the template of each workload. Raises InputError for missing templates, equal names, bad weights."""
     if not request.templates:
-        raise InputError("there are no templates: nothing could be submitted")
+        raise InputError("templates is empty: there is nothing to submit")
     names = [one.name for one in request.templates]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise InputError(f"two templates are called '{twice}'")
+        raise InputError(f"templates: two have the name '{twice}'")
     if any(one.weight < 1 for one in request.templates):
-        raise InputError("a template's weight must be 1 or more")
+        raise InputError("templates: a weight must be 1 or more")
     return workload_plan.assigned(found, names, [one.weight for one in request.templates])
 
 
 def _rendered(request: LoadSpec, namespace: str, chosen: Sequence[str]) -> list[template_renderer.Rendered]:
-    """Render what each template will be used for, and no more: there may be many templates."""
+    """Render each template for the workloads that use it, and no others: there may be many templates."""
     used: dict[str, array[int]] = {one.name: array("Q") for one in request.templates}
     for index, name in enumerate(chosen):
         used[name].append(index)
@@ -283,9 +285,9 @@ def _rendered(request: LoadSpec, namespace: str, chosen: Sequence[str]) -> list[
 
 
 def dry_run(client: Client, rendered: list[template_renderer.Rendered]) -> None:
-    """Have the API server check the first object of each template, with its related ones, without keeping it.
+    """Have the API server check the first object of each template, and its related ones, in a dry run.
 
-    Raises InputError with the server's words: a mistake in a template shows here and not a thousand times.
+    Raises InputError with the server's message, so that a mistake in a template shows once and not a thousand times.
     """
     query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
     for one in rendered:
@@ -300,7 +302,7 @@ def dry_run(client: Client, rendered: list[template_renderer.Rendered]) -> None:
                 ) from error
 
 
-def _explained(error: Exception, story: load_state.LoadState) -> tuple[Any, ...]:
-    """Return the arguments of an error of the same type that also says how far the load got."""
-    text = f"{error}. So far: {story.line()}"
+def _explained(error: Exception, state: load_state.LoadState) -> tuple[Any, ...]:
+    """Return the arguments of an error of the same type that also reports the progress of the load."""
+    text = f"{error}. So far: {state.line()}"
     return (text, error.status, error.reason) if isinstance(error, ApiError) else (text,)

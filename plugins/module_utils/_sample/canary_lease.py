@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The canary: one small object of our own, written at a steady pace while a load is watched.
+"""The canary: a Lease of the sampler, written at a constant rate while a load is sampled.
 
-The moments of its writes are known exactly on our clock, and the resourceVersions that they got order them among
-all other writes: a ruler by which a transition that a watch shows can be dated (see the results' timeline).
-It is a Lease, which is made for being written often and which nobody else looks at.
+The times of its writes are known exactly on our clock, and their resourceVersions order them among all other writes.
+The timeline's revision clock dates the changes of other objects by them. Leases are designed for frequent writes, and
+no controller watches this one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
 class Canary(PeriodicRequester):
-    """Writes its object ``rate`` times a second from begin() until close(); each answered write goes to ``tell``.
+    """Writes its object ``rate`` times a second from begin() until close(); reports each successful write.
 
-    ``tell(sent, answered, resource_version)``: both times are readings of time.monotonic().
+    ``report(sent, answered, resource_version)``: times are readings of time.monotonic().
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class Canary(PeriodicRequester):
         point: str,
         namespace: str,
         rate: float,
-        tell: Callable[[float, float, str], None],
+        report: Callable[[float, float, str], None],
     ) -> None:
         super().__init__("canary", client.access, rate)
         self.object_name = f"{run}-{point}-canary"
         self.labels = {_labels.RUN: run, _labels.POINT: point, _labels.ROLE: "canary"}
         self.namespace = namespace or client.access.namespace
-        self.version = ""  # that the object had when it was made or found
+        self.version = ""  # of the object when it was created or found
         self._client = client
-        self._tell = tell
+        self._report = report
         path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
         self._head = request_head(client.access, "PATCH", path, METADATA)
-        # Not from 0: a patch that changes nothing is answered with the resourceVersion of an earlier session's write.
+        # Not 0: a patch that changes nothing returns the resourceVersion of an earlier session's write.
         self._first = int(time.time() * 1000)
         self._answers: dict[str, float] = {}
         self._early: dict[str, float] = {}
@@ -69,11 +69,11 @@ class Canary(PeriodicRequester):
 
     @property
     def selector(self) -> str:
-        """The label selector of the canary alone."""
+        """Label selector that matches only the canary."""
         return ",".join(f"{key}={value}" for key, value in self.labels.items())
 
-    def make(self) -> None:
-        """Create the object, or find it there: an earlier session may have left it."""
+    def create(self) -> None:
+        """Create the object, or find the one that an earlier session left."""
         manifest = {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
@@ -82,16 +82,16 @@ class Canary(PeriodicRequester):
         }
         path = LEASE.path(self.namespace)
         try:
-            made = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
+            found = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
         except ApiError as error:
             if error.status != 409:
                 raise
-            made = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
-        self.version = made["metadata"]["resourceVersion"]
+            found = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
+        self.version = found["metadata"]["resourceVersion"]
 
-    def _send(self, connection: Connection, beat: int) -> None:
+    def _send(self, connection: Connection, number: int) -> None:
         access = self._access
-        body = b'{"spec":{"leaseTransitions":%d}}' % ((self._first + beat) % 2_000_000_000 + 1)
+        body = b'{"spec":{"leaseTransitions":%d}}' % ((self._first + number) % 2_000_000_000 + 1)
         shown = access.authorization
         try:
             reply = connection.exchange(request_bytes(access, self._head, body, MERGE_PATCH))
@@ -104,23 +104,23 @@ class Canary(PeriodicRequester):
             if found:
                 version = found.group(1).decode()
                 self._took.append(reply.answered - reply.sent)
-                self._tell(reply.sent, reply.answered, version)
+                self._report(reply.sent, reply.answered, version)
                 self._answered(version, reply.answered)
         elif reply.status == 401 and access.refresh(shown):
             connection.close()
         else:
             self.failure = f"{reply.status} {' '.join(status_of(reply))}"
-            self._mend(reply.status)
+            self._recover(reply.status)
 
-    def _mend(self, status: int) -> None:
-        """Do what helps after a refusal: an API server that has just started refuses until it has read who may what."""
+    def _recover(self, status: int) -> None:
+        """Wait after a refusal, because an API server that has just started has not read the RBAC objects yet."""
         self._over.wait(0.5)
         if status == 404 and not self._over.is_set():
             with contextlib.suppress(AccessError, ApiError):
-                self.make()  # somebody has deleted it
+                self.create()  # someone deleted it
 
     def received(self, at: float, line: bytes) -> None:
-        """A watch showed a write of ours at ``at`` (time.monotonic())."""
+        """Record that a watch received an event of the canary at ``at`` (time.monotonic())."""
         found = _VERSION.search(line)
         if found is None:
             return
@@ -128,7 +128,7 @@ class Canary(PeriodicRequester):
         with self._lock:
             answered = self._answers.pop(version, None)
             if answered is None:
-                self._early[version] = at  # the event can be here before the answer is
+                self._early[version] = at  # the event can arrive before the response
             else:
                 self._lags.append(at - answered)
 
@@ -141,17 +141,17 @@ class Canary(PeriodicRequester):
                 self._lags.append(seen - at)
 
     def lag(self) -> dict[str, Any]:
-        """Return how long after its answer a write of ours was received by a watch, seconds; empty if none was."""
+        """Return quantiles of the time from the response to a write to its event, seconds; empty without events."""
         with self._lock:
             found = summary(list(self._lags))
             return {**found, "n": len(self._lags)} if found else {}
 
     def cost(self) -> dict[str, Any]:
-        """Return what the canary cost: writes, how long they took, our processor time; seconds. For after close()."""
+        """Return number and duration of the writes and our processor time, seconds. Call it after close()."""
         return self.cost_of("writes")
 
     def close(self, patience: float) -> None:
-        """Stop writing and remove the object; it carries the run's label, so a cleanup finds it if that fails."""
+        """Stop writing and delete the object. If that fails, a cleanup finds it by the label of the run."""
         self.stop(patience)
         try:
             self._client.delete(LEASE, self.object_name, self.namespace)

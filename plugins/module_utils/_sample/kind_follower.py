@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Following one kind: a list, then a watch from there, again and again, without missing what the server still has."""
+"""Follows one kind: a list, then watches from there on, without missing an event that the server still has."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
-#: First and longest pause (seconds) before a broken watch is opened again.
+#: First and longest pause before a broken watch is reopened, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-#: Pause (seconds) after an error that the server sent inside a watch.
+#: Pause after an error that the server sent in a watch, seconds.
 _PAUSE_AFTER_ERROR = 0.5
-#: A break of a watch that was resumed without loss is told when it was longer than this, seconds.
-_WORTH_TELLING = 1.0
+#: Minimum duration of a broken watch, resumed without loss, that is recorded as a gap, seconds.
+_SHORTEST_GAP = 1.0
 
-#: What a follower tells its reader: (its number, what, time.monotonic(), payload). By ``what``, the payload is
+#: Items that a follower puts into the multiplexer: (its number, what, time.monotonic(), payload). The payload of
 #: WATCH a line; LIST, RELIST a list of objects (one page); LISTED (how, resourceVersion); WATCHING the
 #: resourceVersion; GAP (from as time.monotonic(), reason); FAILED the exception that ended it.
 WATCH, LIST, RELIST, LISTED, WATCHING, GAP, FAILED = "watch", "list", "relist", "listed", "watching", "gap", "failed"
 
 
 class KindFollower(Thread):
-    """Tells a reader what happens to the objects of one kind, with receive times taken before any parsing.
+    """Reports the events of one kind, with receive times taken before parsing.
 
-    This thread lists and opens watches; the reader's thread reads them, and calls hear() and over().
+    This thread lists and opens watches. The multiplexer's thread reads them, and calls hear() and over().
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class KindFollower(Thread):
     ) -> None:
         super().__init__(name=f"watch {kind.kind}", daemon=True)
         self.kind = kind
-        self.cpu = 0.0  # processor time that following took, seconds; there when the thread has ended
+        self.cpu = 0.0  # processor time, seconds; set when the thread has ended
         self._number = number
         self._client = client
         self._namespace = namespace
         self._selector = selector
         self._out = out
         self._over = threading.Event()
-        self._read = threading.Event()  # the watch that the reader holds is over
-        self._error: ApiError | None = None  # that the server sent inside it
+        self._read = threading.Event()  # the watch that the multiplexer reads has ended
+        self._error: ApiError | None = None  # that the server sent in the watch
         self._watch: Watch | None = None
         self._version = ""
         self._last_at = time.monotonic()  # of the last line that was no error
@@ -59,7 +59,7 @@ class KindFollower(Thread):
         self._established = False
 
     def run(self) -> None:
-        """Follow until close()."""
+        """List and watch until close()."""
         try:
             self._list(LIST)
             first = True
@@ -73,7 +73,7 @@ class KindFollower(Thread):
             self.cpu = time.thread_time()
 
     def close(self) -> None:
-        """End soon, when the reader has read what was received before."""
+        """End after the multiplexer has read what was received before."""
         self._over.set()
         self.interrupt()
 
@@ -81,7 +81,7 @@ class KindFollower(Thread):
         self._out.put((self._number, what, at, payload))
 
     def _list(self, how: str) -> None:
-        """List everything, page by page; a list that grew too old between two pages is begun again."""
+        """List everything, page by page; restart a list that expired between two pages."""
         pause = _FIRST_PAUSE
         while not self._over.is_set():
             try:
@@ -104,7 +104,7 @@ class KindFollower(Thread):
                 self._watch = watch = Watch(self._client, self.kind, self._version, self._namespace, self._selector)
             except ApiError as error:
                 if error.status == 410:
-                    self._again(error)
+                    self._relist(error)
                     continue
                 pause = self._rest(pause, error)
                 continue
@@ -115,7 +115,7 @@ class KindFollower(Thread):
             self._established = True
             if first:
                 self._put(WATCHING, now, self._version)
-            elif pause > _FIRST_PAUSE and now - self._last_at > _WORTH_TELLING:
+            elif pause > _FIRST_PAUSE and now - self._last_at > _SHORTEST_GAP:
                 self._broken_since = self._last_at
             if self._over.is_set():
                 watch.close()
@@ -126,7 +126,7 @@ class KindFollower(Thread):
             return
 
     def hear(self, at: float, line: bytes, items: list[Item]) -> None:
-        """Take a line of the watch; add what it tells to ``items``."""
+        """Process a line of the watch; add its items to ``items``."""
         if not line or self._error is not None:
             return
         kind = line[9:10]  # the first letter of the event's type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
@@ -137,19 +137,19 @@ class KindFollower(Thread):
         self._last_at = at
         self._last_line = line
         if self._broken_since is not None:
-            # Only now is it sure that the server still had what came after our last event.
-            why = "resumed: the watch broke and went on where it had stopped"
+            # Only now is it certain that the server still had the events after our last one.
+            why = "resumed: the watch broke and was resumed where it had stopped"
             items.append((self._number, GAP, at, (self._broken_since, why)))
             self._broken_since = None
         if kind != b"B":
             items.append((self._number, WATCH, at, line))
 
     def over(self, _error: Broken | None) -> None:
-        """The watch has ended or it broke: both times another one goes on from the last line."""
+        """The watch ended or broke: the next one resumes after the last line."""
         self._read.set()
 
     def interrupt(self) -> None:
-        """Have the present watch end."""
+        """End the current watch."""
         watch = self._watch
         if watch is not None:
             watch.close()
@@ -160,32 +160,32 @@ class KindFollower(Thread):
             self._last_line = b""
         error, self._error = self._error, None
         if error is not None:
-            self._told(error)
+            self._handle(error)
 
-    def _told(self, error: ApiError) -> None:
-        """The server ended the watch with an error."""
+    def _handle(self, error: ApiError) -> None:
+        """Handle an error with which the server ended the watch."""
         if error.status == 410:
-            self._again(error)
+            self._relist(error)
         else:
             self._over.wait(_PAUSE_AFTER_ERROR)
 
-    def _again(self, error: ApiError) -> None:
-        """The server no longer has what came after our last event: list, and tell the gap."""
+    def _relist(self, error: ApiError) -> None:
+        """The server no longer has the events after our last one: list, and record the gap."""
         since = self._last_at
         self._last_line, self._broken_since = b"", None
         self._list(RELIST)
         self._put(GAP, time.monotonic(), (since, f"relisted: {error}"))
 
     def _rest(self, pause: float, error: Exception) -> float:
-        """Pause before another attempt; raise what will not pass.
+        """Pause before another attempt; raise a permanent error.
 
-        What was allowed before will be again: an API server that has just started may refuse until it has read who
-        may do what.
+        A refusal of what was permitted before is transient: an API server that has just started refuses until it has
+        read the RBAC objects.
         """
-        lasting = not isinstance(error, Broken)
+        permanent = not isinstance(error, Broken)
         if isinstance(error, ApiError):
-            lasting = error.status in (400, 403, 404, 405, 406)
-        if lasting and not self._established:
+            permanent = error.status in (400, 403, 404, 405, 406)
+        if permanent and not self._established:
             raise error
         self._over.wait(pause)
         return min(pause * 2, _LONGEST_PAUSE)

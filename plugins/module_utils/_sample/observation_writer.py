@@ -1,21 +1,19 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From what a watch shows to the rows of observations.jsonl, and to what is running and what has ended."""
+"""Watch events become rows of observations.jsonl and update the progress of the workloads."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import partial_event_parser
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending_reasons import PendingReasons
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import (
     KindStages,
     Value,
@@ -24,53 +22,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
     why,
 )
 
-#: How an event came that a watch showed.
+#: Source of an event: a watch.
 WATCH = "watch"
-#: Statuses whose values are remembered at most.
+#: Maximum number of statuses whose values are cached.
 _REMEMBERED = 1000
 
 
-@dataclass
-class WorkloadTally:
-    """Where the workloads stand, by index."""
-
-    seen: set[int] = field(default_factory=set)
-    running: set[int] = field(default_factory=set)
-    ended: dict[int, str] = field(default_factory=dict)  # succeeded, failed or deleted
-    pending: PendingReasons = field(default_factory=PendingReasons)
-
-    _outcomes: Counter[str] = field(default_factory=Counter)
-    _over: int = 0  # of those that have run, how many have ended
-
-    def run(self, index: int) -> None:
-        """Take note that something of a workload runs."""
-        if index not in self.running:
-            self.running.add(index)
-            self._over += index in self.ended
-
-    def end(self, index: int, outcome: str) -> None:
-        """Take note that a workload has ended; the first end counts."""
-        if index not in self.ended:
-            self.ended[index] = outcome
-            self._outcomes[outcome] += 1
-            self._over += index in self.running
-
-    def counts(self) -> dict[str, int]:
-        """Return seen, running (and not ended), succeeded, failed, deleted; at the same price for any number."""
-        found = {name: self._outcomes[name] for name in ("succeeded", "failed", "deleted")}
-        return {"seen": len(self.seen), "running": len(self.running) - self._over, **found}
-
-    def waiting(self, most: int) -> list[int]:
-        """Return the first ``most`` of those that were seen and have not ended."""
-        return sorted(self.seen - self.ended.keys())[:most]
-
-    def reasons(self) -> list[tuple[int, str]]:
-        """Return why workloads that do not run wait: how many, and what is said of them."""
-        return self.pending.reasons(lambda index: index in self.running or index in self.ended)
-
-
 class _KnownObject:
-    """What is known of an object: the values as last seen, whose it is, and what each of its rows says alike."""
+    """A known object: its last values, its workload, and the part that all of its rows share."""
 
     __slots__ = ("values", "index", "said", "rest")
 
@@ -88,24 +47,24 @@ class _KnownObject:
         self.index = index
         same = {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "owners": owners, "index": index}
         self.said = _files.encode(same)[1:-1].encode()  # without its braces; as bytes, which take less memory
-        self.rest: int | None = None  # hash of its metadata, as of cut.parts()
+        self.rest: int | None = None  # hash of its metadata, from partial_event_parser.parts()
 
     def row(
         self, received: float, how: str, event: str, version: str, values: dict[str, Value], more: dict[str, Any]
     ) -> str:
-        """Return a row of observations.jsonl, without the line's end."""
-        told = f",{_files.encode(more)[1:-1]}" if more else ""
+        """Return a row of observations.jsonl, without the end of line."""
+        tail = f",{_files.encode(more)[1:-1]}" if more else ""
         return (
             f'{{"type":"event","received":{received:.6f},"how":"{how}","event":"{event}",{self.said.decode()},'
-            f'"resource_version":"{version}","values":{_files.encode(values)}{told}}}'
+            f'"resource_version":"{version}","values":{_files.encode(values)}{tail}}}'
         )
 
 
 class ObservationWriter:
-    """Turns events of one kind into rows; a row is written only when it says something new.
+    """Writes rows for the events of one kind, only for events with changed values.
 
-    ``own``: objects of this kind are the workloads. ``family``: tells whose an object without our labels is; None
-    where nothing is found by its owners. ``write`` gets rows as JSON. Moments are seconds on the point's clock.
+    ``own``: objects of this kind are the workloads. ``owner_index``: finds the workload of objects without our labels,
+    or None. ``write`` gets rows as JSON. Times are seconds on the point's clock.
     """
 
     def __init__(
@@ -114,64 +73,64 @@ class ObservationWriter:
         own: bool,
         tally: WorkloadTally,
         write: Callable[[str], None],
-        family: OwnerIndex | None = None,
+        owner_index: OwnerIndex | None = None,
     ) -> None:
         self.kind = kind
         self.own = own
-        self.family = family
+        self.owner_index = owner_index
         self.tally = tally
         self.events = 0
         self._write = write
-        self._held: dict[str, _KnownObject] = {}  # by uid
+        self._known: dict[str, _KnownObject] = {}  # by uid
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
         self._slim = partial_event_parser.slimmer(kind.of_status)
-        #: Values and hindrance by slim status as JSON: many objects have the same, since times are in whole seconds.
+        #: Values and hindrance by reduced status as JSON: many objects share one, because times are in whole seconds.
         self._read: dict[bytes, tuple[list[Value], str]] = {}
 
     def recall(self, record: dict[str, Any]) -> None:
-        """Take over an event row that an earlier session wrote, so that it is not written again."""
+        """Read an event row of an earlier session, so that it is not written again."""
         uid, index = record["uid"], record["index"]
-        known = self._held.get(uid)
+        known = self._known.get(uid)
         before = known.values if known else self._nothing
         values = tuple(record["values"].get(name, held) for name, held in zip(self.kind.names, before, strict=True))
         self._count(index, values)
-        if self.family is not None and index is not None:
-            self.family.add(uid, index)
+        if self.owner_index is not None and index is not None:
+            self.owner_index.add(uid, index)
         if record["event"] == "DELETED":
             self._forget(uid, index)
             return
-        self._held[uid] = self._hold(uid, values, record, index, record["owners"])
+        self._known[uid] = self._describe(uid, values, record, index, record["owners"])
 
     def watched(self, received: float, line: bytes) -> None:
-        """Take one event as a watch sent it, as JSON."""
+        """Process one event of a watch, as JSON."""
         whole = self.kind.reads_whole
         parts = None if whole else partial_event_parser.parts(line)
         known = None
         if parts is not None:
             uid, version, rest, status = parts
-            known = self._held.get(uid)
+            known = self._known.get(uid)
             if known is not None and known.rest == rest and line.startswith(b'{"type":"MODIFIED"'):
                 self.events += 1
                 values, reason = self._values(status, known)
                 self.tally.pending.note(uid, known.index, reason, self._pods)
                 if values != known.values:
-                    self._tell(received, WATCH, "MODIFIED", uid, version, known, values, status)
+                    self._change(received, WATCH, "MODIFIED", uid, version, known, values, status)
                 return
-        # Of a pod that is not known: its GPUs.
+        # The spec of an unknown pod has its GPUs.
         event = partial_event_parser.event(line, whole or (self._pods and known is None and b'/gpu"' in line))
         self.take(received, WATCH, event["type"], event["object"])
         if parts is not None:
-            held = self._held.get(uid)
+            held = self._known.get(uid)
             if held is not None and held is not known:
-                held.rest = rest  # what it says of the object was made from this metadata
+                held.rest = rest  # the known object was created from this metadata
 
     def take(self, received: float, how: str, event: str, thing: dict[str, Any]) -> None:
-        """Take one event. ``how``: watch, list or relist."""
+        """Process one event. ``how``: watch, list or relist."""
         self.events += 1
         metadata = thing["metadata"]
         uid = metadata["uid"]
-        held = self._held.get(uid)
+        held = self._known.get(uid)
         values = tuple(self.kind.values(thing))
         reason = hindrance(thing.get("status") or {}, self.kind.awaited) if self.kind.awaited else ""
         if held is not None and values == held.values and event != "DELETED":
@@ -179,25 +138,25 @@ class ObservationWriter:
             return
         owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
         index = held.index if held is not None else _index(metadata)
-        if self.family is not None and index is None:
-            index = self.family.index_of(owners)
+        if self.owner_index is not None and index is None:
+            index = self.owner_index.index_of(owners)
             if index is None:
-                # Its owner may be on its way through another watch; without one it is nobody's we know.
+                # Its owner may still arrive through another watch. Without owners it is not part of the load.
                 self.events -= 1
                 if owners:
-                    self.family.wait(received, owners, lambda: self.take(received, how, event, thing))
+                    self.owner_index.wait(received, owners, lambda: self.take(received, how, event, thing))
                 return
         new = held is None
-        held = self._hold(uid, held.values if held is not None else self._nothing, metadata, index, owners)
-        self._tell(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new)
+        held = self._describe(uid, held.values if held is not None else self._nothing, metadata, index, owners)
+        self._change(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new)
         if event != "DELETED":
-            self._held[uid] = held
+            self._known[uid] = held
             self.tally.pending.note(uid, index, reason, self._pods)
-        if new and self.family is not None and index is not None:
-            self.family.add(uid, index)
+        if new and self.owner_index is not None and index is not None:
+            self.owner_index.add(uid, index)
 
     def _values(self, status: bytes, known: _KnownObject) -> tuple[tuple[Value, ...], str]:
-        """Return the values of a known object whose metadata is as it was, and what hinders it."""
+        """Return the values of a known object with unchanged metadata, and what keeps it waiting."""
         status = self._slim(status)
         read = self._read.get(status)
         if read is None:
@@ -210,7 +169,7 @@ class ObservationWriter:
             values[number] = known.values[number]
         return tuple(values), read[1]
 
-    def _tell(
+    def _change(
         self,
         received: float,
         how: str,
@@ -222,7 +181,7 @@ class ObservationWriter:
         thing: dict[str, Any] | bytes,
         new: bool = False,
     ) -> None:
-        """Write what is new of an object and take note of it. ``thing``: the object, or its status as JSON."""
+        """Write and record the changes of an object. ``thing``: the object, or its status as JSON."""
         changed = {}
         kept = []
         for name, value, old in zip(self.kind.names, values, held.values, strict=True):
@@ -230,7 +189,7 @@ class ObservationWriter:
                 kept.append(old)
             else:
                 changed[name] = value
-                # Times are in whole seconds: few differ.
+                # Times are in whole seconds, so there are few different ones.
                 kept.append(sys.intern(value) if isinstance(value, str) else value)
         more = self._introduction(thing) if new and isinstance(thing, dict) else {}
         reason = self._reason(thing, changed)
@@ -244,20 +203,20 @@ class ObservationWriter:
             held.values = tuple(kept)
 
     def relisted(self, received: float, version: str, present: Iterable[str], how: str) -> None:
-        """After a list: what we knew and the list does not hold is gone."""
-        for uid in self._held.keys() - set(present):
-            held = self._held[uid]
+        """After a list: record known objects that the list does not contain as deleted."""
+        for uid in self._known.keys() - set(present):
+            held = self._known[uid]
             self._write(held.row(received, how, "DELETED", version, {}, {}))
             self._forget(uid, held.index)
 
-    def _hold(
+    def _describe(
         self, uid: str, values: tuple[Value, ...], named: dict[str, Any], index: int | None, owners: list[str]
     ) -> _KnownObject:
-        """``named``: holds namespace and name."""
+        """``named``: a mapping with namespace and name."""
         return _KnownObject(self.kind.kind, uid, values, named.get("namespace") or "", named["name"], index, owners)
 
     def _introduction(self, thing: dict[str, Any]) -> dict[str, Any]:
-        """Return what is told once an object."""
+        """Return the fields that only the first row of an object has."""
         found: dict[str, Any] = {}
         if self._pods:
             asked = gpus(thing)
@@ -289,7 +248,7 @@ class ObservationWriter:
                 self.tally.run(index)
 
     def _forget(self, uid: str, index: int | None) -> None:
-        self._held.pop(uid, None)
+        self._known.pop(uid, None)
         self.tally.pending.note(uid, None, "", self._pods)
         if self.own and index is not None:
             self.tally.end(index, "deleted")

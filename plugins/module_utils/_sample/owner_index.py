@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which workload an object belongs to when it does not carry our labels: the one that its owners lead to.
+"""Finds the workload of an object without our labels by its owner references.
 
-Each kind has its own watch, so an object can be seen before its owner is. What is seen of it then waits, in order,
-until the owner is known or so much time has passed that it must be somebody else's.
+Each kind has its own watch, so an object can be seen before its owner. Its events then wait, in order, until the owner
+is known, or until so much time has passed that the object cannot be part of the load.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-#: Seconds that an object waits for its owner, and events that wait at most.
+#: How long an event waits for its owner, seconds; maximum number of waiting events.
 PATIENCE = 30.0
 MOST = 5000
 
 
 class OwnerIndex:
-    """Index of the workload by uid, for all kinds that are watched."""
+    """Index of the workload by uid, for all watched kinds."""
 
     def __init__(self) -> None:
-        self.dropped = 0  # events that gave way to newer ones before their time was over
+        self.dropped = 0  # events that were dropped for newer ones before PATIENCE had passed
         self._index: dict[str, int] = {}
-        self._waiting: dict[str, list[Callable[[], None]]] = {}  # uid of an owner -> what to do when it is known
-        self._order: deque[tuple[float, str]] = deque()  # since when, for whom
+        self._waiting: dict[str, list[Callable[[], None]]] = {}  # uid of an owner -> calls for when it is known
+        self._queue: deque[tuple[float, str]] = deque()  # (since, uid of the owner)
 
     def index_of(self, owners: list[str]) -> int | None:
         """Return the index of the workload that one of ``owners`` belongs to."""
@@ -36,7 +36,7 @@ class OwnerIndex:
         return None
 
     def add(self, uid: str, index: int) -> None:
-        """Take note that an object belongs to a workload, and do what waited for that."""
+        """Record that an object belongs to a workload, and process the events that waited for it."""
         if uid in self._index:
             return
         self._index[uid] = index
@@ -46,15 +46,15 @@ class OwnerIndex:
     def wait(self, at: float, owners: list[str], resume: Callable[[], None]) -> None:
         """Call ``resume`` when one of ``owners`` becomes known; ``at``: now, seconds."""
         self._expire(at)
-        # One of several owners is enough; the rest would see it twice.
+        # One of several owners is enough; with each further one the event would be processed again.
         once = _once(resume) if len(owners) > 1 else resume
         for uid in owners:
             self._waiting.setdefault(uid, []).append(once)
-            self._order.append((at, uid))
+            self._queue.append((at, uid))
 
     def _expire(self, now: float) -> None:
-        while self._order and (self._order[0][0] < now - PATIENCE or len(self._order) > MOST):
-            since, uid = self._order.popleft()
+        while self._queue and (self._queue[0][0] < now - PATIENCE or len(self._queue) > MOST):
+            since, uid = self._queue.popleft()
             waiting = self._waiting.get(uid)
             if waiting:
                 waiting.pop(0)

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Leaving out of an event what nobody reads before it is parsed: managedFields, and the spec where stages need none.
+"""Parses only the needed fields of a watch event: without managedFields, and without spec if no stage needs it.
 
-parts() leaves out still more for an object that is known: only what differs from one event to the next is looked at.
-slimmer() leaves out of a status what differs from object to object: what is left many have alike, and is read once.
+These are most of an event, and parsing is most of its cost. For a known object, parts() returns even less: what can
+differ between two events. slimmer() removes from a status what differs from object to object, so that many objects
+share the rest, which is then parsed once.
 
-These are most of an event, and parsing is most of what an event costs. Only patterns that hold unescaped quotation
-marks are looked for, and inside a JSON string every quotation mark is escaped, so a match is never part of a text.
-Where the pieces do not stand as API servers write them, nothing is cut.
+The patterns contain unescaped quotation marks. Inside a JSON string every quotation mark is escaped, so a match is
+never part of a string. If an event is not formatted as API servers do it, nothing is removed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-#: json.loads without what it does besides decoding.
+#: json.loads without its checks of the arguments.
 _decode = json.JSONDecoder().raw_decode
 _MANAGED = b',"managedFields":['
 #: What follows managedFields: built-in kinds have it last in their metadata, custom resources have sorted keys.
 _AFTER = (b']},"spec":', b']},"status":', b'],"name":"')
 _SPEC, _STATUS = b'},"spec":{', b'},"status":{'
-#: Built-in kinds have it before managedFields. That it goes says nothing of an object, and it goes from every pod.
+#: Built-in kinds have it before managedFields. Its removal is no change of interest, and every pod has one.
 _FINALIZERS = b',"finalizers":['
-#: What of a status is an object's own, as built-in kinds write it: its keys, and how it stands there.
+#: Fields of a status that are specific to an object, as built-in kinds write them: keys, pattern.
 _OWN = (
     (
         ("hostIP", "hostIPs", "podIP", "podIPs"),
@@ -38,7 +38,7 @@ _OWN = (
     ),
     (("uncountedTerminatedPods",), rb',"uncountedTerminatedPods":\{[^{}]*\}'),
 )
-#: How an event of a built-in kind begins. No name can hold a quotation mark.
+#: The beginning of an event of a built-in kind. No name can contain a quotation mark.
 _HEAD = re.compile(
     rb'\{"type":"(?:ADDED|MODIFIED)","object":\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":\{"name":"[^"]*",'
     rb'(?:"generateName":"[^"]*",)?(?:"namespace":"[^"]*",)?"uid":"([^"]+)","resourceVersion":"(\d+)",'
@@ -46,12 +46,12 @@ _HEAD = re.compile(
 
 
 def event(line: bytes, spec: bool) -> dict[str, Any]:
-    """Return an event as a dictionary, without what cut() leaves out."""
+    """Return an event as a dictionary, without the fields that cut() removes."""
     try:
         found: dict[str, Any] = _decode(cut(line, spec).decode())[0]
         return found
     except ValueError:
-        return json.loads(line)  # it was not written as we know it
+        return json.loads(line)  # in another format than expected
 
 
 def cut(line: bytes, spec: bool) -> bytes:
@@ -60,7 +60,7 @@ def cut(line: bytes, spec: bool) -> bytes:
     if begin >= 0:
         for after in _AFTER:
             end = line.find(after, begin)
-            # The first of them that fits: managed fields hold no list, so nothing of the kind stands inside.
+            # The first match: managed fields contain no list, so the pattern cannot occur inside.
             if end >= 0 and line.find(b'"name":"', begin, end) < 0:
                 line = line[:begin] + line[end + 1 :]
                 break
@@ -74,10 +74,10 @@ def cut(line: bytes, spec: bool) -> bytes:
 
 
 def parts(line: bytes) -> tuple[str, str, int, bytes] | None:
-    """Return uid, resourceVersion, a hash of the other metadata, and the status as JSON; None when they don't stand so.
+    """Return uid, resourceVersion, a hash of the other metadata, and the status as JSON; None for another format.
 
-    The hash leaves finalizers and managedFields out, and what stands before the uid, which never changes. For built-in
-    kinds only: in custom resources a status can stand anywhere.
+    The hash excludes finalizers, managedFields, and the fields before the uid, which never change. For built-in kinds
+    only: in custom resources the position of the status varies.
     """
     head = _HEAD.match(line)
     if head is None:
@@ -100,7 +100,7 @@ def status(text: bytes) -> dict[str, Any]:
 
 
 def slimmer(keys: Collection[str]) -> Callable[[bytes], bytes]:
-    """Return a function that leaves out of a status of parts() what is an object's own, but nothing under ``keys``."""
+    """Return a function that removes object-specific fields from a status of parts(), except those in ``keys``."""
     patterns = [pattern for names, pattern in _OWN if not set(names) & set(keys)]
     if not patterns:
         return bytes

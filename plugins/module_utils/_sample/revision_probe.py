@@ -1,15 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Soundings: asking etcd, between two writes of the canary, how far its resourceVersions have come.
+"""Revision probes: reads of etcd's current revision between two writes of the canary.
 
-The list of an object that is not there, of a kind that API servers keep no watch cache for (Event), is read from etcd,
-and its resourceVersion is etcd's revision at some moment between sending and answering. What was committed by then has
-a smaller one or that one, what was committed later a larger one: another mark for the ruler, at the price of reading
-one key, which needs no write to a disk.
+API servers keep no watch cache for Events. Listing an Event that does not exist is therefore read from etcd, and the
+resourceVersion of the list is etcd's revision at some time between request and response. Earlier commits have at most
+this revision, later ones a larger one. This gives the revision clock another reading for the price of reading one key,
+without a write to disk.
 
-Only where the Events are kept in the same etcd, as they mostly are. So a sounding counts when it lies between the
-canary's writes before and after it, and none counts before many in a row have, nor after one has not.
+It requires that Events are stored in the same etcd, which is the default. A probe is therefore valid only if it lies
+between the canary's writes before and after it. Probes are used after PROBATION valid ones in a row, and never again
+after an invalid one.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.periodi
 
 EVENT = Kind("v1", "Event", "events", True)
 _VERSION = re.compile(rb'^\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":\{"resourceVersion":"(\d+)"')
-#: So many in a row have to lie between the canary's writes before one counts: by chance some other etcd's may.
+#: Valid probes in a row before they are used: some probes of another etcd may be valid by chance.
 PROBATION = 10
 
-#: Gets sent and answered (time.monotonic()) and the revision.
-Tell = Callable[[float, float, str], None]
+#: Receives sent and answered (time.monotonic()) and the revision.
+Report = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)
@@ -48,84 +49,84 @@ class _Probe:
     sent: float
     answered: float
     version: int
-    above: int  # the canary's last write that was answered before it was sent
+    above: int  # resourceVersion of the canary's last write that was answered before the probe was sent
 
 
 class ProbeValidator:
-    """Tells soundings that lie between the canary's writes. Called by two threads."""
+    """Reports probes that lie between the canary's writes. Called by two threads."""
 
-    def __init__(self, tell: Tell) -> None:
-        self.strange = False  # these are of another etcd
-        self._tell = tell
+    def __init__(self, report: Report) -> None:
+        self.foreign = False  # Events are stored in another etcd
+        self._report = report
         self._lock = threading.Lock()
         self._written = 0
         self._pending: deque[_Probe] = deque()
-        self._fitting: list[_Probe] = []
+        self._valid: list[_Probe] = []
         self._trusted = False
 
     def written(self) -> int:
-        """Return the resourceVersion of the canary's last write that was answered, 0 for none."""
+        """Return the resourceVersion of the canary's last answered write, 0 for none."""
         return self._written
 
-    def sounded(self, sent: float, answered: float, version: int, above: int) -> None:
-        """Take a sounding. ``above``: what written() was when it was sent."""
+    def probed(self, sent: float, answered: float, version: int, above: int) -> None:
+        """Take a probe. ``above``: written() at the time it was sent."""
         with self._lock:
-            if above and not self.strange:
+            if above and not self.foreign:
                 self._pending.append(_Probe(sent, answered, version, above))
 
     def wrote(self, sent: float, version: int) -> None:
-        """Take note of a write of the canary's, and tell the soundings that it bounds from above."""
+        """Take a write of the canary, and report the probes for which it is the upper bound."""
         with self._lock:
-            told = self._bounded(sent, version)
+            valid = self._bounded(sent, version)
             self._written = max(self._written, version)
-        for one in told:
-            self._tell(one.sent, one.answered, str(one.version))
+        for one in valid:
+            self._report(one.sent, one.answered, str(one.version))
 
     def _bounded(self, sent: float, version: int) -> list[_Probe]:
-        while not self.strange and self._pending and self._pending[0].answered <= sent:
+        while not self.foreign and self._pending and self._pending[0].answered <= sent:
             one = self._pending.popleft()
-            self.strange = not one.above <= one.version < version
-            self._fitting.append(one)
-            self._trusted = self._trusted or len(self._fitting) >= PROBATION
-        if self.strange:
+            self.foreign = not one.above <= one.version < version
+            self._valid.append(one)
+            self._trusted = self._trusted or len(self._valid) >= PROBATION
+        if self.foreign:
             self._pending.clear()
-            self._fitting.clear()
+            self._valid.clear()
         if not self._trusted:
             return []
-        told, self._fitting = self._fitting, []
-        return told
+        valid, self._valid = self._valid, []
+        return valid
 
 
 class RevisionProbes(PeriodicRequester):
-    """Asks ``rate`` times a second from begin() until stop(), or until the answers turn out to say nothing."""
+    """Probes ``rate`` times a second from begin() until stop(), or until the probes are of another etcd."""
 
-    def __init__(self, access: Access, name: str, namespace: str, rate: float, tell: Tell) -> None:
-        super().__init__("soundings", access, rate)
+    def __init__(self, access: Access, name: str, namespace: str, rate: float, report: Report) -> None:
+        super().__init__("revision probes", access, rate)
         path = with_query(EVENT.path(namespace), {"fieldSelector": f"metadata.name={name}", "limit": 1})
         self._namespace = namespace
         self._head = request_head(access, "GET", path, METADATA_LIST)
-        self._vetting = ProbeValidator(tell)
+        self._validator = ProbeValidator(report)
 
     def wrote(self, sent: float, version: int) -> None:
-        """Take note of a write of the canary's."""
-        self._vetting.wrote(sent, version)
+        """Take a write of the canary."""
+        self._validator.wrote(sent, version)
 
-    def _send(self, connection: Connection, beat: int) -> None:
-        above = self._vetting.written()
+    def _send(self, connection: Connection, number: int) -> None:
+        above = self._validator.written()
         try:
             reply = connection.exchange(request_bytes(self._access, self._head))
         except (Broken, AccessError):
-            self._over.wait(0.5)  # the canary says what is the matter
+            self._over.wait(0.5)  # the canary reports the reason
             return
         found = _VERSION.match(reply.body) if reply.status == 200 else None
         if found:
             self._took.append(reply.answered - reply.sent)
-            self._vetting.sounded(reply.sent, reply.answered, int(found.group(1)), above)
+            self._validator.probed(reply.sent, reply.answered, int(found.group(1)), above)
         elif reply.status == 403:
-            self.failure = f"stages are dated less narrowly: we may not list events in {self._namespace}"
-        if self.failure or self._vetting.strange:
+            self.failure = f"stages are dated less precisely: no permission to list events in {self._namespace}"
+        if self.failure or self._validator.foreign:
             self._over.set()
 
     def cost(self) -> dict[str, Any]:
-        """Return what they cost: how many, how long they took, our processor time; seconds. For after stop()."""
+        """Return number and duration of the probes and our processor time, seconds. Call it after stop()."""
         return self.cost_of("reads")

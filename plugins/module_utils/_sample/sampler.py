@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sampler: follows every kind, keeps the canary going, writes observations.jsonl, tells where the load stands."""
+"""The sampler: follows every kind, runs canary and revision probes, writes observations.jsonl, counts workloads."""
 
 from __future__ import annotations
 
@@ -22,41 +22,39 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import (
-    ObservationWriter,
-    WorkloadTally,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import ObservationWriter
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.revision_clock_probes import (
-    BEAT,
+    CANARY,
     RevisionClockProbes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import OWNERS, KindStages
 
 SCHEMA = "observations/1"
-#: How long (seconds) a killed sampler of the same directory is given to end before we begin.
+#: How long (seconds) to wait for a killed sampler of the same directory to end.
 _PREDECESSOR = 10.0
-#: How long (seconds) all watches may take to be established.
+#: Timeout for all watches to be established, seconds.
 _ESTABLISH = 60.0
 
 
 class Sampler:
-    """Follows a load from watching() to close(), called by one thread."""
+    """Samples a load from watching() to close(). For one thread."""
 
-    def __init__(self, client: Client, task: SamplingSpec, clock: Clock) -> None:
-        self.task = task
+    def __init__(self, client: Client, spec: SamplingSpec, clock: Clock) -> None:
+        self.spec = spec
         self.clock = clock
         self.tally = WorkloadTally()
         self.gaps = 0
         self._client = client
-        self._file = _open(task.path)
+        self._file = _open(spec.path)
         self._reader = WatchMultiplexer()
         self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
         self._followers: list[kind_follower.KindFollower] = []
-        self._marks: RevisionClockProbes | None = None
+        self._probes: RevisionClockProbes | None = None
         self._waiting: set[int] = set()
         self._listed: dict[int, set[str]] = {}
         self._end: dict[str, Any] = {}
@@ -68,26 +66,26 @@ class Sampler:
     # Beginning
 
     def _recall(self) -> float | None:
-        """Take over what earlier sessions wrote; return the last moment that they saw, None if there were none."""
-        self.family = OwnerIndex() if any(self._by_owners(one) for one in self.task.kinds) else None
+        """Read what earlier sessions wrote; return the last time that they recorded, None without earlier sessions."""
+        self.owners = OwnerIndex() if any(self._by_owners(one) for one in self.spec.kinds) else None
         self.observers = [
-            ObservationWriter(one, one.kind in self.task.own, self.tally, self._rows.append, self.family)
-            for one in self.task.kinds
+            ObservationWriter(one, one.kind in self.spec.own, self.tally, self._rows.append, self.owners)
+            for one in self.spec.kinds
         ]
         of_kind = {one.kind.kind: one for one in self.observers}
         last: float | None = None
-        for record in _files.read_lines(self.task.path):
+        for record in _files.read_lines(self.spec.path):
             last = record.get("received") or record.get("at") or record.get("answered") or last
             if record["type"] == "event" and record["kind"] in of_kind:
                 of_kind[record["kind"]].recall(record)
         return last
 
     def _by_owners(self, kind: KindStages) -> bool:
-        """Tell whether objects of a kind are found by their owners; the workloads themselves have our labels."""
-        return kind.select == OWNERS and kind.kind not in self.task.own
+        """Return whether objects of a kind are found by their owners; the workloads themselves have our labels."""
+        return kind.select == OWNERS and kind.kind not in self.spec.own
 
     def _kept(self, kind: KindStages) -> discovery.Kind:
-        """Return where the server keeps a kind, in the first of its versions that it has. Raises InputError."""
+        """Return a kind in the first of its versions that the server has. Raises InputError."""
         for version in kind.api_versions[:-1]:
             try:
                 return self._client.kind(version, kind.kind)
@@ -100,31 +98,31 @@ class Sampler:
 
         Raises InputError for a kind that the server does not have, ApiError and AccessError.
         """
-        task = self.task
-        kinds = [self._kept(one) for one in task.kinds]
-        self._write(session_line(SCHEMA, task.run, task.point, self.clock))
-        definitions = {one.kind: one.definition for one in task.kinds}
-        self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(task.simulated_writers)})
-        if task.canary_rate > 0:
-            self._marks = RevisionClockProbes(self._client, task, self.clock, self._reader, self._write)
-        selector = _labels.selector(task.run, task.point)
+        spec = self.spec
+        kinds = [self._kept(one) for one in spec.kinds]
+        self._write(session_line(SCHEMA, spec.run, spec.point, self.clock))
+        definitions = {one.kind: one.definition for one in spec.kinds}
+        self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(spec.simulated_writers)})
+        if spec.canary_rate > 0:
+            self._probes = RevisionClockProbes(self._client, spec, self.clock, self._reader, self._write)
+        selector = _labels.selector(spec.run, spec.point)
         for number, kind in enumerate(kinds):
             self._waiting.add(number)
-            found = "" if self._by_owners(task.kinds[number]) else selector
-            follower = kind_follower.KindFollower(number, self._client, kind, task.namespace, found, self._reader)
+            found = "" if self._by_owners(spec.kinds[number]) else selector
+            follower = kind_follower.KindFollower(number, self._client, kind, spec.namespace, found, self._reader)
             self._followers.append(follower)
             follower.start()
-        if self._marks is not None:
-            self._marks.start()
+        if self._probes is not None:
+            self._probes.start()
 
     def watching(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Wait until every watch is established: what happens from now on is seen. Raises WaitTimeout."""
+        """Wait until every watch is established: from then on, every change is seen. Raises WaitTimeout."""
         deadline = time.monotonic() + _ESTABLISH
         while self._waiting and not stopped():
             if time.monotonic() > deadline:
                 names = ", ".join(self._followers[number].kind.kind for number in sorted(self._waiting))
                 raise WaitTimeout(
-                    f"{self._client.access.server}: after {_ESTABLISH:g} s there is still no watch on {names}"
+                    f"{self._client.access.server}: no watch on {names} was established within {_ESTABLISH:g} s"
                 )
             self.step(0.1)
         if self._resumed_at is not None:
@@ -135,7 +133,7 @@ class Sampler:
     # In between
 
     def step(self, timeout: float) -> bool:
-        """Take what has come; wait up to ``timeout`` seconds when nothing has. Return whether there was something.
+        """Process what was received; wait up to ``timeout`` seconds for it. Return whether there was anything.
 
         Raises the error that ended a follower.
         """
@@ -151,9 +149,9 @@ class Sampler:
 
     def _take(self, item: Item) -> None:
         number, what, at, payload = item
-        if number == BEAT:
-            if what == kind_follower.WATCH and self._marks is not None:
-                self._marks.received(at, payload)
+        if number == CANARY:
+            if what == kind_follower.WATCH and self._probes is not None:
+                self._probes.received(at, payload)
             return
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
@@ -166,8 +164,8 @@ class Sampler:
                 observer.take(moment, what, "ADDED", thing)
         elif what == kind_follower.LISTED:
             observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
-            if payload[0] == kind_follower.LIST and self._marks is not None:
-                self._marks.listed(observer.kind.kind, at, payload[1])
+            if payload[0] == kind_follower.LIST and self._probes is not None:
+                self._probes.listed(observer.kind.kind, at, payload[1])
         elif what == kind_follower.WATCHING:
             self._flush()
             self._waiting.discard(number)
@@ -182,43 +180,43 @@ class Sampler:
             raise payload
 
     def _write(self, record: dict[str, Any]) -> None:
-        """Write now. From any thread; the one that calls step() flushes before it says what follows from events."""
+        """Write a record now, from any thread. The thread of step() flushes before records that follow from events."""
         self._file.write(record)
 
     def _flush(self) -> None:
-        """Write the rows of what was taken together."""
+        """Write the rows of the events that were taken together."""
         if self._rows:
             self._file.write_rows(self._rows)
             self._rows.clear()
 
     @property
     def events(self) -> int:
-        """Events taken so far."""
+        """Number of events so far."""
         return sum(one.events for one in self.observers)
 
     def sampling(self) -> dict[str, Any]:
-        """Return what the sampling cost and how far it lagged behind, seconds. For after close()."""
+        """Return cost and lag of the sampling, seconds. Call it after close()."""
         return {key: value for key, value in self._end.items() if key != "events"}
 
     def notes(self) -> list[str]:
-        """Return what a user should know of the sampling itself."""
-        found = self._marks.notes() if self._marks is not None else []
-        if self.family is not None and self.family.dropped:
+        """Return remarks on the sampling for the user."""
+        found = self._probes.notes() if self._probes is not None else []
+        if self.owners is not None and self.owners.dropped:
             found.append(
-                f"{self.family.dropped} events of objects whose owner was not seen in time were left out: too much "
-                f"else goes on in the namespace"
+                f"{self.owners.dropped} events were dropped because the owners of their objects were not seen in time: "
+                f"the namespace has too many other changes"
             )
         return found
 
     # Ending
 
     def close(self, reason: str, patience: float = 5.0) -> None:
-        """Stop watching, take what has been received, write the last line, remove the canary. Safe to call twice."""
+        """Stop watching, process what was received, write the last line, delete the canary. Safe to call twice."""
         if self._finished:
             return
         self._finished = True
         try:
-            following = [*self._followers, *([self._marks.beat] if self._marks is not None else [])]
+            following = [*self._followers, *([self._probes.follower] if self._probes is not None else [])]
             for one in following:
                 one.close()
             deadline = time.monotonic() + patience
@@ -226,7 +224,7 @@ class Sampler:
                 self._drain(0.05)
             while self._drain(0.0):
                 pass
-            cost = self._marks.close(deadline) if self._marks is not None else {}
+            cost = self._probes.close(deadline) if self._probes is not None else {}
             self._end = {"events": self.events, "cpu": round(time.process_time() - self._began_cpu, 6)}
             reading = time.thread_time() - self._began_thread + sum(one.cpu for one in following)
             self._end["cpu_events"] = round(reading, 6)
@@ -242,11 +240,11 @@ class Sampler:
         try:
             return self.step(timeout)
         except SeatrialError:
-            return True  # an error at the very end; the first one has been told
+            return True  # an error after close(); the first error was reported
 
 
 def _open(path: Path) -> JsonlAppender:
-    """Lock the observations; a predecessor that was killed a moment ago is given time to notice."""
+    """Open and lock the observations; wait for a predecessor that was just killed to end."""
     deadline = time.monotonic() + _PREDECESSOR
     while True:
         try:

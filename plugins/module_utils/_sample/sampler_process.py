@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The sampler as a forked process, so that parsing events never delays a request.
 
-Two pipes join it to its parent: by one it tells "watching" and how the load stands, by the other it sees that it is
-to end, also when the parent was killed, since the kernel closes a dead process's pipes.
+Two pipes connect it to its parent. Through one it reports "watching" and its counts. The end of the other one tells it
+to end, also if the parent was killed, because the kernel closes the pipes of a dead process.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
 
-#: Seconds between two reports to the parent, when something changed.
+#: Minimum interval between two reports to the parent, seconds.
 _REPORT = 0.1
 
 
 class SamplerProcess:
     """A forked sampler. Fork it before any thread is started."""
 
-    def __init__(self, access: Access, task: SamplingSpec, clock: Clock, close_in_child: Callable[[], None]) -> None:
-        """Fork. ``close_in_child`` closes what the child must not hold: the submitter's lock."""
+    def __init__(self, access: Access, spec: SamplingSpec, clock: Clock, close_in_child: Callable[[], None]) -> None:
+        """Fork. ``close_in_child`` closes what the child must not keep open: the submitter's locked ledger."""
         self.state: dict[str, Any] = {}
         self.watching = False
         self.ended = False
         self._pending = b""
         report_in, report_out = os.pipe()
-        order_in, order_out = os.pipe()
+        end_in, end_out = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             status = 1
             try:
                 os.close(report_in)
-                os.close(order_out)
+                os.close(end_out)
                 close_in_child()
-                status = _live(access, task, clock, report_out, order_in)
+                status = _live(access, spec, clock, report_out, end_in)
             finally:
                 os._exit(status)
         os.close(report_out)
-        os.close(order_in)
+        os.close(end_in)
         self._report = report_in
-        self._order: int | None = order_out
+        self._end: int | None = end_out
 
     def poll(self, timeout: float) -> bool:
         """Take reports; wait up to ``timeout`` seconds for the first. Return whether the state changed.
 
-        Raises ProcessError with the sampler's own error, or when it ended without being told to.
+        Raises ProcessError with the sampler's error, or if it ended unexpectedly.
         """
         if self.ended:
             return False
@@ -73,7 +73,7 @@ class SamplerProcess:
         if not data:
             self.ended = True
             self._reap()
-            if self._order is not None:
+            if self._end is not None:
                 raise ProcessError("the sampler ended unexpectedly; the load was stopped")
             return False
         *lines, self._pending = (self._pending + data).split(b"\n")
@@ -86,10 +86,10 @@ class SamplerProcess:
         return True
 
     def finish(self, patience: float = 15.0) -> None:
-        """Have the sampler write its last line and end; kill it if it does not within ``patience`` seconds."""
-        if self._order is not None:
-            os.close(self._order)
-            self._order = None
+        """Let the sampler write its last line and end; kill it if it does not end within ``patience`` seconds."""
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
         deadline = time.monotonic() + patience
         while not self.ended and time.monotonic() < deadline:
             with contextlib.suppress(ProcessError):
@@ -106,8 +106,8 @@ class SamplerProcess:
             os.waitpid(self.pid, 0)
 
 
-def _live(access: Access, task: SamplingSpec, clock: Clock, report: int, order: int) -> int:
-    """Be the sampler; return the exit status. Nothing is printed: the parent's output is its result."""
+def _live(access: Access, spec: SamplingSpec, clock: Clock, report: int, end: int) -> int:
+    """Run the sampler in the child; return the exit status. Nothing is printed: stdout is for the parent's result."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
@@ -120,35 +120,35 @@ def _live(access: Access, task: SamplingSpec, clock: Clock, report: int, order: 
 
     for number in ENDING:
         signal.signal(number, on_signal)
-    # What the parent had built is not ours to collect; touching it would copy its pages.
+    # Garbage collection of the parent's objects would copy their pages.
     gc.freeze()
 
-    def tell(message: dict[str, Any]) -> None:
+    def report_state(message: dict[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError):
             os.write(report, json.dumps(message).encode() + b"\n")
 
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
-    def obey() -> None:
-        os.read(order, 1)  # nothing is ever written: the end of file is the order, or the parent's death
+    def await_end() -> None:
+        os.read(end, 1)  # the parent never writes; it closes the pipe, or dies
         stop.set()
 
-    Thread(target=obey, name="order", daemon=True).start()
+    Thread(target=await_end, name="end", daemon=True).start()
     sampler = None
     try:
         client = Client(access)
-        sampler = Sampler(client, task, clock)
+        sampler = Sampler(client, spec, clock)
         sampler.start()
         sampler.watching(stop.is_set)
-        tell({"watching": True, **_state(sampler)})
-        _sample(sampler, stop, tell)
+        report_state({"watching": True, **_state(sampler)})
+        _sample(sampler, stop, report_state)
         sampler.close(reason[0])
-        tell({**_state(sampler), "waiting": sampler.tally.waiting(10), "sampling": sampler.sampling()})
+        report_state({**_state(sampler), "waiting": sampler.tally.waiting(10), "sampling": sampler.sampling()})
     except SeatrialError as error:
-        tell({"error": str(error)})
+        report_state({"error": str(error)})
         return 1
     except Exception as error:
-        tell({"error": f"{type(error).__name__}: {error} ({_place(error)})"})
+        report_state({"error": f"{type(error).__name__}: {error} ({_place(error)})"})
         return 1
     finally:
         if sampler is not None:
@@ -157,8 +157,8 @@ def _live(access: Access, task: SamplingSpec, clock: Clock, report: int, order: 
     return 0
 
 
-def _sample(sampler: Sampler, stop: threading.Event, tell: Callable[[dict[str, Any]], None]) -> None:
-    told: dict[str, Any] = {}
+def _sample(sampler: Sampler, stop: threading.Event, report_state: Callable[[dict[str, Any]], None]) -> None:
+    reported: dict[str, Any] = {}
     next_report = 0.0
     while not stop.is_set():
         sampler.step(_REPORT)
@@ -166,9 +166,9 @@ def _sample(sampler: Sampler, stop: threading.Event, tell: Callable[[dict[str, A
         if now >= next_report:
             next_report = now + _REPORT
             state = _state(sampler)
-            if state != told:
-                told = state
-                tell(state)
+            if state != reported:
+                reported = state
+                report_state(state)
 
 
 def _state(sampler: Sampler) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _state(sampler: Sampler) -> dict[str, Any]:
 
 
 def _place(error: Exception) -> str:
-    """Return file and line where ``error`` came from."""
+    """Return file and line that raised ``error``."""
     trace = error.__traceback__ or sys.exc_info()[2]
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One thread that reads all watches: bytes are taken and stamped soon, and made into events many at a time.
+"""One thread reads all watches: bytes are received and timestamped soon, and decoded in batches.
 
-Most of what an event costs is to wake up for it. When events come singly each is taken at once. When they follow one
-another, what has come is taken from the kernel every few milliseconds (its receive time is then too late by so much at
-most; it stays an upper bound), and decrypted, parsed and written together.
+Waking up is most of the cost of an event. A single event is processed at once. During a burst, bytes are received from
+the kernel every few milliseconds and then decrypted, parsed and written together. The receive time is late by at most
+this interval; it remains an upper bound.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import BLOCK
 
-#: What happened: (number of the follower, what, time.monotonic(), payload).
+#: An item: (number of the follower, what, time.monotonic(), payload), see kind_follower.
 Item: TypeAlias = tuple[int, str, float, Any]
-#: Events that come so soon (seconds) after others are gathered, for so long, and then made into rows together.
+#: Maximum distance of events in a burst, and maximum time that they are gathered, seconds.
 _SOON, _TOGETHER = 0.04, 0.1
-#: Seconds between two looks at what has come meanwhile: as long as few bytes come in a second, and when many do.
+#: Interval between two receives in a burst, seconds: below and above _FLOW bytes per second.
 _FEW, _MANY = 0.004, 0.016
 _FLOW = 900_000
-#: Bytes that are taken before they are made into events, at most: a burst should not take memory.
+#: Maximum number of bytes that are received before they are decoded, to limit memory.
 _MUCH = 1 << 20
-#: Seconds between two looks whether a stream has been silent for too long.
+#: Interval between two checks for silent streams, seconds.
 _LOOK = 1.0
 
 
 class Listener(Protocol):
-    """Who hears the lines of a stream; called by the thread that reads."""
+    """Receives the lines of a stream, in the thread that reads."""
 
     def hear(self, at: float, line: bytes, items: list[Item]) -> None:
-        """Take a line that was received at ``at`` (time.monotonic()); add what is to be told to ``items``."""
+        """Process a line that was received at ``at`` (time.monotonic()); add items to ``items``."""
 
     def over(self, error: Broken | None) -> None:
-        """The stream has ended, or it broke. Nothing more is heard of it."""
+        """The stream ended, or it broke. No further line follows."""
 
 
 class WatchMultiplexer:
-    """Streams are attached and items put by any thread; take() and close() are for one."""
+    """Any thread may attach streams and put items; take() and close() are for one thread."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Item | tuple[Listener, LineStream]] = queue.SimpleQueue()
@@ -56,24 +56,24 @@ class WatchMultiplexer:
         self._poll = select.poll()
         self._poll.register(self._nudged, select.POLLIN)
         self._streams: dict[int, tuple[Listener, LineStream]] = {}
-        self._heard: dict[int, float] = {}  # file number -> when something came last
+        self._heard: dict[int, float] = {}  # file descriptor -> time of the last bytes
         self._next_look = 0.0
-        self._last = 0.0  # when something was made into events
-        self._flow = 0.0  # bytes a second, lately
-        self.cpu = 0.0  # seconds of processor time that it took to make lines of bytes
+        self._last = 0.0  # time of the last decoding
+        self._flow = 0.0  # recent bytes per second
+        self.cpu = 0.0  # processor time for decoding bytes to lines, seconds
 
     def put(self, item: Item) -> None:
-        """Have take() return ``item`` after what was put before, and before lines of streams attached later."""
+        """Let take() return ``item`` after earlier items, and before lines of streams that are attached later."""
         self._queue.put(item)
         self._nudge()
 
     def attach(self, listener: Listener, stream: LineStream) -> None:
-        """Have the lines of an open stream heard by ``listener``, whose over() is called in the end."""
+        """Pass the lines of an open stream to ``listener``, and call its over() at the end."""
         self._queue.put((listener, stream))
         self._nudge()
 
     def take(self, timeout: float) -> list[Item]:
-        """Return what has come, in order; wait up to ``timeout`` seconds when nothing has."""
+        """Return the items in order; wait up to ``timeout`` seconds for the first."""
         now = time.monotonic()
         items: list[Item] = []
         taken = self._receive(now + timeout, now)
@@ -90,14 +90,14 @@ class WatchMultiplexer:
         return items
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all streams."""
         for number in list(self._streams):
             self._end(number, None)
         for end in (self._woken, self._wake):
             end.close()
 
     def _receive(self, deadline: float, now: float) -> list[tuple[int, float, bytes | Broken]]:
-        """Return what came by (stream, time.monotonic()): a first piece at once, or several that follow one another."""
+        """Return (stream, time.monotonic(), bytes): a first piece at once, or the pieces of a burst."""
         taken: list[tuple[int, float, bytes | Broken]] = []
         until, size = deadline, 0
         busy = False
@@ -115,13 +115,13 @@ class WatchMultiplexer:
                 except Broken as error:
                     data = error
                 if data is not None:
-                    # Not the time of before: what came in between is in it, and nothing may be dated before it came.
+                    # A new timestamp: some bytes arrived after poll(), and none may be dated too early.
                     taken.append((number, time.monotonic(), data))
                 if isinstance(data, bytes) and data:
                     size += len(data)
-                    full = full or len(data) == BLOCK  # there is more
+                    full = full or len(data) == BLOCK  # more is available
                 elif data is not None:
-                    nudged = True  # its end, which makes a stream ready for ever
+                    nudged = True  # the end of a stream, which remains readable
             if taken and not busy:
                 busy = taken[0][1] < self._last + _SOON
             if nudged or now >= until or size > _MUCH or (taken and not busy):
@@ -151,7 +151,7 @@ class WatchMultiplexer:
             self._end(number, None)
 
     def _drain(self, items: list[Item]) -> None:
-        """Take what other threads have put."""
+        """Take the items of other threads."""
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
         while not self._queue.empty():
@@ -191,5 +191,5 @@ class WatchMultiplexer:
                 self._end(number, self._streams[number][1].silent())
 
     def _nudge(self) -> None:
-        with contextlib.suppress(OSError):  # enough of them wait to be read, or nobody will
+        with contextlib.suppress(OSError):  # the buffer is full of wake-ups, or the reader has closed
             self._wake.send(b"\0")

@@ -137,7 +137,7 @@ def test_what_was_allowed_before_is_asked_for_again(tmp_path: Path) -> None:
 def test_a_long_break_is_told_when_it_is_sure_that_nothing_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kind_follower, "_WORTH_TELLING", 0.0)
+    monkeypatch.setattr(kind_follower, "_SHORTEST_GAP", 0.0)
     busy = (503, b"")
     lost = Play([listing(5), listing(30)], [stream(event("ADDED", 6), cut=True), busy, stream(GONE)])
     items = lost.run(tmp_path, lambda items: "gap" in whats(items))

@@ -7,10 +7,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import owner_index
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import (
-    ObservationWriter,
-    WorkloadTally,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import ObservationWriter
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
 from hypothesis import given, settings
 from hypothesis import strategies as st

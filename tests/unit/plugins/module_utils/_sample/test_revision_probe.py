@@ -17,7 +17,7 @@ def vetting() -> tuple[ProbeValidator, TOLD]:
 
 
 def sound(of: ProbeValidator, at: float, version: int) -> None:
-    of.sounded(at, at + 0.001, version, of.written())
+    of.probed(at, at + 0.001, version, of.written())
 
 
 def test_they_count_once_enough_in_a_row_have_fitted() -> None:
@@ -28,7 +28,7 @@ def test_they_count_once_enough_in_a_row_have_fitted() -> None:
         assert len(told) == (0 if number <= PROBATION else number - 1)
         vet.wrote(float(number), number * 10 + 10)
     assert told[0] == (0.5, 0.501, "15") and len(told) == PROBATION + 2
-    assert not vet.strange
+    assert not vet.foreign
 
 
 def test_one_that_does_not_fit_ends_it_for_good() -> None:
@@ -37,7 +37,7 @@ def test_one_that_does_not_fit_ends_it_for_good() -> None:
         vet.wrote(0.0, 10)
         sound(vet, 0.5, version)
         vet.wrote(1.0, 20)
-        assert vet.strange
+        assert vet.foreign
         for number in range(2, 2 * PROBATION):
             sound(vet, number - 0.5, number * 10 + 5)
             vet.wrote(float(number), number * 10 + 10)
@@ -49,7 +49,7 @@ def test_without_a_write_before_it_nothing_can_be_said_of_it() -> None:
     for _number in range(2 * PROBATION):
         sound(vet, 0.5, 5)
     vet.wrote(1.0, 20)
-    assert told == [] and not vet.strange
+    assert told == [] and not vet.foreign
 
 
 def test_a_write_that_was_under_way_while_it_was_asked_does_not_bound_it() -> None:
@@ -57,9 +57,9 @@ def test_a_write_that_was_under_way_while_it_was_asked_does_not_bound_it() -> No
     vet.wrote(0.0, 10)
     sound(vet, 1.0, 25)
     vet.wrote(0.9, 20)  # sent before the sounding, committed before it too
-    assert not vet.strange
+    assert not vet.foreign
     vet.wrote(2.0, 30)
-    assert not vet.strange and told == []
+    assert not vet.foreign and told == []
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 3)), max_size=200))
@@ -77,7 +77,7 @@ def test_of_one_etcd_all_fit_and_are_told_in_order(steps: list[tuple[bool, int, 
         if is_write:
             vet.wrote(sent, seen)
         else:
-            vet.sounded(sent, now, seen, above)
+            vet.probed(sent, now, seen, above)
             asked += 1
-    assert not vet.strange
+    assert not vet.foreign
     assert len(told) <= asked and told == sorted(told)

@@ -93,7 +93,7 @@ def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
     [
         (200, 0, True, []),
         (200, 9_000_000, False, []),
-        (403, 0, False, ["stages are dated less narrowly: we may not list events in n"]),
+        (403, 0, False, ["stages are dated less precisely: no permission to list events in n"]),
     ],
 )
 def test_etcd_is_sounded_where_it_is_ours_and_we_may(

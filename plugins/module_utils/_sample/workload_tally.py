@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The progress of the workloads of a load: seen, running, ended, and why others wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.pending_reasons import PendingReasons
+
+
+@dataclass
+class WorkloadTally:
+    """The workloads by index."""
+
+    seen: set[int] = field(default_factory=set)
+    running: set[int] = field(default_factory=set)
+    ended: dict[int, str] = field(default_factory=dict)  # succeeded, failed or deleted
+    pending: PendingReasons = field(default_factory=PendingReasons)
+
+    _outcomes: Counter[str] = field(default_factory=Counter)
+    _over: int = 0  # number of workloads that ran and have ended
+
+    def run(self, index: int) -> None:
+        """Record that an object of a workload runs."""
+        if index not in self.running:
+            self.running.add(index)
+            self._over += index in self.ended
+
+    def end(self, index: int, outcome: str) -> None:
+        """Record that a workload has ended; only the first end counts."""
+        if index not in self.ended:
+            self.ended[index] = outcome
+            self._outcomes[outcome] += 1
+            self._over += index in self.running
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers seen, running (and not ended), succeeded, failed, deleted, in constant time."""
+        found = {name: self._outcomes[name] for name in ("succeeded", "failed", "deleted")}
+        return {"seen": len(self.seen), "running": len(self.running) - self._over, **found}
+
+    def waiting(self, most: int) -> list[int]:
+        """Return the first ``most`` workloads that were seen and have not ended."""
+        return sorted(self.seen - self.ended.keys())[:most]
+
+    def reasons(self) -> list[tuple[int, str]]:
+        """Return why workloads wait that do not run: (number, reason)."""
+        return self.pending.reasons(lambda index: index in self.running or index in self.ended)
