@@ -74,8 +74,9 @@ class Removal(OwnedSearch):
             )
         ]
         self._delete([part.subscription for part in parts])
-        # Before the versions: OLM recreates what an InstallPlan in execution lists.
-        self._await([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
+        # Before the versions: OLM recreates what an InstallPlan in execution lists. The garbage collector deletes the
+        # plans too; this waits for it.
+        self._delete([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
         groups = self._groups_and_catalogs()
@@ -94,10 +95,6 @@ class Removal(OwnedSearch):
 
     def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
         delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
-
-    def _await(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Wait for objects that the garbage collector deletes; deleting them as well does no harm."""
-        self._delete(objects)
 
     def _again(self, versions: Sequence[dict[str, Any]]) -> None:
         """Delete versions again that OLM recreated because it was executing their InstallPlan when that was deleted."""
