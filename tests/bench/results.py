@@ -1,9 +1,9 @@
-"""How long and how much memory it takes from the files of a point to its report; and what ten times the rows cost.
+"""Measure time and memory from the files of a point to its report, by number of workloads.
 
     python tests/bench/results.py 10000 100000
 
-Each size runs in a process of its own. Seconds are of the clock. "timeline to page" is what the report is held to: CSV,
-PNGs and HTML from timeline.jsonl, without the intervals that are drawn again and again (those of KPIs and bands).
+Each size runs in a separate process. Times are wall-clock seconds. "timeline to page" is the limited figure: CSV, PNG
+and HTML files from timeline.jsonl, without resampling (KPIs and confidence bands).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def one(count: int, top: Path) -> dict[str, float]:
         step()
         taken[name] = round(time.monotonic() - began, 1)
     point = top / "points" / "000"
-    loaded = timeline_table.read(point / "timeline.jsonl")  # whoever writes the CSV file has just made it
+    loaded = timeline_table.read(point / "timeline.jsonl")  # the writer of the CSV file has it in memory
     began = time.monotonic()
     timeline_table.write_csv(loaded, point / "timeline.csv")
     write_report.BANDS = False
@@ -62,7 +62,7 @@ def make(count: int, top: Path) -> None:
 
 
 def main() -> None:
-    """Print a table, one row a size."""
+    """Print a table, one row per size."""
     if sys.argv[1] in ("--make", "--one"):
         found = {"--make": make, "--one": one}[sys.argv[1]](int(sys.argv[2]), Path(sys.argv[3]))
         print(json.dumps(found))
@@ -73,11 +73,11 @@ def main() -> None:
     for text in sys.argv[1:]:
         with tempfile.TemporaryDirectory(prefix="seatrial-bench-") as folder:
             top = Path(folder) / "run"
-            told = ""
+            output = ""
             for step in ("--make", "--one"):
                 command = [sys.executable, __file__, step, text, str(top)]
-                told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found = json.loads(told)
+                output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            found = json.loads(output)
             print(f"| {int(text):,} | " + " | ".join(f"{value:,}" for value in found.values()) + " |", flush=True)
 
 

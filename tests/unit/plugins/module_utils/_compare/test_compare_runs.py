@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a comparison says of each run: its warnings, and the settings in which they differ."""
+"""Sides of a comparison: warnings of each run, and the settings that differ."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ COMPARE = TEMPLATES / "compare.html.j2"
 
 
 def links_of(path: Path) -> list[Path]:
-    """The pages that a page links to, as far as they are there."""
+    """Return the existing pages that a page links to."""
     found = [path.parent / one for one in re.findall(r'href="([^"#]+\.html)"', path.read_text(encoding="utf-8"))]
     assert all(one.is_file() for one in found)
     return [one.resolve() for one in found]
@@ -26,7 +26,7 @@ def links_of(path: Path) -> list[Path]:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A report as its template leaves it, without anything to show."""
+    """An empty report, rendered from its template."""
     folder = tmp_path / "run" / "report"
     folder.mkdir(parents=True)
     fragment = write_report.render(TEMPLATES / report_links.FRAGMENT, {"comparisons": []})

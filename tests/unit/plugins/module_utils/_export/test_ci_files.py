@@ -1,4 +1,4 @@
-"""Files for CI: well-formed whatever a verdict says, and nothing is called measured that was simulated."""
+"""Files for CI: well-formed for any verdict, with simulated figures marked."""
 
 from __future__ import annotations
 

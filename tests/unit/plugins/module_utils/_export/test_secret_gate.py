@@ -1,4 +1,4 @@
-"""The gate finds every spelling of a secret, in every kind of file, and shows none."""
+"""The secret gate finds every encoding of a secret in every kind of file, and shows none."""
 
 from __future__ import annotations
 

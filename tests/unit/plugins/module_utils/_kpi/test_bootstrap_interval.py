@@ -1,4 +1,4 @@
-"""Confidence intervals: they hold the truth about as often as they say, and wider where neighbours are alike."""
+"""Confidence intervals: nominal coverage, and wider for correlated neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantiles over all rows, also those that never got there."""
+"""Quantiles over all rows, including those without a value."""
 
 from __future__ import annotations
 

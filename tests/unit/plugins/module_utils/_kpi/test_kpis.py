@@ -1,4 +1,4 @@
-"""KPIs: definitions that are data, values with their denominators, their errors, and whether they were simulated."""
+"""KPIs: definitions as data, values with denominators and intervals, and whether they are simulated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def computed(data, definitions):
 
 @pytest.fixture(scope="module")
 def of_good(good, definitions):
-    """KPIs by name of a point in which all goes well."""
+    """KPIs by name of a point in which all workloads succeed."""
     _world, folder, table = good
     training = list(_files.read_lines(folder / "training.jsonl"))
     return {
@@ -31,7 +31,7 @@ def of_good(good, definitions):
 
 @pytest.fixture(scope="module")
 def of_mixed(mixed, definitions):
-    """KPIs by name of a point in which everything happens."""
+    """KPIs by name of a point with all outcomes."""
     _world, _folder, table = mixed
     return {one["name"]: one for one in computed(PointData(table), kpi_definitions.load([definitions]))}
 

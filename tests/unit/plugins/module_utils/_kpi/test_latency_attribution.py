@@ -1,4 +1,4 @@
-"""Attribution: the parts add up to the whole, and go to the stage that everything waited for."""
+"""Latency attribution: the parts add up to the total and belong to the stages on the critical path."""
 
 from __future__ import annotations
 

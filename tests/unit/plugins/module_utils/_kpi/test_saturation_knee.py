@@ -1,4 +1,4 @@
-"""The knee of a saturation curve: found where a queue begins to grow, and nowhere else."""
+"""The knee of a saturation curve: found where a queue starts to grow, and nowhere else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATES = [2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 60.0, 80.0]
 
 
 def served(capacity: float, rates: list[float], span: float = 10.0, base: float = 0.05) -> list[float]:
-    """Latency at the end of each step of a server of this capacity: what is above it queues up and stays queued."""
+    """Latency at the end of each step of a server of this capacity: load above it stays in the queue."""
     queue, found = 0.0, []
     for rate in rates:
         queue = max(0.0, queue + (rate - capacity) * span)

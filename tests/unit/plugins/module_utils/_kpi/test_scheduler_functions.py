@@ -1,4 +1,4 @@
-"""Figures of schedulers: small worlds whose truth is worked out by hand, and bounds that hold for any."""
+"""Scheduler figures: small examples computed by hand, and bounds that hold for any schedule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pod(
 def world(
     rows: list[dict], pods: list[PodLifetime], horizon: float = 100.0, told: dict | None = None, **more
 ) -> PointData:
-    """A point. rows: sent, ended (None: unfinished) and template; each template asks for one GPU a pod."""
+    """A point. rows: sent, ended (None: unfinished) and template; each template requests one GPU per pod."""
     stages = [{"name": "succeeded", "kind": "Job", "writer": "controller", "simulated": False, "ends": "succeeded"}]
     header = {"start": START, "end": START + horizon, "planned": len(rows), "stages": stages, "schema": "timeline/1"}
     table = Table(header, index=list(range(len(rows))))
@@ -212,7 +212,7 @@ jobs = st.lists(
 
 @given(jobs)
 def test_no_first_come_first_served_schedule_beats_the_bound(rows: list[tuple[float, float, float]]) -> None:
-    """A greedy schedule that never uses more than all there is: a list of starts and ends, looked through in order."""
+    """A greedy schedule within the capacity, as a list of starts and ends."""
     running: list[tuple[float, float]] = []
     last = 0.0
     for release, work, rate in sorted(rows):

@@ -1,4 +1,4 @@
-"""What the plots say: the numbers behind them, and that nothing bad is lost among many."""
+"""Plots: the data behind them, and that no bad outcome is hidden among many workloads."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_saturation_comes_first():
 
 
 def beyond(made):
-    """The texts and lines of a drawing's axes that reach beyond it."""
+    """Return the texts and lines of a drawing that extend beyond it."""
     figure = made.figure
     (axis,) = figure.axes
     low, high = axis.get_xlim()

@@ -1,4 +1,4 @@
-"""The report is one file that needs no other, escapes what it shows, and is made from whatever there is."""
+"""The report: self-contained, with all values escaped, created from the files that exist."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def everything(top, definitions):
 
 
 def rendered(top):
-    """The page without plots, which take longer than all the rest."""
+    """Return the page without plots, which take most of the time."""
     warnings: list[str] = []
     found = run_files.read(top)
     tables = tables_of(found, warnings)
@@ -75,7 +75,7 @@ def rendered(top):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, definitions):
-    """(run directory, result of the report) of a run with two points, of which one went badly."""
+    """(run directory, result of the report) of a run with two points, one of which failed."""
     top = tmp_path_factory.mktemp("made") / "run"
     worlds = [
         (World(count=5), {"fine_tuning_hyper_parameters.r": 4}),
@@ -87,12 +87,12 @@ def made(tmp_path_factory, definitions):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A run directory with one short point, to be copied and damaged."""
+    """A run directory with one short point, to copy and damage."""
     return write_run(tmp_path_factory.mktemp("small") / "run", [(World(count=2, canary=1.0, run_for=2.0), {})])
 
 
 def again(top, tmp_path, definitions, change):
-    """Return the page of a copy of ``top`` that ``change`` was done to."""
+    """Return the page of a copy of ``top`` after ``change``."""
     copy = tmp_path / "run"
     shutil.copytree(top, copy)
     change(copy)

@@ -1,4 +1,4 @@
-"""The files of the Run:ai scale-test tool: written as it writes them, and read back as what they say."""
+"""Files of the Run:ai scale-test tool: written in its format, and read again."""
 
 from __future__ import annotations
 

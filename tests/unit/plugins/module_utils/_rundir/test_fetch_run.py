@@ -1,4 +1,4 @@
-"""Sources of a replot: directories and archives of any kind; what is no run is refused with what was found."""
+"""Sources of a replot: directories and archives of any kind; anything else is refused with an explanation."""
 
 from __future__ import annotations
 

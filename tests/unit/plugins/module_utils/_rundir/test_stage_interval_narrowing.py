@@ -1,4 +1,4 @@
-"""The order of stages narrows intervals: middles never stand the wrong way round, and what was measured still holds."""
+"""Narrowing by the order of stages: midpoints are in order, within the measured intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A timeline as files: JSON lines that are read back, CSV for people."""
+"""Files of a timeline: JSON lines that can be read again, and CSV."""
 
 from __future__ import annotations
 

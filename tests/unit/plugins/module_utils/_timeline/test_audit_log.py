@@ -1,4 +1,4 @@
-"""Narrowing by an audit log: sound whatever the server's clock says, and silent where the log can't be trusted."""
+"""Narrowing by an audit log: correct for any server clock; the log is ignored where it cannot be trusted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_cut_off_holds_no_write(windows: list[tuple[float, float]], earl
 def test_the_offset_of_the_servers_clock_lies_within_its_bounds(
     offset: float, creates: list[tuple[float, float, float]]
 ) -> None:
-    """However wrong the server's clock is: each create was received between our sending and its answer."""
+    """For any offset of the server's clock: each create was received between our sending and its answer."""
     log = audit_log.AuditLog()
     sent = []
     for number, (at, took, share) in enumerate(creates):

@@ -1,4 +1,4 @@
-"""Pods that were preempted and made again: the gang is as large as it was, and whole when the new ones are there."""
+"""Pods that were preempted and recreated: the gang keeps its size and is complete with the new pods."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_of_a_gang_that_waits_for_new_pods_none_got_anywhere() -> None:
 
 
 def preempted(folder, index, version=10**6):
-    """Let the first pod of a workload be deleted before its end, and another one live its life instead."""
+    """Delete the first pod of a workload before its end and replace it by another one."""
     path = folder / "observations.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     pods = (one for one in records if one["type"] == "event" and one["kind"] == "Pod")

@@ -1,4 +1,4 @@
-"""The resourceVersion ruler never leaves out the true moment of a commit."""
+"""The bounds of the revision clock always contain the true moment of a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage definitions become the stages of a timeline."""
+"""Stage definitions are converted to the stages of a timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan, ledger and observations become one row a planned workload."""
+"""Plan, ledger and observations are joined to one row per planned workload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from run_directory import EPOCH, RUN, World, write_point
 
 
 def outside(world, table):
-    """Return what was not within its bounds: (index, stage)."""
+    """Return the true times outside of their bounds: (index, stage)."""
     truth = dict(world.truth)
     for index in range(world.count):
         for stage in ("created", "scheduled", "running", "succeeded"):
@@ -35,7 +35,7 @@ def outside(world, table):
 
 
 def copied(folder, parent, *names):
-    """Return a new point directory that holds these files of ``folder``."""
+    """Return a new point directory that contains these files of ``folder``."""
     copy = parent / "000"
     copy.mkdir()
     for name in names:
@@ -250,7 +250,7 @@ def test_a_later_session_on_another_anchor_is_read_on_the_first_clock(good, tmp_
 
 
 def test_kinds_of_another_etcd_are_dated_without_their_resource_versions(tmp_path):
-    """Their numbers lie far above ours and would date everything to the end of the run."""
+    """Their revisions are far above ours and would date all events to the end of the run."""
     world = World(count=12, seed=5)
     folder = tmp_path / "000"
     write_point(folder, world)

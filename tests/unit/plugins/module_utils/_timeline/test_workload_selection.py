@@ -1,4 +1,4 @@
-"""head, tail and skip_errors: the same rows for everything, and what was left out is said."""
+"""head, tail and skip_errors: one selection for all results, which state what was left out."""
 
 from __future__ import annotations
 

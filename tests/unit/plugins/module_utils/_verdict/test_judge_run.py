@@ -16,7 +16,7 @@ PASSED = {
 
 
 class Rows(SimpleNamespace):
-    """As much of a table as a verdict looks at."""
+    """The part of a table that a verdict reads."""
 
     header = {}
 

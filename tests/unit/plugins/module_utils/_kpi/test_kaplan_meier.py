@@ -1,4 +1,4 @@
-"""Durations of rows of which some were still waiting: Kaplan and Meier's estimate."""
+"""Durations of partly censored rows: the Kaplan-Meier estimate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sample(events, censored=(), never=0):
 
 
 def by_the_book(events, censored, of, at):
-    """The product over distinct times t of 1 - d(t)/n(t), n being who has neither come nor left before t."""
+    """The product over distinct times t of 1 - d(t)/n(t), with n the rows at risk just before t."""
     survival = 1.0
     for moment in sorted({one for one in events if one <= at}):
         at_risk = of - sum(one < moment for one in events) - sum(one < moment for one in censored)
@@ -52,7 +52,7 @@ def test_rows_still_waiting_move_a_quantile_up_and_never_down():
 
 
 def test_a_row_that_just_came_when_the_observation_ended_says_nothing():
-    """Censored at once, it is as if it had not been planned; counted as never, it would push the median up."""
+    """A row censored at once has no influence; counted as never, it would raise the median."""
     assert sample([1, 2, 3], [0.0]).quantile(0.5).value == pytest.approx(2, abs=0.5)
     assert sample([1, 2, 3], never=1).quantile(0.5).value == 2.5
 
