@@ -59,26 +59,30 @@ def split(url: str) -> tuple[str, str]:
     return bucket, key.strip("/")
 
 
-def client(place: S3Location) -> Any:
+def client(location: S3Location) -> Any:
     """Return a boto3 client. Raises InputError if boto3 is missing or a setting is invalid."""
     try:
         import boto3
         from botocore.config import Config
     except ImportError as error:
         raise InputError("the Python package boto3 is required for s3:// and is not installed") from error
-    if place.acl not in ACLS:
-        raise InputError(f"acl '{place.acl}' is none of {', '.join(ACLS)}")
-    if place.part_size < LEAST_PART:
-        raise InputError(f"part_size {place.part_size} is below the minimum of S3, {LEAST_PART} bytes")
-    own = {"aws_access_key_id": place.access_key, "aws_secret_access_key": place.secret_key} if place.access_key else {}
+    if location.acl not in ACLS:
+        raise InputError(f"acl '{location.acl}' is none of {', '.join(ACLS)}")
+    if location.part_size < LEAST_PART:
+        raise InputError(f"part_size {location.part_size} is below the minimum of S3, {LEAST_PART} bytes")
+    own = (
+        {"aws_access_key_id": location.access_key, "aws_secret_access_key": location.secret_key}
+        if location.access_key
+        else {}
+    )
     try:
         return boto3.client(
             "s3",
-            endpoint_url=place.endpoint or None,
-            region_name=place.region or None,
-            verify=place.authority or None,
+            endpoint_url=location.endpoint or None,
+            region_name=location.region or None,
+            verify=location.authority or None,
             config=Config(
-                s3={"addressing_style": "path"} if place.endpoint else None,
+                s3={"addressing_style": "path"} if location.endpoint else None,
                 connect_timeout=20,
                 read_timeout=60,
                 retries={"max_attempts": 5, "mode": "standard"},
@@ -86,18 +90,18 @@ def client(place: S3Location) -> Any:
             **own,
         )
     except ValueError as error:
-        raise InputError(f"endpoint '{place.endpoint}': {error}") from error
+        raise InputError(f"endpoint '{location.endpoint}': {error}") from error
 
 
-def upload(place: S3Location, files: Mapping[str, Path], say: Callable[[str], None]) -> dict[str, Any]:
+def upload(location: S3Location, files: Mapping[str, Path], say: Callable[[str], None]) -> dict[str, Any]:
     """Upload files (name below the prefix -> path) and verify each; the manifest last, as the mark of completeness.
 
     Return the numbers of files sent, of unchanged files ("there"), and of resumed parts. Raises AccessError, DataError.
     """
-    with s3_errors(place):
-        target = S3Prefix(place, client(place), say)
+    with s3_errors(location):
+        target = S3Prefix(location, client(location), say)
         names = [name for name in files if name != MANIFEST]
-        with ThreadPool(place.parallel) as pool:
+        with ThreadPool(location.parallel) as pool:
             outcomes = list(pool.map(lambda name: target.put(name, files[name]), names))
         if MANIFEST in files:
             outcomes.append(target.put(MANIFEST, files[MANIFEST]))
@@ -107,8 +111,8 @@ def upload(place: S3Location, files: Mapping[str, Path], say: Callable[[str], No
 class s3_errors:
     """Convert the exceptions of boto3 to an AccessError with bucket, response and remedy."""
 
-    def __init__(self, place: S3Location) -> None:
-        self.place = place
+    def __init__(self, location: S3Location) -> None:
+        self.location = location
 
     def __enter__(self) -> None:
         return None
@@ -119,7 +123,7 @@ class s3_errors:
             return
         answer = getattr(error, "response", None) or {}
         code = (answer.get("Error") or {}).get("Code", "")
-        where = f"{self.place.address} at {self.place.endpoint or 'Amazon S3'}"
+        where = f"{self.location.address} at {self.location.endpoint or 'Amazon S3'}"
         hint = {
             "NoSuchBucket": "; create the bucket first",
             "AccessDenied": "; check the access key and the bucket's policy",
@@ -133,24 +137,24 @@ class s3_errors:
 class S3Prefix:
     """The objects below one prefix."""
 
-    def __init__(self, place: S3Location, connection: Any, say: Callable[[str], None]) -> None:
-        self.place = place
+    def __init__(self, location: S3Location, connection: Any, say: Callable[[str], None]) -> None:
+        self.location = location
         self.s3 = connection
         self.say = say
         self.resumed = 0  # parts that an earlier upload sent
-        self.acl = {"ACL": place.acl}
+        self.acl = {"ACL": location.acl}
 
     def key(self, name: str) -> str:
         """Return the key of a file of the run."""
-        return f"{self.place.prefix}/{name}".lstrip("/")
+        return f"{self.location.prefix}/{name}".lstrip("/")
 
     def put(self, name: str, path: Path) -> str:
         """Upload a file unless it is there; return "sent" or "there". Raises DataError if the object differs."""
         size = path.stat().st_size
-        digest = checksum(path, self._part(size)) if size > self.place.part_size else checksum(path)
+        digest = checksum(path, self._part(size)) if size > self.location.part_size else checksum(path)
         if self._verified(name, path, size, digest):
             return "there"
-        if size > self.place.part_size:
+        if size > self.location.part_size:
             self._in_parts(name, path, size)
         else:
             self._call(
@@ -161,11 +165,13 @@ class S3Prefix:
                 **self._kind(name),
             )
         if not self._verified(name, path, size, digest):
-            raise DataError(f"{self.place.address}/{name}: after the upload, its size or checksum differs from {path}")
+            raise DataError(
+                f"{self.location.address}/{name}: after the upload, its size or checksum differs from {path}"
+            )
         return "sent"
 
     def _part(self, size: int) -> int:
-        return max(self.place.part_size, -(-size // MOST_PARTS))
+        return max(self.location.part_size, -(-size // MOST_PARTS))
 
     @staticmethod
     def _kind(name: str) -> dict[str, str]:
@@ -178,21 +184,21 @@ class S3Prefix:
         from botocore.exceptions import ClientError
 
         try:
-            return function(Bucket=self.place.bucket, **arguments, **self.acl)
+            return function(Bucket=self.location.bucket, **arguments, **self.acl)
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code")
-            if code != "AccessControlListNotSupported" or self.place.acl != "private":
+            if code != "AccessControlListNotSupported" or self.location.acl != "private":
                 raise
-            self.say(f"bucket {self.place.bucket} does not support ACLs: its objects belong to its owner only")
+            self.say(f"bucket {self.location.bucket} does not support ACLs: its objects belong to its owner only")
             self.acl = {}
-            return function(Bucket=self.place.bucket, **arguments)
+            return function(Bucket=self.location.bucket, **arguments)
 
     def _verified(self, name: str, path: Path, size: int, digest: str) -> bool:
         """Return whether the object has this content, by the server's checksum or else by downloading it."""
         from botocore.exceptions import ClientError
 
         try:
-            head = self.s3.head_object(Bucket=self.place.bucket, Key=self.key(name), ChecksumMode="ENABLED")
+            head = self.s3.head_object(Bucket=self.location.bucket, Key=self.key(name), ChecksumMode="ENABLED")
         except ClientError as error:
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 404:
                 return False
@@ -202,7 +208,7 @@ class S3Prefix:
         found = head.get("ChecksumSHA256")
         if found:
             return found == digest
-        body = self.s3.get_object(Bucket=self.place.bucket, Key=self.key(name))["Body"]
+        body = self.s3.get_object(Bucket=self.location.bucket, Key=self.key(name))["Body"]
         return _digest_of(iter(lambda: body.read(2**20), b"")) == _digest_of(_read(path))
 
     def _in_parts(self, name: str, path: Path, size: int) -> None:
@@ -213,7 +219,7 @@ class S3Prefix:
                 self.s3.create_multipart_upload, Key=self.key(name), ChecksumAlgorithm="SHA256", **self._kind(name)
             )
             upload_id = created["UploadId"]
-        common = {"Bucket": self.place.bucket, "Key": self.key(name), "UploadId": upload_id}
+        common = {"Bucket": self.location.bucket, "Key": self.key(name), "UploadId": upload_id}
         parts = []
         for number, data in enumerate(_read(path, part_size), start=1):
             digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
@@ -228,13 +234,13 @@ class S3Prefix:
 
     def _unfinished(self, name: str) -> tuple[str | None, dict[int, Any]]:
         """Return the newest incomplete upload of this object and its parts."""
-        answer = self.s3.list_multipart_uploads(Bucket=self.place.bucket, Prefix=self.key(name))
+        answer = self.s3.list_multipart_uploads(Bucket=self.location.bucket, Prefix=self.key(name))
         own = [one for one in answer.get("Uploads") or [] if one["Key"] == self.key(name)]
         if not own:
             return None, {}
         newest = max(own, key=lambda one: one["Initiated"])
         pages = self.s3.get_paginator("list_parts").paginate(
-            Bucket=self.place.bucket, Key=self.key(name), UploadId=newest["UploadId"]
+            Bucket=self.location.bucket, Key=self.key(name), UploadId=newest["UploadId"]
         )
         found = {part["PartNumber"]: part for page in pages for part in page.get("Parts") or []}
         self.say(f"{name}: resuming an upload with {_format.count(len(found), 'part')}")
@@ -262,23 +268,23 @@ def _read(path: Path, part_size: int = 2**20) -> Iterator[bytes]:
             yield part
 
 
-def download(place: S3Location, folder: Path) -> int:
+def download(location: S3Location, folder: Path) -> int:
     """Download the objects below the prefix to ``folder``; return their number. Raises AccessError, DataError."""
-    with s3_errors(place):
-        connection = client(place)
-        pages = connection.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
+    with s3_errors(location):
+        connection = client(location)
+        pages = connection.get_paginator("list_objects_v2").paginate(Bucket=location.bucket, Prefix=location.prefix)
         keys = [(one["Key"], one["Size"]) for page in pages for one in page.get("Contents") or []]
-        under = f"{place.prefix}/" if place.prefix else ""
+        under = f"{location.prefix}/" if location.prefix else ""
         wanted = {key[len(under) :]: size for key, size in keys if key.startswith(under) and not key.endswith("/")}
-        if not wanted and any(key == place.prefix for key, _size in keys):
-            under, wanted = place.prefix.rpartition("/")[0], {place.prefix.rpartition("/")[2]: 0}
+        if not wanted and any(key == location.prefix for key, _size in keys):
+            under, wanted = location.prefix.rpartition("/")[0], {location.prefix.rpartition("/")[2]: 0}
             under = f"{under}/" if under else ""
         if not wanted:
-            raise AccessError(f"{place.address}: there are no objects below this prefix")
+            raise AccessError(f"{location.address}: there are no objects below this prefix")
         for name in wanted:
             target = (folder / name).resolve()
             if not target.is_relative_to(folder.resolve()):
-                raise DataError(f"{place.address}/{name}: the name leads outside of the target directory")
+                raise DataError(f"{location.address}/{name}: the name leads outside of the target directory")
             target.parent.mkdir(parents=True, exist_ok=True)
-            connection.download_file(place.bucket, f"{under}{name}", str(target))
+            connection.download_file(location.bucket, f"{under}{name}", str(target))
     return len(wanted)

@@ -108,11 +108,11 @@ def main() -> None:
 
     def export(step: Step) -> dict[str, Any]:
         given = module.params
-        place = export_options.location_of(given, given["url"], acl=given["acl"], part_size=given["part_size"])
+        location = export_options.location_of(given, given["url"], acl=given["acl"], part_size=given["part_size"])
         say = step.reporter(given["progress_file"], "export")
         with step.timed("results", "export to S3"):
             result = export_run.to_s3(
-                given["run_dir"], place, given["secrets"], given["kubeconfigs"], given["invalid"], say
+                given["run_dir"], location, given["secrets"], given["kubeconfigs"], given["invalid"], say
             )
         return log_result(step, module.warn, result)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def skipped(run: Run, target: str, why: str) -> Result:
 
 def to_s3(
     run_dir: str,
-    place: _s3.S3Location,
+    location: _s3.S3Location,
     secrets: Mapping[str, str],
     kubeconfigs: Iterable[str],
     invalid: str,
@@ -79,14 +80,13 @@ def to_s3(
     """Upload the run directory to <prefix>/<name of the directory>."""
     run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
-        return skipped(run, place.address, why)
-    place = _s3.S3Location(**{**place.__dict__, "prefix": "/".join(one for one in (place.prefix, run.top.name) if one)})
+        return skipped(run, location.address, why)
+    location = replace(location, prefix="/".join(one for one in (location.prefix, run.top.name) if one))
     with tempfile.TemporaryDirectory(prefix="seatrial-export-") as scratch:
         # run.yml changes when the export is recorded in it, so a copy is uploaded: exactly what was searched.
         files = {str(path.relative_to(run.top)): path for path in secret_gate.files_of(run.top)}
-        for name in ("run.yml",):
-            if name in files:
-                files[name] = Path(shutil.copyfile(files[name], Path(scratch) / name))
+        if "run.yml" in files:
+            files["run.yml"] = Path(shutil.copyfile(files["run.yml"], Path(scratch) / "run.yml"))
         manifest = {
             "schema": "manifest/1",
             "run": run.id,
@@ -99,9 +99,9 @@ def to_s3(
         }
         _files.write_json(Path(scratch) / _s3.MANIFEST, manifest, "manifest/1")
         files[_s3.MANIFEST] = Path(scratch) / _s3.MANIFEST
-        counts = _s3.upload(place, files, say)
+        counts = _s3.upload(location, files, say)
     files_sent = f"{_format.count(counts['sent'], 'file')} sent, {counts['there']} unchanged"
-    return _done("s3", place.address, status, why, f"{place.address}: {files_sent}", counts["sent"] > 0, counts)
+    return _done("s3", location.address, status, why, f"{location.address}: {files_sent}", counts["sent"] > 0, counts)
 
 
 def to_opensearch(
