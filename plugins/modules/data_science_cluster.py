@@ -118,7 +118,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai.data_science_cluster import (
     DataScienceSpec,
-    bring,
+    ensure,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
@@ -150,7 +150,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(given["progress_file"], "rhoai")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "rhoai"):
-            return bring(client, wanted, given["state"], step, say, module.check_mode)
+            return ensure(client, wanted, given["state"], step, say, module.check_mode)
 
     _module_main.run(module, work)
 

@@ -221,11 +221,11 @@ def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
 def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given_back(client: Client) -> None:
     def ask(state: str, **more: Any) -> dict[str, Any]:
         order = data_science_cluster.DataScienceSpec("run-0001", timeout=60, **more)
-        return data_science_cluster.bring(client, order, state, Step(None), print)
+        return data_science_cluster.ensure(client, order, state, Step(None), print)
 
     put(client, {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all"}, run="colleague")
     theirs = data_science_cluster.DataScienceSpec("colleague", name="theirs", components=["dashboard"], timeout=90)
-    data_science_cluster.bring(client, theirs, "present", Step(None), print)
+    data_science_cluster.ensure(client, theirs, "present", Step(None), print)
     before = snapshot.settled(client)
     try:
         with pytest.raises(InputError, match=r"has no 'kserv' \(did you mean 'kserve'\?\)"):
@@ -239,7 +239,7 @@ def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given
         assert given_back["changed"] and len(given_back["kept"]) == 2
         assert snapshot.left(client, before) == []
     finally:
-        data_science_cluster.bring(client, theirs, "absent", Step(None), print)
+        data_science_cluster.ensure(client, theirs, "absent", Step(None), print)
         take_away(client, run="colleague")
 
 
@@ -276,10 +276,10 @@ def test_open_data_hub_comes_from_a_private_image_of_a_catalog(client: Client, b
         monitoring_namespace="opendatahub",
         timeout=90,
     )
-    found = data_science_cluster.bring(client, order, "present", Step(None), print)
+    found = data_science_cluster.ensure(client, order, "present", Step(None), print)
     assert found["components"] == ["kserve"]
-    assert not data_science_cluster.bring(client, order, "present", Step(None), print)["changed"]
+    assert not data_science_cluster.ensure(client, order, "present", Step(None), print)["changed"]
     (initialisation,) = client.list(client.kind("dscinitialization.opendatahub.io/v1", "DSCInitialization"))[0]
     assert initialisation["spec"]["serviceMesh"]["managementState"] == "Managed"
-    data_science_cluster.bring(client, order, "absent", Step(None), print)
+    data_science_cluster.ensure(client, order, "absent", Step(None), print)
     take_away(client, namespaces=["opendatahub"])

@@ -77,7 +77,7 @@ def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client,
     order = data_science_cluster.DataScienceSpec(
         COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120
     )
-    data_science_cluster.bring(client, order, "present", Step(None), print)
+    data_science_cluster.ensure(client, order, "present", Step(None), print)
     # Where the run's own things would lie.
     for manifest in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-gpu-operator"}},

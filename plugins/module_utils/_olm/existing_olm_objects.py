@@ -81,7 +81,7 @@ def existing_subscription(cache: WatchCache, one: Operator, run_id: str) -> Exis
     return ExistingSubscription(chosen, manifests.ours(chosen, run_id)) if chosen else None
 
 
-def check_standing(one: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
+def check_existing(one: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
     """Raise OwnershipError if an existing operator does not match and would have to be changed."""
     if existing.ours:
         if existing.namespace != one.namespace:
@@ -155,7 +155,7 @@ def check_namespace(cache: WatchCache, one: Operator, offer: Offer | None, run_i
     return groups[0] if groups else None
 
 
-def check_rivals(cache: WatchCache, one: Operator, offer: Offer) -> None:
+def check_other_providers(cache: WatchCache, one: Operator, offer: Offer) -> None:
     """Raise OwnershipError if another operator provides the same kinds: both would reconcile the same objects."""
     for csv in cache.all("ClusterServiceVersion"):
         package = package_of(cache, csv)

@@ -59,15 +59,15 @@ def install(
     began = time.monotonic()
     with WatchCache(client) as cache:
         existing_olm_objects.follow(cache)
-        installations = [_checked(client, cache, one, run_id, say, operators) for one in operators]
+        installations = [_check_conflicts(client, cache, one, run_id, say, operators) for one in operators]
         for installation in installations:
             installation.writer.pull_secret = (pull_secrets or {}).get(installation.one.catalog_pull_secret, "")
         if check:
             changes = any(_would_change(installation) for installation in installations)
             return {"changed": changes, "operators": [described(installation) for installation in installations]}
-        failures = _go(installations, cache, timeout, say)
+        failures = _advance_all(installations, cache, timeout, say)
         if failures:
-            _fail(client, cache, installations, failures, timeout, step)
+            _raise_failures(client, cache, installations, failures, timeout, step)
         result = [described(installation) for installation in installations]
     changed = any(installation.writer.changes for installation in installations)
     if changed:
@@ -95,10 +95,10 @@ def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> N
             )
 
 
-def _checked(
+def _check_conflicts(
     client: Client, cache: WatchCache, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]
 ) -> OperatorInstallation:
-    """Check one operator for conflicts with existing objects."""
+    """Check one operator for conflicts with existing objects; return its installation, not started yet."""
     existing = existing_olm_objects.existing_subscription(cache, one, run_id)
     if existing is None or existing.ours:
         existing_olm_objects.check_catalog(cache, one, run_id)
@@ -106,10 +106,10 @@ def _checked(
     if existing is None or existing.ours or one.version:
         offer = existing_olm_objects.offer_of(client, cache, one)
     if existing is not None:
-        existing_olm_objects.check_standing(one, existing, offer)
+        existing_olm_objects.check_existing(one, existing, offer)
     else:
         if offer is not None:
-            existing_olm_objects.check_rivals(cache, one, offer)
+            existing_olm_objects.check_other_providers(cache, one, offer)
         existing_olm_objects.check_namespace(cache, one, offer, run_id)
     return OperatorInstallation(client, cache, one, run_id, say, {each.package for each in operators}, existing, offer)
 
@@ -126,7 +126,9 @@ def _would_change(installation: OperatorInstallation) -> bool:
     return at(installation.csv(), "status.phase") != "Succeeded"
 
 
-def _go(installations: Sequence[OperatorInstallation], cache: WatchCache, timeout: float, say: Say) -> dict[str, str]:
+def _advance_all(
+    installations: Sequence[OperatorInstallation], cache: WatchCache, timeout: float, say: Say
+) -> dict[str, str]:
     """Advance all installations until each has ended or the timeout; return package -> reason of its failure."""
     deadline = time.monotonic() + timeout
     reported = time.monotonic()
@@ -159,7 +161,7 @@ def _go(installations: Sequence[OperatorInstallation], cache: WatchCache, timeou
         cache.wait(generation, min(_POLL, deadline - time.monotonic()))
 
 
-def _fail(
+def _raise_failures(
     client: Client,
     cache: WatchCache,
     installations: Sequence[OperatorInstallation],

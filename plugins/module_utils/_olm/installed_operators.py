@@ -54,10 +54,10 @@ def capture(client: Client, found: Sequence[dict[str, Any]], step: Step, more: S
         item["metadata"].pop("managedFields", None)
     _files.write_yaml(folder / "operands.yml", operands)
     images: dict[str, str] = {}
-    spaces = {one["namespace"] for one in found} | {one["metadata"].get("namespace", "") for one in operands}
+    namespaces = {one["namespace"] for one in found} | {one["metadata"].get("namespace", "") for one in operands}
     kind = client.kind("v1", "Namespace")
-    spaces |= {name for name in more if client.get(kind, name, metadata_only=True) is not None}
-    for namespace in sorted(spaces - {""}):
+    namespaces |= {name for name in more if client.get(kind, name, metadata_only=True) is not None}
+    for namespace in sorted(namespaces - {""}):
         pods, _version = client.list(client.kind("v1", "Pod"), namespace)
         failure_causes.keep(client, namespace, pods, step)
         for pod in pods:

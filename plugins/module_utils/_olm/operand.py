@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 
-def bring(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -> tuple[dict[str, Any] | None, str]:
+def ensure(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -> tuple[dict[str, Any] | None, str]:
     """Ensure that the resource exists; return it (None if it does not exist yet) and what it waits for ("" when ready).
 
     operators: namespace of the operator. Raises InputError, OwnershipError.

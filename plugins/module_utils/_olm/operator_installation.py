@@ -107,7 +107,7 @@ class OperatorInstallation:
         if not items:
             return f"a catalog in {self.one.catalog_namespace} to provide package {self.one.package}"
         self.offer = choose(self.one, items)
-        existing_olm_objects.check_rivals(self.cache, self.one, self.offer)
+        existing_olm_objects.check_other_providers(self.cache, self.one, self.offer)
         return ""
 
     def _place(self) -> str:
@@ -230,7 +230,7 @@ class OperatorInstallation:
             return ""
         if csv is None:
             raise AssertionError("an operand is created after its operator")
-        found, waits = operand.bring(self.writer, asked, csv, self.namespace)
+        found, waits = operand.ensure(self.writer, asked, csv, self.namespace)
         self.operand = found or self.operand
         return waits
 

@@ -61,7 +61,7 @@ class Removal(OwnedSearch):
             going = [*self.loose, *(one.subscription for one in parts)]
             return self._result(bool(going), [title(one) for one in going])
         self._delete(self.loose)
-        spaces = self._mark(parts)
+        namespaces = self._label_all(parts)
         for part in parts:
             self._delete([one for one in part.operands if not at(one, "metadata.ownerReferences")])
         plans = [
@@ -80,12 +80,12 @@ class Removal(OwnedSearch):
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
         groups = self._groups_and_catalogs()
-        self._again(versions)
+        self._delete_recreated(versions)
         if self.spec.crds:
             self._definitions(parts)
-        self._again(versions)
+        self._delete_recreated(versions)
         self._roles_of(groups)
-        self._namespaces([*spaces, *self._own_spaces(parts)])
+        self._delete_namespaces([*namespaces, *self._own_namespaces(parts)])
         return self._result(bool(self.done.deleted), self.done.deleted)
 
     def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Removal(OwnedSearch):
     def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
         delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
 
-    def _again(self, versions: Sequence[dict[str, Any]]) -> None:
+    def _delete_recreated(self, versions: Sequence[dict[str, Any]]) -> None:
         """Delete versions again that OLM recreated because it was executing their InstallPlan when that was deleted."""
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
         used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in self._subscriptions()}
@@ -108,9 +108,9 @@ class Removal(OwnedSearch):
         """Return the current Subscriptions of everybody."""
         return self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
 
-    def _mark(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+    def _label_all(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Label all resources that came with our Subscriptions; return the namespaces that the operators created."""
-        spaces = []
+        namespaces = []
         for part in parts:
             for one in [*part.csvs, *part.operands]:
                 self._label(one)
@@ -122,10 +122,10 @@ class Removal(OwnedSearch):
                     self._label(one)
             for name in self.spec.namespaces:
                 found = self.cache.get("Namespace", "", name)
-                if found is not None and found not in spaces and self._since(found, part):
+                if found is not None and found not in namespaces and self._since(found, part):
                     self._label(found)
-                    spaces.append(found)
-        return spaces
+                    namespaces.append(found)
+        return namespaces
 
     def _label(self, one: dict[str, Any]) -> None:
         if not ours(one, self.spec.run_id):
@@ -223,7 +223,7 @@ class Removal(OwnedSearch):
                     self.client.delete(kind, name)
             time.sleep(_POLL)
 
-    def _own_spaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+    def _own_namespaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Return our namespaces of these operators; without packages, all that were created for operators."""
         names = {*self.spec.namespaces, *(part.namespace for part in parts)}
         names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
@@ -235,10 +235,10 @@ class Removal(OwnedSearch):
             and (found["metadata"]["name"] in names or (label(found, _labels.PART) and not self.spec.packages))
         ]
 
-    def _namespaces(self, spaces: Sequence[dict[str, Any]]) -> None:
+    def _delete_namespaces(self, namespaces: Sequence[dict[str, Any]]) -> None:
         """Delete namespaces that contain no objects of others."""
         going: dict[str, dict[str, Any]] = {}
-        for one in spaces:
+        for one in namespaces:
             name = one["metadata"]["name"]
             others = self._others_in(name)
             if others:

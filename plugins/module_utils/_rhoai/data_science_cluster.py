@@ -240,7 +240,7 @@ class DataScience:
         self.say(f"{what} {title(found)}")
 
 
-def bring(
+def ensure(
     client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
 ) -> dict[str, Any]:
     """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""

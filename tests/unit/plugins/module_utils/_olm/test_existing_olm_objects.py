@@ -28,7 +28,7 @@ def there(
 def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked: Any) -> None:
     (one,) = desired_state.operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
     offer = Offer("nfd", "redhat-operators", "openshift-marketplace", "stable", csv, False, (), "own")
-    existing_olm_objects.check_standing(one, existing, offer)
+    existing_olm_objects.check_existing(one, existing, offer)
 
 
 @pytest.mark.parametrize(
