@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_scaling
-short_description: Have more nodes for the time of a run
+short_description: Add nodes for the duration of a run
 version_added: 0.1.0
 description:
-  - Scales a MachineSet (C(machine.openshift.io/v1beta1)), or makes one like a set of workers with another instance
-    type, and waits until all of its nodes are Ready. Gives nodes to some namespaces alone.
-  - What was there before is written into O(memo) before anything changes, and put back from it.
+  - Scales a MachineSet (C(machine.openshift.io/v1beta1)), or creates one like a set of workers with another instance
+    type, and waits until all of its nodes are Ready. Dedicates nodes to namespaces.
+  - The previous state is written to O(snapshot) before any change, and restored from it.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,32 +30,33 @@ attributes:
     support: full
 options:
   state:
-    description: V(present) scales, V(absent) puts back what the memo says, V(dedicated) only dedicates namespaces.
+    description: V(present) scales, V(absent) restores the snapshot, V(dedicated) only dedicates nodes to namespaces.
     type: str
     choices: [present, absent, dedicated]
     default: present
-  memo:
-    description: File that holds what was before.
+  snapshot:
+    description: File for the previous state.
     type: path
     required: true
+    aliases: [memo]
   run_id:
-    description: The run, which an annotation of a new set names.
+    description: The run, which is recorded in an annotation of a new set.
     type: str
     required: true
   replicas:
-    description: How many machines the set is to have.
+    description: Number of machines that the set should have.
     type: int
     default: 0
   name:
-    description: Name of the MachineSet. With O(instance_type) it is made when it is not there.
+    description: Name of the MachineSet. If it does not exist and O(instance_type) is set, it is created.
     type: str
     default: ''
   instance_type:
-    description: Instance type of the machines. The first set that has it is scaled, else one is made.
+    description: Instance type of the machines. The first set with this type is scaled; without one, a set is created.
     type: str
     default: ''
   base:
-    description: MachineSet that a new one is derived from; the first of workers when empty.
+    description: MachineSet that a new one is derived from; empty means the first set of workers.
     type: str
     default: ''
   taint:
@@ -67,7 +68,7 @@ options:
     type: bool
     default: false
   disk:
-    description: Size of the disk of machines of a new set in GiB; as the base has it when V(0).
+    description: Disk size of the machines of a new set, in GiB; V(0) keeps the size of the base.
     type: int
     default: 0
   labels:
@@ -75,35 +76,35 @@ options:
     type: dict
     default: {}
   dedicated:
-    description: Namespaces whose pods are to go to these nodes and bear the taint.
+    description: Namespaces whose pods run on these nodes and tolerate the taint.
     type: list
     elements: str
     default: []
   selector:
-    description: Labels of the nodes that O(dedicated) is about, C(<key>=<value>).
+    description: Label of the nodes for O(dedicated), C(<key>=<value>).
     type: str
     default: ''
   timeout:
-    description: How long to wait for nodes, or for machines to be gone, in seconds.
+    description: Timeout for nodes to become Ready, or for machines to be deleted, in seconds.
     type: float
     default: 3600
 """
 
 EXAMPLES = r"""
-- name: Have four GPU nodes
+- name: Add four GPU nodes
   perfscale.seatrial.node_scaling:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
-    memo: "{{ run_dir }}/scaling.json"
+    snapshot: "{{ run_dir }}/scaling.json"
     instance_type: g5.2xlarge
     replicas: 4
     taint: only-users=true:NoSchedule
 
-- name: Put back what was there
+- name: Restore the previous state
   perfscale.seatrial.node_scaling:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
-    memo: "{{ run_dir }}/scaling.json"
+    snapshot: "{{ run_dir }}/scaling.json"
     state: absent
 """
 
@@ -113,7 +114,7 @@ name:
   returned: when O(state=present)
   type: str
 before:
-  description: How many machines it had; null when it was made.
+  description: Number of machines that it had; null if it was created.
   returned: when O(state=present)
   type: int
 nodes:
@@ -122,12 +123,12 @@ nodes:
   type: list
   elements: str
 names:
-  description: The MachineSets that were put back.
+  description: The restored MachineSets.
   returned: when O(state=absent)
   type: list
   elements: str
 left:
-  description: What was left as it is, because somebody else has changed it since.
+  description: What was left unchanged, because somebody else has changed it since.
   returned: when O(state=absent)
   type: list
   elements: str
@@ -153,7 +154,7 @@ def main() -> None:
         argument_spec={
             **_common_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent", "dedicated"], "default": "present"},
-            "memo": {"type": "path", "required": True},
+            "snapshot": {"type": "path", "required": True, "aliases": ["memo"]},
             "run_id": {"type": "str", "required": True},
             "replicas": {"type": "int", "default": 0},
             **{name: {"type": "str", "default": ""} for name in ("name", "instance_type", "base", "taint", "selector")},
@@ -171,20 +172,20 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(given["progress_file"], "nodes")
-        path = Path(given["memo"]).absolute()
+        path = Path(given["snapshot"]).absolute()
         with (
             Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
             step.timed("cluster", "nodes"),
         ):
-            there = node_scaler.NodeScaler(client, path, given["run_id"], say)
+            scaler = node_scaler.NodeScaler(client, path, given["run_id"], say)
             if given["state"] == "absent":
                 restored = dedicated_namespaces.restore(client, path, check)
-                result = there.put_back(given["timeout"], check)
+                result = scaler.restore(given["timeout"], check)
                 return {**result, "changed": result["changed"] or restored}
             result = {"changed": False}
             if given["state"] == "present":
                 names = ("replicas", "name", "instance_type", "base", "taint", "spot", "disk", "labels")
-                result = there.scale(
+                result = scaler.scale(
                     machine_sets.MachineSetSpec(**{one: given[one] for one in names}), given["timeout"], check
                 )
             names = given["dedicated"]

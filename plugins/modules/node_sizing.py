@@ -7,10 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_sizing
-short_description: Compute how many nodes a number of users needs
+short_description: Compute the number of nodes for a number of users
 version_added: 0.1.0
 description:
-  - Divides what users need by what a node has room for, limit by limit, and says which limit decides. Asks nobody.
+  - Divides the demand of users by the capacity of a node, limit by limit, and returns the deciding limit. Queries no
+    cluster.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -24,11 +25,11 @@ attributes:
     support: full
 options:
   users:
-    description: How many users there are at once.
+    description: Number of simultaneous users.
     type: int
     required: true
   user:
-    description: What one user needs.
+    description: Demand of one user.
     type: dict
     required: true
     suboptions:
@@ -45,11 +46,11 @@ options:
         type: int
         default: 1
       volumes:
-        description: Volumes that are attached.
+        description: Attached volumes.
         type: int
         default: 0
   node:
-    description: What one node has.
+    description: Capacity of one node.
     type: dict
     required: true
     suboptions:
@@ -62,23 +63,23 @@ options:
         type: float
         required: true
       reserved_cpu:
-        description: Cores that the system and its daemons have for themselves.
+        description: Cores that are reserved for the system and its daemons.
         type: float
         default: 2
       reserved_memory:
-        description: GiB that they have for themselves.
+        description: GiB that are reserved for them.
         type: float
         default: 4
       pods:
-        description: How many pods the kubelet admits.
+        description: Largest number of pods that the kubelet admits.
         type: int
         default: 250
       reserved_pods:
-        description: How many of these are taken by daemons.
+        description: Number of these that daemons use.
         type: int
         default: 15
       volumes:
-        description: How many volumes can be attached, such as V(26) to most machines of AWS; V(0) is no known limit.
+        description: Largest number of attached volumes, such as V(26) on most AWS machines; V(0) means no known limit.
         type: int
         default: 0
 """
@@ -94,27 +95,27 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: How many nodes are needed.
+  description: Required number of nodes.
   returned: success
   type: int
   sample: 15
 nodes_if_split:
-  description: How many it would be if users could be split over nodes.
+  description: The number if users could be split over nodes.
   returned: success
   type: int
   sample: 15
 users_per_node:
-  description: How many users fit on a node; 0 when they need nothing.
+  description: Number of users that fit on a node; 0 if their demand is 0.
   returned: success
   type: int
   sample: 7
 decides:
-  description: The limit that decides, V(cpu), V(memory), V(pods) or V(volumes).
+  description: The deciding limit, V(cpu), V(memory), V(pods) or V(volumes).
   returned: success
   type: str
   sample: cpu
 by_limit:
-  description: How many nodes each limit alone asks for.
+  description: Number of nodes that each limit alone requires.
   returned: success
   type: dict
   sample: {cpu: 15, memory: 15, pods: 1, volumes: 4}

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: redfish_machines
-short_description: Boot machines from an image, or switch them off
+short_description: Boot machines from an image, or power them off
 version_added: 0.1.0
 description:
-  - Brings machines to a state through their BMCs, all of them side by side, and reads back that it is so.
-  - Uses the Redfish client of C(community.general), whose modules take one machine a task. What a BMC refuses for now
-    (a busy job queue) is tried again until O(wait_timeout).
-  - One machine that fails does not keep the others from getting there.
+  - Brings machines to a state through their BMCs, in parallel, and verifies the state.
+  - Uses the Redfish client of C(community.general), whose modules handle one machine per task. A request that a BMC
+    refuses temporarily (a busy job queue) is repeated until O(wait_timeout).
+  - A failure of one machine does not affect the others.
 author:
   - The perfscale.seatrial authors (@perfscale)
 requirements:
@@ -33,8 +33,8 @@ attributes:
 options:
   state:
     description:
-      - V(booted) puts O(image) in, in place of whatever is in, and boots from it once. V(ejected) takes all media out.
-        V(off) switches off and takes all media out. V(known) only looks.
+      - V(booted) inserts O(image), ejects other media, and boots from the image once. V(ejected) ejects all media.
+        V(off) powers off and ejects all media. V(known) only reads the state.
     type: str
     choices: [booted, ejected, 'off', known]
     required: true
@@ -45,11 +45,11 @@ options:
     required: true
     suboptions:
       name:
-        description: Its name, for messages.
+        description: Name of the machine, for messages.
         type: str
         required: true
       address:
-        description: Address of its BMC, with or without C(https://) and a port.
+        description: Address of the BMC, with or without C(https://) and a port.
         type: str
         required: true
       user:
@@ -57,52 +57,52 @@ options:
         type: str
         required: true
       password:
-        description: The user's password, where O(passwords) and O(password) do not have it.
+        description: The user's password. It takes precedence over O(passwords) and O(password).
         type: str
         default: ''
       system:
-        description: Id of its System where the BMC has several.
+        description: Id of the machine's System, if the BMC has several.
         type: str
         default: ''
       role:
-        description: Not used; so that machines can be passed as M(perfscale.seatrial.openshift_config) returns them.
+        description: Not used. Permits machines as M(perfscale.seatrial.openshift_config) returns them.
         type: str
       ip:
-        description: Not used, as O(machines[].role).
+        description: Not used, like O(machines[].role).
         type: str
   passwords:
-    description: Name of a machine to password.
+    description: Passwords by name of the machine.
     type: dict
     default: {}
   password:
-    description: Password of those that have none of their own.
+    description: Password of the other machines.
     type: str
     default: ''
   image:
-    description: Address of the image, which the BMCs fetch. V(booted) needs it.
+    description: URL from which the BMCs download the image; required if O(state=booted).
     type: str
     default: ''
   validate_certs:
-    description: Check who answers. BMCs often have certificates that nobody signed.
+    description: Whether to verify the certificates of the BMCs. Many BMCs have self-signed certificates.
     type: bool
     default: true
   ca_path:
-    description: File with the certificates of the authority that signed the BMCs'.
+    description: File with the CA certificates that the BMCs are verified with.
     type: path
   timeout:
-    description: How long to wait for one answer, in seconds.
+    description: Timeout of one request, in seconds.
     type: int
     default: 30
   contact_timeout:
-    description: How long a BMC is asked that has never answered, in seconds.
+    description: Timeout for the first response of a BMC, in seconds.
     type: float
     default: 120
   wait_timeout:
-    description: How long to try in all, in seconds.
+    description: Timeout for all machines together, in seconds.
     type: float
     default: 900
   vendors:
-    description: Traits of makers that differ from what is known, by a part of the maker's name or V(all).
+    description: Overrides for the known differences between BMC vendors, by a part of the vendor's name or V(all).
     type: dict
     default: {}
 """
@@ -122,7 +122,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: What each machine is now, C(error) where that is not known.
+  description: The state of each machine, or C(error) if it is unknown.
   returned: always
   type: list
   elements: dict
@@ -140,7 +140,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_ma
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
 try:
-    # Named here so that Ansible sends it along with the module.
+    # Imported here so that Ansible packs it with the module.
     from ansible_collections.community.general.plugins.module_utils.redfish_utils import RedfishUtils
 
     REDFISH_ERROR = ""
@@ -160,12 +160,12 @@ MACHINE = {
 
 
 def bmc(one: dict[str, Any], given: dict[str, Any]) -> Bmc:
-    """Return where a machine's BMC is and by which password. Raises InputError when there is none."""
+    """Return address and credentials of a machine's BMC. Raises InputError without a password."""
     password = one["password"] or given["passwords"].get(one["name"]) or given["password"]
     if not password:
         raise InputError(
-            f"{one['name']}: no password of its BMC is known: give cluster_agent_bmc_password, or bmc_password in the "
-            "inventory"
+            f"{one['name']}: the password of its BMC is unknown: set cluster_agent_bmc_password, or bmc_password "
+            "in the inventory"
         )
     return Bmc(one["name"], one["address"], one["user"], str(password), one["system"])
 

@@ -89,18 +89,18 @@ def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp
         WORKERS: 2,
         "lab-x7k2p-g5-2xlarge": 0,
     }, "what was there before the first change"
-    back = there.put_back(30)
+    back = there.restore(30)
     assert back["changed"] and back["left"] == []
     assert replicas(client) == {WORKERS: 2}
-    assert not there.put_back(30)["changed"]
-    assert "made MachineSet lab-x7k2p-g5-2xlarge with 2 machines" in said
+    assert not there.restore(30)["changed"]
+    assert "created MachineSet lab-x7k2p-g5-2xlarge with 2 machines" in said
 
 
 def test_a_machine_that_can_not_be_had_is_told_at_once_and_given_back(client: Client, tmp_path: Path) -> None:
     there = scaling(client, tmp_path)
     with pytest.raises(ProcessError, match="InsufficientInstanceCapacity: there is none left"):
         there.scale(MachineSetSpec(1, instance_type="p5.48xlarge"), 30)
-    assert scaling(client, tmp_path).put_back(30)["names"] == ["lab-x7k2p-p5-48xlarge"]
+    assert scaling(client, tmp_path).restore(30)["names"] == ["lab-x7k2p-p5-48xlarge"]
     assert replicas(client) == {WORKERS: 2}
 
 
@@ -109,7 +109,7 @@ def test_what_somebody_else_has_scaled_since_is_left_as_it_is(client: Client, tm
     there.scale(MachineSetSpec(3, name=WORKERS), 30)
     path = client.kind(VERSION, "MachineSet").path(NAMESPACE, WORKERS)
     client.request("PATCH", path, {"spec": {"replicas": 5}}, content_type=MERGE_PATCH)
-    assert there.put_back(30)["left"] == [f"somebody scaled MachineSet {WORKERS} to 5"]
+    assert there.restore(30)["left"] == [f"somebody scaled MachineSet {WORKERS} to 5"]
     assert replicas(client)[WORKERS] == 5
 
 
@@ -133,5 +133,5 @@ def test_namespaces_get_nodes_of_their_own_and_their_annotations_back(world: Any
     }
     assert dedicated_namespaces.restore(world.client, memory) is True
     assert annotations() == {dedicated_namespaces.SELECTOR: "zone=a"}
-    with pytest.raises(InputError, match="there is no namespace nothing-here"):
+    with pytest.raises(InputError, match="missing namespace nothing-here"):
         dedicated_namespaces.dedicate(world.client, memory, ["nothing-here"], "a=b", "")

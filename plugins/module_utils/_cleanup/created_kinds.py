@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which kinds a run has made objects of, and where: from manifests that its steps keep, and plans of its loads."""
+"""The kinds and namespaces of the objects that a run has created, from the manifests of its steps and its plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 
 def read(run_dir: str | Path) -> dict[str, set[str]]:
-    """Return kind -> namespaces of its objects ("" for what lies in none). Raises DataError for a torn manifest."""
+    """Return kind -> namespaces of its objects ("": cluster-scoped). Raises DataError for an invalid manifest."""
     import yaml
 
     found: dict[str, set[str]] = {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is to be deleted, in which order, and what must stay. Pure functions over objects' metadata."""
+"""Which objects to delete, in which order, and which to keep. Pure functions of the metadata of objects."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 
-#: The label that everything of a run carries.
-
 _RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
 
-#: Kinds that the API server itself keeps (events of others' objects, reviews) and that never carry our label.
+#: Kinds that the API server manages and that never have our label.
 _NEVER = frozenset({"Event", "ComponentStatus"})
 
-#: Kinds in a namespace that belong to other objects or to the cluster, whatever their owner references say.
+#: Namespaced kinds that belong to other objects or to the cluster, whatever their owner references.
 _FOLLOWERS = frozenset({"Event", "Endpoints", "EndpointSlice", "Lease", "ControllerRevision", "PodMetrics"})
 
-#: What a namespace is born with, on Kubernetes and OpenShift.
-_BORN_WITH = frozenset(
+#: Objects that every namespace has, on Kubernetes and OpenShift.
+_IN_EVERY_NAMESPACE = frozenset(
     {
         ("ConfigMap", "kube-root-ca.crt"),
         ("ConfigMap", "openshift-service-ca.crt"),
@@ -37,17 +35,17 @@ _BORN_WITH = frozenset(
     }
 )
 
-#: Field managers that are parts of the cluster and not people or their tools.
+#: Field managers that are components of the cluster, not users or their tools.
 _CONTROLLER = re.compile(
     r"(controller|manager|operator|apiserver|scheduler|kubelet|injector|kwok)$|^(kube|openshift|istio|olm)-"
-    # OLM's two operators and what plays operators on a rehearsal cluster
+    # OLM's two operators, and the simulator of operators on a rehearsal cluster
     r"|^(olm|catalog|seatrial-player)$"
 )
 
 
 @dataclass(frozen=True)
 class LabelledObject:
-    """One object that carries the label."""
+    """One object with the label."""
 
     kind: Kind
     namespace: str
@@ -59,7 +57,7 @@ class LabelledObject:
 
     @property
     def title(self) -> str:
-        """Kind, namespace and name, and what keeps an object that is being deleted."""
+        """Kind, namespace and name, and the finalizers that delay the deletion of the object."""
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
         held = f" (held by finalizer {', '.join(self.finalizers)})" if self.deleting and self.finalizers else ""
         return f"{self.kind.kind} {place}{held}"
@@ -82,18 +80,18 @@ def found(kind: Kind, item: dict[str, Any]) -> LabelledObject:
 def selector(run_id: str, extra: str = "") -> str:
     """Return the label selector of a run.
 
-    Raises InputError for what is no run id: an empty one would select everything.
+    Raises InputError for an invalid run id: an empty one would select all objects.
     """
     if not _RUN_ID.match(run_id or ""):
-        raise InputError(f"run_id '{run_id}' is no run id (6 to 20 of a-z, 0-9 and -): nothing was deleted")
+        raise InputError(f"run_id '{run_id}' is not a run id (6 to 20 of a-z, 0-9 and -): nothing was deleted")
     return f"{_labels.RUN}={run_id},{extra}" if extra else f"{_labels.RUN}={run_id}"
 
 
 def deletable(kinds: Iterable[Kind], only: Sequence[str] = ()) -> list[Kind]:
-    """Return the kinds that can be listed and deleted, restricted to ``only`` when given.
+    """Return the kinds that can be listed and deleted, restricted to ``only`` if it is not empty.
 
-    ``only`` holds kinds, or kinds with their group: PyTorchJob or PyTorchJob.kubeflow.org. Raises InputError for one
-    that the server does not have.
+    ``only``: kinds, or kinds with their group: PyTorchJob or PyTorchJob.kubeflow.org. Raises InputError for a kind that
+    the server does not have.
     """
     can = [
         one
@@ -115,7 +113,7 @@ def _full(kind: Kind) -> str:
 
 
 def distinct(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
-    """Return each object once: some kinds are served by two API groups."""
+    """Return each object once: two API groups may serve the same objects."""
     seen: dict[str, LabelledObject] = {}
     for one in objects:
         seen.setdefault(one.uid or one.title, one)
@@ -123,10 +121,10 @@ def distinct(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
 
 
 def waves(objects: Sequence[LabelledObject]) -> list[list[LabelledObject]]:
-    """Return the objects in the order in which they go; a wave begins when the one before it is gone.
+    """Return the objects in waves; the deletion of a wave starts when the previous wave is deleted.
 
-    What lives in namespaces, then what belongs to the cluster, namespaces, nodes (they must still be there for their
-    pods to end), and last definitions of kinds.
+    The order is: namespaced objects, cluster-scoped objects, namespaces, nodes (which must exist while their pods
+    terminate), CustomResourceDefinitions.
     """
     ranks: dict[int, list[LabelledObject]] = {}
     for one in objects:
@@ -141,7 +139,7 @@ def _rank(kind: Kind) -> int:
 
 
 def roots(objects: Sequence[LabelledObject]) -> list[LabelledObject]:
-    """Return those that none of the others owns. With them gone the garbage collector deletes the rest."""
+    """Return the objects that none of the others owns. The garbage collector deletes the rest after them."""
     uids = {one.uid for one in objects}
     return [one for one in objects if not uids.intersection(one.owners)]
 
@@ -152,27 +150,27 @@ def counts(objects: Iterable[LabelledObject]) -> dict[str, int]:
 
 
 def text(numbers: dict[str, int]) -> str:
-    """Return counts as words: ``12 PyTorchJob, 24 Pod``."""
+    """Return counts as text: ``12 PyTorchJob, 24 Pod``."""
     return ", ".join(f"{number} {kind}" for kind, number in numbers.items()) or "nothing"
 
 
 def left_text(objects: Sequence[LabelledObject], some: int = 5) -> str:
-    """Name what is left: how many of each kind, and the first few, those that a finalizer holds before others."""
+    """Return what is left as text: the number of each kind, and a few objects, those with finalizers first."""
     held = sorted(objects, key=lambda one: (not (one.deleting and one.finalizers), one.title))
     more = f" and {len(held) - some} more" if len(held) > some else ""
     return f"{text(counts(objects))}: {'; '.join(one.title for one in held[:some])}{more}"
 
 
 def foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:
-    """Tell whether an object in a namespace of ours is somebody else's, so that the namespace must stay.
+    """Return whether an object in a namespace of the run belongs to somebody else, so that the namespace must be kept.
 
-    Not foreign is what carries the run's label, what another object owns, what a namespace is born with, and what only
-    parts of the cluster have written (by its managed fields).
+    An object is not foreign if it has the run's label or an owner, if every namespace has it, or if only components of
+    the cluster have written it (by its managed fields).
     """
     meta = item["metadata"]
     if (meta.get("labels") or {}).get(_labels.RUN) == run_id or meta.get("ownerReferences"):
         return False
-    if kind in _FOLLOWERS or (kind, meta["name"]) in _BORN_WITH:
+    if kind in _FOLLOWERS or (kind, meta["name"]) in _IN_EVERY_NAMESPACE:
         return False
     managers = {one.get("manager") or "" for one in meta.get("managedFields") or ()}
     return not managers or not all(_CONTROLLER.search(manager) for manager in managers)

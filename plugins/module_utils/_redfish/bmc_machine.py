@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One machine through its BMC, in terms of what it shall be: off, or booted once from an image.
+"""One machine through its BMC, in terms of desired states: off, or booted once from an image.
 
-The requests are those of community.general's Redfish modules (their RedfishUtils), which know many a BMC's ways. Those
-modules take one machine a task; here all machines are served side by side, what is refused for now is tried again until
-a deadline, and what was asked for is read back from the BMC.
+The requests are those of community.general's Redfish modules (their RedfishUtils), which support many BMCs. Those
+modules handle one machine per task. Here machines are handled in parallel, temporarily refused requests are repeated
+until a deadline, and the state is verified by reading it from the BMC.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.vendor_traits import STANDARD, Traits, traits
 
-#: Seconds between two tries of what is refused for now, and between two looks at a power state.
+#: Seconds between two attempts of a temporarily refused request, and between two queries of a state.
 PAUSE = 2.0
 
 
 @dataclass(frozen=True)
 class Bmc:
-    """Where a machine's BMC is. system: the Id of its System where a BMC has several."""
+    """The BMC of a machine. system: the Id of the machine's System, if the BMC has several."""
 
     name: str
     address: str
@@ -40,7 +40,7 @@ class Bmc:
 
 
 class _Caller:
-    """Stands where RedfishUtils expects an AnsibleModule: there are many of them in one module here."""
+    """The object that RedfishUtils uses as AnsibleModule: one module handles many machines here."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.params = dict(params)
@@ -51,7 +51,7 @@ class _Caller:
 
 
 class Machine:
-    """A machine; every method returns when the BMC says that it is so, or raises a SeatrialError."""
+    """A machine. Every method returns when the BMC reports the requested state, or raises a SeatrialError."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class Machine:
         say: Callable[[str], None],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """params: validate_certs, ca_path, timeout (s of one request), contact_timeout (s until a BMC that has never
-        answered is given up), vendors. deadline: on time.monotonic().
+        """params: validate_certs, ca_path, timeout (s of one request), contact_timeout (s until the first response),
+        vendors. deadline: a reading of time.monotonic().
         """
         from ansible_collections.community.general.plugins.module_utils.redfish_utils import RedfishUtils
 
@@ -85,7 +85,7 @@ class Machine:
         )
 
     def find(self) -> None:
-        """Find the System, its Manager and what the maker is called."""
+        """Find the System, its Manager and the vendor."""
         self._do("find its system", self.utils._find_systems_resource, ensure=False)
         system = self.system()
         managers = (system.get("Links") or {}).get("ManagedBy") or []
@@ -95,12 +95,12 @@ class Machine:
         self.traits = traits([one for one in names if one], self.given.get("vendors") or {})
 
     def system(self) -> dict[str, Any]:
-        """Return the System resource as it is now."""
+        """Return the current System resource."""
         uri = self.utils.root_uri + self.utils.systems_uri
         return self._do("read its system", lambda: self.utils.get_request(uri))["data"]
 
     def media(self) -> list[dict[str, Any]]:
-        """Return the virtual media, each with ``uri``, of the first resource that has any."""
+        """Return the virtual media, each with ``uri``, of the first resource that has some."""
         for where in self._media_at():
             base = self.utils.systems_uri if where == "Systems" else self.utils.manager_uri
             uri = self.utils.root_uri + base
@@ -124,7 +124,7 @@ class Machine:
         return [one for one in self.traits.media_at if one == "Systems" or self.utils.manager_uri]
 
     def state(self) -> dict[str, Any]:
-        """Return power, the boot override and what media is in, for people and records."""
+        """Return power, boot override and inserted media."""
         system = self.system()
         boot = system.get("Boot") or {}
         inserted = [str(one.get("Image")) for one in self.media() if one.get("Inserted") and one.get("Image")]
@@ -136,10 +136,10 @@ class Machine:
             "media": inserted,
         }
 
-    # what it shall be
+    # Desired states
 
     def power(self, wanted: str) -> bool:
-        """Switch ``On`` or ``Off`` and wait until it is; return whether it was not."""
+        """Power ``On`` or ``Off`` and wait for this state; return whether it changed."""
         command = "PowerOn" if wanted == "On" else "PowerForceOff"
         if self.system().get("PowerState") == wanted:
             return False
@@ -149,22 +149,22 @@ class Machine:
         return True
 
     def eject(self, keep: str = "") -> bool:
-        """Take out whatever is in, except image ``keep``; return whether there was something."""
+        """Eject all media except image ``keep``; return whether any was ejected."""
         changed = False
         for one in self.media():
             image = one.get("Image")
             if not one.get("Inserted") or not image or image == keep:
                 continue
-            self.say(f"{self.bmc.name}: takes out {image}")
+            self.say(f"{self.bmc.name}: ejects {image}")
             where = {"image_url": image}
             self._do("eject media", partial(self.utils.virtual_media_eject, where, self.media_of))
             changed = True
         while changed and any(one.get("Inserted") and one.get("Image") not in (None, "", keep) for one in self.media()):
-            self._pause("media is not out yet")
+            self._pause("media is not ejected yet")
         return changed
 
     def insert(self, image: str) -> bool:
-        """Put an image in, in place of whatever is in; return whether it was not in."""
+        """Insert an image and eject other media; return whether anything changed."""
         changed = self.eject(keep=image)
         if any(one.get("Inserted") and one.get("Image") == image for one in self.media()):
             return changed
@@ -172,58 +172,58 @@ class Machine:
         options["write_protected"] = True
         self._do("insert media", lambda: self.utils.virtual_media_insert(options, self.media_of))
         while not any(one.get("Inserted") and one.get("Image") == image for one in self.media()):
-            self._pause("media is not in yet")
+            self._pause("media is not inserted yet")
         return True
 
     def boot_once(self) -> None:
-        """Boot from the virtual CD the next time, and only then."""
+        """Boot from the virtual CD at the next boot only."""
         boot = self.system().get("Boot") or {}
         allowed = boot.get("BootSourceOverrideTarget@Redfish.AllowableValues") or self.traits.boot_device
         device = next((one for one in self.traits.boot_device if one in allowed), self.traits.boot_device[0])
         options = {"bootdevice": device, "override_enabled": "Once"}
         self._do("boot from the virtual CD once", lambda: self.utils.set_boot_override(options))
         while (self.system().get("Boot") or {}).get("BootSourceOverrideTarget") != device:
-            self._pause(f"it does not boot from {device} yet")
+            self._pause(f"the boot override is not {device} yet")
 
     def boot_as_usual(self) -> None:
-        """Take the override back, where one stands."""
+        """Disable the boot override, if it is set."""
         if (self.system().get("Boot") or {}).get("BootSourceOverrideTarget") in self.traits.boot_device:
             options = {"override_enabled": "Disabled"}
             self._do("boot as usual", lambda: self.utils.set_boot_override(options))
 
-    # asking again
+    # Retries
 
     def _do(self, what: str, call: Callable[[], dict[str, Any]], ensure: bool = True) -> dict[str, Any]:
-        """Call until it is done or can't be. Raises AccessError, WaitTimeout."""
+        """Repeat ``call`` until it succeeds or fails permanently. Raises AccessError, WaitTimeout."""
         while True:
-            answer = call()
-            if answer.get("ret"):
+            reply = call()
+            if reply.get("ret"):
                 self.contact = self.deadline
-                return answer
-            said = str(answer.get("msg") or "no reason given")
-            if not self._later(answer, said):
-                raise AccessError(f"{self.bmc.name}: can't {what}: its BMC {self.bmc.address} says: {said}")
+                return reply
+            cause = str(reply.get("msg") or "no reason given")
+            if not self._is_temporary(reply, cause):
+                raise AccessError(f"{self.bmc.name}: can't {what}: its BMC {self.bmc.address} reports: {cause}")
             self._clear_jobs(ensure)
-            self._pause(f"can't {what} yet: {said}")
+            self._pause(f"can't {what} yet: {cause}")
 
-    def _later(self, answer: Mapping[str, Any], said: str) -> bool:
-        status = answer.get("status")
+    def _is_temporary(self, reply: Mapping[str, Any], cause: str) -> bool:
+        status = reply.get("status")
         if status in (401, 403, 404):
             return False
-        if status is None:  # no answer at all: a BMC that restarts comes back, a wrong certificate does not
-            return "certificate" not in said.lower() and "name or service" not in said.lower()
+        if status is None:  # no response: a BMC may be restarting, but a wrong certificate is permanent
+            return "certificate" not in cause.lower() and "name or service" not in cause.lower()
         return status in self.traits.busy_statuses or (
-            status in (400, 500) and any(word in said.lower() for word in self.traits.busy_words)
+            status in (400, 500) and any(word in cause.lower() for word in self.traits.busy_words)
         )
 
     def _clear_jobs(self, allowed: bool) -> None:
-        asked = self.traits.clear_jobs
-        if asked and allowed and not self.cleared:
+        action = self.traits.clear_jobs
+        if action and allowed and not self.cleared:
             self.cleared = True
-            self.say(f"{self.bmc.name}: empties the job queue of its BMC")
-            self.utils.post_request(self.utils.root_uri + asked["path"], dict(asked.get("body") or {}))
+            self.say(f"{self.bmc.name}: clears the job queue of its BMC")
+            self.utils.post_request(self.utils.root_uri + action["path"], dict(action.get("body") or {}))
 
     def _pause(self, why: str) -> None:
         if time.monotonic() + PAUSE > self.contact:
-            raise WaitTimeout(f"{self.bmc.name}: gave up: {why} (BMC {self.bmc.address})")
+            raise WaitTimeout(f"{self.bmc.name}: timeout: {why} (BMC {self.bmc.address})")
         self.sleep(PAUSE)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many machines side by side: one thread each, since a BMC takes seconds for every answer."""
+"""Many machines in parallel, each in a thread, because a BMC takes seconds for each response."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc, Machine
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
 
-#: More BMCs at once than this are no gain, and an annoyance to a lab's network.
+#: Largest number of BMCs at a time; more are not faster and load a lab's network.
 WORKERS = 32
 
 
 class FleetError(AccessError):
-    """Some machines could not be brought to the state. facts: what is known of each machine."""
+    """Some machines did not reach the state. facts: the state of each machine."""
 
     def __init__(self, message: str, machines: list[dict[str, Any]]) -> None:
         super().__init__(message)
@@ -28,10 +28,10 @@ class FleetError(AccessError):
 def bring(
     machines: Iterable[Bmc], state: str, image: str, given: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Bring all machines to ``state``: booted (from ``image``, once), ejected, off or known (only looked at).
+    """Bring all machines to ``state``: booted (from ``image``, once), ejected, off or known (only read).
 
-    given: wait_timeout in seconds for the whole, and what Machine takes. Returns what each machine is now, in order,
-    and whether any was changed. Raises FleetError when one could not be: the others are brought there all the same.
+    given: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine in
+    order, and whether any was changed. Raises FleetError if one failed; the others reach the state nevertheless.
     """
     wanted = list(machines)
     deadline = time.monotonic() + float(given.get("wait_timeout") or 600)
@@ -40,7 +40,7 @@ def bring(
         try:
             machine = Machine(bmc, given, deadline, say)
             machine.find()
-            changed = WORK[state](machine, image)
+            changed = STATES[state](machine, image)
             found = {**machine.state(), "changed": changed, "error": ""}
         except SeatrialError as error:
             return {"name": bmc.name, "power": None, "media": [], "changed": True, "error": str(error)}
@@ -81,8 +81,8 @@ def _known(_machine: Machine, _image: str) -> bool:
     return False
 
 
-#: state -> what brings a machine there.
-WORK: dict[str, Callable[[Machine, str], bool]] = {
+#: State -> function that brings a machine to it.
+STATES: dict[str, Callable[[Machine, str], bool]] = {
     "booted": _booted,
     "ejected": _ejected,
     "off": _off,

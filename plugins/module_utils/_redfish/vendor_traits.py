@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What differs between makers of BMCs, as data.
+"""Differences between BMC vendors, as data: options of the Redfish standard, and deviations of firmware from it.
 
-What the Redfish standard leaves open and what firmware does otherwise than the standard. Names are those that a service
-root gives as ``Vendor`` (or as the name of its Oem object), or a System as ``Manufacturer``.
+The vendor's name is ``Vendor`` of the service root (or the name of its Oem object), or ``Manufacturer`` of a System.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 @dataclass(frozen=True)
 class Traits:
-    """How to treat one maker's BMCs.
+    """The behaviour of one vendor's BMCs.
 
-    media_at: resources that have the virtual media, in the order in which they are looked at (it moved from Manager to
-    System in Redfish 1.12). boot_device: what to boot from once, of Boot's allowable values the first that is there.
-    busy_statuses: answers that mean "later"; busy_words: words that
-    make a 400 or 500 one. clear_jobs: POST that empties a job
-    queue which stays busy: path and body. off_before_media: some lose media that is inserted while they run.
+    media_at: resources that may have the virtual media, in order of search (it moved from Manager to System in Redfish
+    1.12). boot_device: targets of the boot override; the first allowable value is used. busy_statuses: HTTP statuses of
+    a temporary error; busy_words: words that make a 400 or 500 temporary. clear_jobs: path and body of the POST that
+    clears a job queue which stays busy. off_before_media: whether media that is inserted while a machine runs is lost.
     """
 
     media_at: tuple[str, ...] = ("Systems", "Manager")
@@ -38,9 +36,9 @@ class Traits:
 
 STANDARD = Traits()
 
-#: Part of the name in small letters -> traits.
+#: Part of the vendor's name in lower case -> traits.
 VENDORS: dict[str, Traits] = {
-    # The queue of configuration jobs keeps a boot override from being set until it is empty.
+    # A boot override can be set only if the queue of configuration jobs is empty.
     "dell": replace(
         STANDARD,
         busy_words=(*STANDARD.busy_words, "job", "lifecycle controller", "sys518"),
@@ -57,9 +55,10 @@ VENDORS: dict[str, Traits] = {
 
 
 def traits(names: list[str], more: Mapping[str, Mapping[str, Any]]) -> Traits:
-    """Return the traits of the maker that one of these names is of; those that a user gave come after ours.
+    """Return the traits of the vendor with one of these names, with the overrides of the user.
 
-    more: part of a name -> field -> value, as in setting cluster_agent_vendors. Raises InputError for unknown fields.
+    more: part of a vendor's name -> field -> value, as in setting cluster_agent_vendors. Raises InputError for an
+    unknown field.
     """
     found = STANDARD
     for name in names:
@@ -79,6 +78,6 @@ def _checked(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if name not in known:
             raise InputError(
-                f"vendor {part}: '{name}' is none of its traits{nearest(name, known)}; known: {', '.join(known)}"
+                f"vendor {part}: '{name}' is an unknown trait{nearest(name, known)}; known: {', '.join(known)}"
             )
     return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}

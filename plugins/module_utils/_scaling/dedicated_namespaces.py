@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes for some namespaces alone: annotations that OpenShift's admission reads when it admits their pods."""
+"""Dedicate nodes to namespaces: annotations with a node selector and tolerations that OpenShift adds to their pods."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_sets, scaling_snapshot
 
-#: Annotations of a namespace by which its pods get nodes of their own.
+#: Annotations of a namespace that select the nodes of its pods.
 SELECTOR = "openshift.io/node-selector"
 TOLERATIONS = "scheduler.alpha.kubernetes.io/defaultTolerations"
 
 
 def dedicate(client: Client, path: Path, namespaces: list[str], selector: str, taint: str, check: bool = False) -> bool:
-    """Have all pods of these namespaces go to the nodes of ``selector`` and bear ``taint``; return whether that is new.
+    """Annotate the namespaces so that their pods run on the nodes of ``selector`` and tolerate ``taint``.
 
-    Raises InputError for a namespace that is not there, before any is changed.
+    Returns whether an annotation changes. Raises InputError for a missing namespace, before any is changed.
     """
     found = {name: _namespace(client, name) for name in namespaces}
     missing = [name for name, one in found.items() if one is None]
     if missing:
-        raise InputError(f"node_scaling_dedicated: there is no namespace {', '.join(missing)}")
+        raise InputError(f"node_scaling_dedicated: missing namespace {', '.join(missing)}")
     wanted: dict[str, str] = {SELECTOR: selector}
     tolerated = machine_sets.taint_of(taint)
     if tolerated is not None:
@@ -46,7 +46,7 @@ def dedicate(client: Client, path: Path, namespaces: list[str], selector: str, t
 
 
 def restore(client: Client, path: Path, check: bool = False) -> bool:
-    """Put back the annotations that dedicate() changed, those that are still what it set. Safe twice."""
+    """Restore the annotations that dedicate() changed and that still have its values. Safe to repeat."""
     entries = scaling_snapshot.read(path)["namespaces"]
     for one in [] if check else entries:
         found = _namespace(client, one["name"])

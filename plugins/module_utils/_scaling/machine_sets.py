@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MachineSets of OpenShift: found by name or instance type, derived from a worker set, scaled, waited for, put back.
+"""MachineSets of OpenShift: find one by name or instance type, or derive a new one from a set of workers.
 
-API: machine.openshift.io/v1beta1 (openshift/api, machine/v1beta1). What a cloud calls an instance type, a spot instance
-and a disk lies in its own part of the object, providerSpec.value; PROVIDERS says where.
+API: machine.openshift.io/v1beta1 (openshift/api, machine/v1beta1). Instance type, spot instance and disk are fields of
+providerSpec.value, which differ between clouds; PROVIDERS has their names.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ NAMESPACE = "openshift-machine-api"
 CLUSTER = "machine.openshift.io/cluster-api-cluster"
 SET = "machine.openshift.io/cluster-api-machineset"
 ROLE = "machine.openshift.io/cluster-api-machine-role"
-#: Annotation of a set that a run made.
+#: Annotation of a set that a run created.
 RUN = "perfscale.seatrial/made-run"
 
 
 @dataclass(frozen=True)
 class MachineProvider:
-    """Where one cloud's settings lie below providerSpec.value. A path's number is an index."""
+    """The fields of one cloud below providerSpec.value. A number in a path is an index."""
 
     instance_type: str
     spot: tuple[str, Any] | None = None
@@ -52,7 +52,7 @@ _TAINT = re.compile(
 
 @dataclass(frozen=True)
 class MachineSetSpec:
-    """Which nodes are wanted. ``name`` or ``instance_type`` says which set; ``disk`` in GiB, 0 as the base has it."""
+    """The requested nodes. ``name`` or ``instance_type`` selects the set; ``disk`` in GiB, 0 keeps that of the base."""
 
     replicas: int
     name: str = ""
@@ -64,41 +64,43 @@ class MachineSetSpec:
     labels: dict[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise InputError for what can't be meant."""
+        """Raise InputError for invalid values."""
         if self.replicas < 0:
             raise InputError(f"node_scaling_count is {self.replicas}, it must be 0 or more")
         if not self.name and not self.instance_type:
-            raise InputError("give node_scaling_name or node_scaling_instance_type: which MachineSet is to be scaled?")
+            raise InputError(
+                "set node_scaling_name or node_scaling_instance_type, which select the MachineSet to scale"
+            )
         taint_of(self.taint)
 
 
 def taint_of(text: str) -> dict[str, str] | None:
-    """Return the taint that ``key=value:Effect`` means, None for an empty text. Raises InputError."""
+    """Parse a taint ``key=value:Effect``; None for an empty text. Raises InputError."""
     if not text:
         return None
     found = _TAINT.fullmatch(text)
     if not found:
         raise InputError(
-            f"node_scaling_taint '{text}' is no taint: <key>[=<value>]:NoSchedule, :PreferNoSchedule or :NoExecute"
+            f"node_scaling_taint '{text}' is not a taint: <key>[=<value>]:NoSchedule, :PreferNoSchedule or :NoExecute"
         )
     taint = {"key": found["key"], "effect": found["effect"]}
     return {**taint, "value": found["value"]} if found["value"] else taint
 
 
 def provider_of(one: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
-    """Return what is known of a set's cloud, and its part of the object. Raises InputError for an unknown one."""
+    """Return the fields of a set's cloud and its providerSpec.value. Raises InputError if it is unknown."""
     value = one["spec"]["template"]["spec"].get("providerSpec", {}).get("value") or {}
     kind = str(value.get("kind", ""))
     if kind not in PROVIDERS:
         raise InputError(
-            f"MachineSet {one['metadata']['name']} is of {kind or 'no kind that it says'}, and instance types are "
-            f"known of {', '.join(sorted(PROVIDERS))}: name a MachineSet (node_scaling_name) instead"
+            f"MachineSet {one['metadata']['name']}: unknown kind of providerSpec '{kind}'; instance types are known "
+            f"for {', '.join(sorted(PROVIDERS))}: set node_scaling_name instead"
         )
     return PROVIDERS[kind], value
 
 
 def instance_type(one: Mapping[str, Any]) -> str:
-    """Return a set's instance type; empty where nobody knows."""
+    """Return a set's instance type; empty if it is unknown."""
     try:
         provider, value = provider_of(one)
     except InputError:
@@ -106,53 +108,52 @@ def instance_type(one: Mapping[str, Any]) -> str:
     return str(value.get(provider.instance_type, ""))
 
 
-def chosen(sets: Sequence[dict[str, Any]], wish: MachineSetSpec) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Return the set that there is for this wish, or None, and the set as it should be.
+def chosen(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Return the existing set that matches ``spec``, or None, and the desired set.
 
-    A set that there is keeps what it is: only its number of replicas changes, and it must be what was asked for.
-    Raises InputError.
+    Only the number of replicas of an existing set changes. Raises InputError if it does not match.
     """
-    wish.check()
-    there = _found(sets, wish)
-    if there is not None:
-        wanted = copy.deepcopy(there)
-        wanted["spec"]["replicas"] = wish.replicas
-        return there, wanted
-    return None, derived(_base(sets, wish), wish)
+    spec.check()
+    existing = _found(sets, spec)
+    if existing is not None:
+        wanted = copy.deepcopy(existing)
+        wanted["spec"]["replicas"] = spec.replicas
+        return existing, wanted
+    return None, derived(_base(sets, spec), spec)
 
 
-def _found(sets: Sequence[dict[str, Any]], wish: MachineSetSpec) -> dict[str, Any] | None:
-    if wish.name:
-        named = next((one for one in sets if one["metadata"]["name"] == wish.name), None)
-        if named is not None and wish.instance_type and instance_type(named) not in ("", wish.instance_type):
+def _found(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any] | None:
+    if spec.name:
+        named = next((one for one in sets if one["metadata"]["name"] == spec.name), None)
+        if named is not None and spec.instance_type and instance_type(named) not in ("", spec.instance_type):
             raise InputError(
-                f"MachineSet {wish.name} has machines of type {instance_type(named)}, not {wish.instance_type}"
+                f"MachineSet {spec.name} has machines of type {instance_type(named)}, not {spec.instance_type}"
             )
-        if named is not None or wish.instance_type:
+        if named is not None or spec.instance_type:
             return named
         names = [one["metadata"]["name"] for one in sets]
         raise InputError(
-            f"there is no MachineSet '{wish.name}'{nearest(wish.name, names)}; there are {', '.join(names) or 'none'}. "
-            "With node_scaling_instance_type it would be made"
+            f"there is no MachineSet '{spec.name}'{nearest(spec.name, names)}; there are {', '.join(names) or 'none'}. "
+            "With node_scaling_instance_type it would be created"
         )
-    taint = taint_of(wish.taint)
+    taint = taint_of(spec.taint)
     for one in sorted(sets, key=lambda each: each["metadata"]["name"]):
-        same = instance_type(one) == wish.instance_type
+        same = instance_type(one) == spec.instance_type
         if same and (taint is None or taint in (one["spec"]["template"]["spec"].get("taints") or [])):
             return one
     return None
 
 
-def _base(sets: Sequence[dict[str, Any]], wish: MachineSetSpec) -> dict[str, Any]:
+def _base(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any]:
     names = sorted(one["metadata"]["name"] for one in sets)
-    if wish.base:
-        found = next((one for one in sets if one["metadata"]["name"] == wish.base), None)
+    if spec.base:
+        found = next((one for one in sets if one["metadata"]["name"] == spec.base), None)
         if found is None:
-            raise InputError(f"node_scaling_base: there is no MachineSet '{wish.base}'{nearest(wish.base, names)}")
+            raise InputError(f"node_scaling_base: there is no MachineSet '{spec.base}'{nearest(spec.base, names)}")
         return found
     workers = [one for one in sets if _role(one) == "worker"] or list(sets)
     if not workers:
-        raise InputError("there is no MachineSet to derive one from: this cluster does not make its machines itself")
+        raise InputError("there is no MachineSet to derive one from: this cluster does not create its machines")
     return min(workers, key=lambda one: one["metadata"]["name"])
 
 
@@ -160,35 +161,35 @@ def _role(one: Mapping[str, Any]) -> str:
     return str((one["spec"]["template"].get("metadata", {}).get("labels") or {}).get(ROLE, ""))
 
 
-def derived(base: Mapping[str, Any], wish: MachineSetSpec) -> dict[str, Any]:
-    """Return a new set like ``base``, of another instance type, with its own name, taint, disk. Raises InputError."""
-    spec = copy.deepcopy(dict(base["spec"]))
-    labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+def derived(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
+    """Return a new set like ``base`` with the name, instance type, taint and disk of ``spec``. Raises InputError."""
+    body = copy.deepcopy(dict(base["spec"]))
+    labels = body["template"].setdefault("metadata", {}).setdefault("labels", {})
     cluster = labels.get(CLUSTER) or base["metadata"]["name"]
-    ending = re.sub(r"[^a-z0-9-]+", "-", wish.instance_type.lower()).strip("-")
-    name = wish.name or f"{cluster}-{ending}"[:63].rstrip("-")
-    spec["replicas"] = wish.replicas
-    spec["selector"] = {"matchLabels": {**(spec.get("selector", {}).get("matchLabels") or {}), SET: name}}
+    ending = re.sub(r"[^a-z0-9-]+", "-", spec.instance_type.lower()).strip("-")
+    name = spec.name or f"{cluster}-{ending}"[:63].rstrip("-")
+    body["replicas"] = spec.replicas
+    body["selector"] = {"matchLabels": {**(body.get("selector", {}).get("matchLabels") or {}), SET: name}}
     labels[SET] = name
-    inner = spec["template"]["spec"]
+    inner = body["template"]["spec"]
     provider, _value = provider_of(base)
     value = inner["providerSpec"]["value"]
-    value[provider.instance_type] = wish.instance_type
-    if wish.spot:
+    value[provider.instance_type] = spec.instance_type
+    if spec.spot:
         if provider.spot is None:
             raise InputError(f"node_scaling_spot: machines of {value['kind']} can't be spot instances")
         value[provider.spot[0]] = copy.deepcopy(provider.spot[1])
     elif provider.spot is not None:
         value.pop(provider.spot[0], None)
-    if wish.disk:
-        _set_disk(value, provider, wish.disk)
-    taint = taint_of(wish.taint)
+    if spec.disk:
+        _set_disk(value, provider, spec.disk)
+    taint = taint_of(spec.taint)
     if taint is not None:
         inner["taints"] = [one for one in inner.get("taints") or [] if one.get("key") != taint["key"]] + [taint]
-        # What is dedicated to the tainted nodes finds them by the taint's own key and value.
-        wish = replace(wish, labels={taint["key"]: taint.get("value", ""), **wish.labels})
-    if wish.labels:
-        inner.setdefault("metadata", {}).setdefault("labels", {}).update(wish.labels)
+        # Pods that are dedicated to the tainted nodes select them by a label with the taint's key and value.
+        spec = replace(spec, labels={taint["key"]: taint.get("value", ""), **spec.labels})
+    if spec.labels:
+        inner.setdefault("metadata", {}).setdefault("labels", {}).update(spec.labels)
     return {
         "apiVersion": VERSION,
         "kind": "MachineSet",
@@ -197,7 +198,7 @@ def derived(base: Mapping[str, Any], wish: MachineSetSpec) -> dict[str, Any]:
             "namespace": base["metadata"].get("namespace", NAMESPACE),
             "labels": dict(base["metadata"].get("labels") or {}),
         },
-        "spec": spec,
+        "spec": body,
     }
 
 
@@ -209,6 +210,5 @@ def _set_disk(value: dict[str, Any], provider: MachineProvider, size: int) -> No
         at[provider.disk[-1]] = size
     except (KeyError, IndexError, TypeError) as error:
         raise InputError(
-            f"node_scaling_disk: the MachineSet says nothing of a disk at "
-            f"{'.'.join(map(str, provider.disk)) or value['kind']}"
+            f"node_scaling_disk: the MachineSet has no disk at {'.'.join(map(str, provider.disk)) or value['kind']}"
         ) from error

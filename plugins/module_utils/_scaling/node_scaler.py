@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Scaling on a cluster: a MachineSet changed or made, its nodes waited for, everything put back."""
+"""Scale a MachineSet or create one, wait for its nodes, restore the previous state."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until imp
 
 
 class NodeScaler:
-    """One cluster's machines. ``path``: the memo of what was before."""
+    """The machines of one cluster. ``path``: the file with the state before scaling."""
 
     def __init__(self, client: Client, path: Path, run: str, say: Say) -> None:
         self.client, self.path, self.run, self.say = client, path, run, say
 
-    def scale(self, wish: machine_sets.MachineSetSpec, timeout: float, check: bool = False) -> dict[str, Any]:
-        """Bring about what is wished for and wait for its nodes; return what changed.
+    def scale(self, spec: machine_sets.MachineSetSpec, timeout: float, check: bool = False) -> dict[str, Any]:
+        """Scale to ``spec`` and wait for the nodes; return name, nodes and the number of machines before.
 
-        Raises InputError before anything is touched, ProcessError for a machine that failed, WaitTimeout.
+        timeout: in seconds. Raises InputError before any change, ProcessError for a failed machine, WaitTimeout.
         """
         try:
             kind = self.client.kind(VERSION, "MachineSet")
         except InputError as error:
-            raise InputError(f"nodes can't be scaled here, {error}") from error
+            raise InputError(f"nodes can't be scaled on this cluster: {error}") from error
         sets = self.client.list(kind, NAMESPACE)[0]
-        there, wanted = machine_sets.chosen(sets, wish)
+        existing, wanted = machine_sets.chosen(sets, spec)
         name = wanted["metadata"]["name"]
-        before = there["spec"].get("replicas", 1) if there is not None else None
-        changed = before != wish.replicas
+        before = existing["spec"].get("replicas", 1) if existing is not None else None
+        changed = before != spec.replicas
         if check or not changed:
             found = {} if check else self._wait(wanted, timeout)
             return {"changed": changed, "name": name, "before": before, "nodes": found.get("nodes", [])}
-        entry = {"name": name, "created": there is None, "before": before or 0, "wanted": wish.replicas}
+        entry = {"name": name, "created": existing is None, "before": before or 0, "wanted": spec.replicas}
         scaling_snapshot.note(self.path, "sets", entry)
-        if there is None:
+        if existing is None:
             wanted["metadata"]["annotations"] = {RUN: self.run}
             self.client.create(wanted)
-            self.say(f"made MachineSet {name} with {wish.replicas} machines")
+            self.say(f"created MachineSet {name} with {spec.replicas} machines")
         else:
-            self._set_replicas(name, wish.replicas)
-            self.say(f"scaled MachineSet {name} from {before} to {wish.replicas}")
+            self._set_replicas(name, spec.replicas)
+            self.say(f"scaled MachineSet {name} from {before} to {spec.replicas}")
         return {"changed": True, "name": name, "before": before, **self._wait(wanted, timeout)}
 
     def _set_replicas(self, name: str, replicas: int) -> None:
@@ -64,23 +64,23 @@ class NodeScaler:
         """Wait until each machine of the set has a node that is Ready."""
         name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
 
-        def look() -> tuple[dict[str, Any] | None, str]:
-            ready, words = self._look(name, replicas)
-            done = len(ready) == replicas and not words
-            return ({"nodes": sorted(ready)} if done else None), words
+        def poll() -> tuple[dict[str, Any] | None, str]:
+            ready, missing = self._ready_nodes(name, replicas)
+            done = len(ready) == replicas and not missing
+            return ({"nodes": sorted(ready)} if done else None), missing
 
-        def say(words: str) -> None:
-            self.say(f"MachineSet {name}: {words}")
+        def say(text: str) -> None:
+            self.say(f"MachineSet {name}: {text}")
 
-        return wait_until(look, timeout, say, lambda words: f"MachineSet {name}: after {timeout:g} s {words}")
+        return wait_until(poll, timeout, say, lambda missing: f"MachineSet {name}: after {timeout:g} s {missing}")
 
-    def _look(self, name: str, replicas: int) -> tuple[list[str], str]:
-        """Return the Ready nodes of a set, and what is still missing in words. Raises ProcessError."""
+    def _ready_nodes(self, name: str, replicas: int) -> tuple[list[str], str]:
+        """Return the Ready nodes of a set, and what is missing as text. Raises ProcessError."""
         found = self._machines(name)
         failed = [one for one in found if (one.get("status") or {}).get("phase") == "Failed"]
         if failed:
             status = failed[0]["status"]
-            why = status.get("errorMessage") or status.get("errorReason") or "it does not say why"
+            why = status.get("errorMessage") or status.get("errorReason") or "no reason given"
             raise ProcessError(
                 f"MachineSet {name}: machine {failed[0]['metadata']['name']} failed: {why}"
                 + (f" ({len(failed)} failed)" if len(failed) > 1 else "")
@@ -97,8 +97,8 @@ class NodeScaler:
         for one in found:
             phase = (one.get("status") or {}).get("phase") or "new"
             phases[phase] = phases.get(phase, 0) + 1
-        told = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none yet"
-        return ready, f"{len(ready)} of {replicas} nodes are Ready (machines: {told})"
+        states = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none yet"
+        return ready, f"{len(ready)} of {replicas} nodes are Ready (machines: {states})"
 
     def _machines(self, name: str) -> list[dict[str, Any]]:
         return self.client.list(self.client.kind(VERSION, "Machine"), NAMESPACE, f"{SET}={name}")[0]
@@ -106,10 +106,10 @@ class NodeScaler:
     def _is_ready(self, name: str) -> bool:
         return holds(self.client.get(self.client.kind("v1", "Node"), name), "Ready")
 
-    def put_back(self, timeout: float, check: bool = False) -> dict[str, Any]:
-        """Bring back what the memo says; what somebody else has changed since is left as it is, and said. Safe twice.
+    def restore(self, timeout: float, check: bool = False) -> dict[str, Any]:
+        """Restore the state before scaling. A set that somebody else has changed since is left unchanged and reported.
 
-        Raises WaitTimeout while machines of a set that we made are still there.
+        Safe to repeat. timeout: in seconds. Raises WaitTimeout if machines of a set that we created still exist.
         """
         entries = scaling_snapshot.read(self.path)["sets"]
         if check or not entries:
@@ -118,29 +118,29 @@ class NodeScaler:
         left: list[str] = []
         for one in entries:
             name = one["name"]
-            there = self.client.get(kind, name, NAMESPACE)
-            if there is not None and one["created"]:
-                if (there["metadata"].get("annotations") or {}).get(RUN) == self.run:
+            existing = self.client.get(kind, name, NAMESPACE)
+            if existing is not None and one["created"]:
+                if (existing["metadata"].get("annotations") or {}).get(RUN) == self.run:
                     self.client.delete(kind, name, NAMESPACE)
                     self.say(f"deleting MachineSet {name}")
-                    self._gone(name, timeout)
+                    self._wait_deleted(name, timeout)
                 else:
-                    left.append(f"MachineSet {name} is not the one that this run made")
-            elif there is not None and there["spec"].get("replicas") == one["wanted"]:
+                    left.append(f"MachineSet {name} is not the one that this run created")
+            elif existing is not None and existing["spec"].get("replicas") == one["wanted"]:
                 self._set_replicas(name, one["before"])
                 self.say(f"scaled MachineSet {name} back to {one['before']}")
-            elif there is not None and there["spec"].get("replicas") != one["before"]:
-                left.append(f"somebody scaled MachineSet {name} to {there['spec'].get('replicas')}")
+            elif existing is not None and existing["spec"].get("replicas") != one["before"]:
+                left.append(f"somebody scaled MachineSet {name} to {existing['spec'].get('replicas')}")
             scaling_snapshot.forget(self.path, "sets", name)
         return {"changed": True, "names": [one["name"] for one in entries], "left": left}
 
-    def _gone(self, name: str, timeout: float) -> None:
+    def _wait_deleted(self, name: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while True:
-            there = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE) is not None
+            exists = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE) is not None
             number = len(self._machines(name))
-            if not there and not number:
+            if not exists and not number:
                 return
             if time.monotonic() >= deadline:
-                raise WaitTimeout(f"MachineSet {name}: {number} machines are still there after {timeout:g} s")
+                raise WaitTimeout(f"MachineSet {name}: {number} machines still exist after {timeout:g} s")
             time.sleep(0.5)

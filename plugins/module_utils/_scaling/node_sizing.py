@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many nodes a number of users needs: the rule, and the limits that it rests on."""
+"""Compute the number of nodes for a number of users from the limits of a node."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 @dataclass(frozen=True)
 class NodeSize:
-    """One node. ``cpu`` in cores, ``memory`` in GiB; what is reserved of them is for the system and its daemons.
+    """One node. ``cpu`` in cores, ``memory`` in GiB; the reserved amounts are for the system and its daemons.
 
-    ``pods``: how many the kubelet admits (OpenShift's default is 250), ``volumes``: how many can be attached (0: no
-    limit is known).
+    ``pods``: the limit of the kubelet (OpenShift's default is 250). ``volumes``: the largest number of attached volumes
+    (0: no known limit).
     """
 
     cpu: float
@@ -31,7 +31,7 @@ class NodeSize:
 
 @dataclass(frozen=True)
 class UserDemand:
-    """What one user needs at once. ``cpu`` in cores, ``memory`` in GiB."""
+    """The simultaneous demand of one user. ``cpu`` in cores, ``memory`` in GiB."""
 
     cpu: float
     memory: float
@@ -40,11 +40,11 @@ class UserDemand:
 
 
 def nodes_for(users: int, user: UserDemand, node: NodeSize) -> dict[str, Any]:
-    """Return the number of nodes, what each limit alone asks for, and which of them decides.
+    """Return the number of nodes, the number that each limit alone requires, and the deciding limit.
 
-    Pods are not split over nodes, so of each limit only whole users count: floor(room / need) fit on a node.
-    ``nodes_if_split`` is what the usual rule says, ceil(users * need / room) of the scarcest, which may be too few.
-    Raises InputError when one user does not fit.
+    A user is not split over nodes, so floor(room / need) users fit on a node for each limit. ``nodes_if_split`` is the
+    common estimate, ceil(users * need / room) of the scarcest resource, which may be too low. Raises InputError if one
+    user does not fit.
     """
     if users < 0:
         raise InputError(f"users is {users}, it must be 0 or more")
@@ -60,12 +60,12 @@ def nodes_for(users: int, user: UserDemand, node: NodeSize) -> dict[str, Any]:
             raise InputError(f"{name} of a user is {need:g}, it must be 0 or more")
         if need == 0:
             continue
-        # A little more than exactly what is there is what arithmetic in binary makes of 0.1 + 0.2.
+        # The tolerance is for rounding errors of binary floating point, such as 0.1 + 0.2 > 0.3.
         fit[name] = math.floor(room / need + 1e-9)
         if fit[name] < 1:
             raise InputError(f"a user needs {need:g} of {name}, and a node has room for {max(room, 0):g}")
     by_limit = {name: math.ceil(users / number) for name, number in fit.items()}
-    # A node has to stay within all limits with the same users on it.
+    # A node must stay within all limits with the same users.
     per_node = min(fit.values(), default=0)
     count = math.ceil(users / per_node) if per_node else (1 if users else 0)
     decides = min(fit, key=lambda name: fit[name]) if fit else ""

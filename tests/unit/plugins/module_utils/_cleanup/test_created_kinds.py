@@ -35,7 +35,7 @@ class Server:
 
 
 def look(refused: dict, objects: dict, known: dict[str, set[str]]) -> Any:
-    return verify(Sweep(Server(refused, objects), "t1121-abcdef", made=known))  # type: ignore[arg-type]
+    return verify(Sweep(Server(refused, objects), "t1121-abcdef", created=known))  # type: ignore[arg-type]
 
 
 def test_a_kind_that_can_not_be_listed_is_noted_when_the_run_made_none_of_it() -> None:

@@ -51,11 +51,11 @@ def test_a_set_of_another_instance_type_is_derived_from_the_first_workers() -> N
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        (MachineSetSpec(1), "give node_scaling_name or node_scaling_instance_type"),
+        (MachineSetSpec(1), "set node_scaling_name or node_scaling_instance_type"),
         (MachineSetSpec(-1, name="x"), "it must be 0 or more"),
         (MachineSetSpec(1, name="lab-x7k2p-worker-c"), "did you mean 'lab-x7k2p-worker-"),
         (MachineSetSpec(1, name="lab-x7k2p-worker-a", instance_type="g5.xlarge"), "has machines of type m6i.xlarge"),
-        (MachineSetSpec(1, instance_type="g5.xlarge", taint="only users"), "is no taint"),
+        (MachineSetSpec(1, instance_type="g5.xlarge", taint="only users"), "is not a taint"),
         (MachineSetSpec(1, instance_type="g5.xlarge", base="nothing"), "there is no MachineSet 'nothing'"),
     ],
 )
@@ -73,5 +73,5 @@ def test_a_cloud_that_is_not_known_is_refused_for_instance_types_and_fine_by_nam
 
 
 def test_a_cluster_without_machine_sets_says_so() -> None:
-    with pytest.raises(InputError, match="does not make its machines itself"):
+    with pytest.raises(InputError, match="does not create its machines"):
         machine_sets.chosen([], MachineSetSpec(1, instance_type="m6i.xlarge"))
