@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting for something on a server, and saying what is waited for: when that changes, and every now and then."""
+"""Waiting with a timeout, reporting what is waited for: on each change, and at intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 
-#: Seconds between two looks, and after which what has not changed is said again.
+#: Seconds between two checks, and between two reports of the same message.
 PAUSE, AGAIN = 1.0, 30.0
 
 Say = Callable[[str], None]
@@ -20,7 +20,7 @@ Found = TypeVar("Found")
 
 
 class ChangeReporter:
-    """Says words when what they are about has changed, or when they were said ``again`` seconds ago."""
+    """Reports a message when its subject has changed, or ``again`` seconds after the last report."""
 
     def __init__(self, say: Say, again: float = AGAIN) -> None:
         self._say = say
@@ -28,12 +28,12 @@ class ChangeReporter:
         self._about: Any = None
         self._at = 0.0
 
-    def tell(self, words: Callable[[], str], about: Any) -> None:
-        """Say ``words()``, if it is time. ``about``: anything that differs when something else is to be said."""
+    def report(self, message: Callable[[], str], about: Any) -> None:
+        """Report ``message()`` if it is due. ``about``: the subject, any value that changes with the message."""
         now = time.monotonic()
         if about != self._about or now - self._at >= self._again:
             self._about, self._at = about, now
-            self._say(words())
+            self._say(message())
 
 
 def wait_until(
@@ -43,18 +43,18 @@ def wait_until(
     late: Callable[[str], str],
     pause: float = PAUSE,
 ) -> Found:
-    """Return what ``look`` finds, which gives (None, words) as long as there is nothing; say the words.
+    """Return the result of ``look``, called every ``pause`` seconds. Until it has one it returns (None, message).
 
-    timeout: seconds. Raises WaitTimeout with ``late(words)``, and whatever look() raises.
+    The message is reported. After ``timeout`` seconds raises WaitTimeout with ``late(message)``; look()'s errors pass.
     """
     deadline = time.monotonic() + timeout
-    teller = ChangeReporter(say)
+    reporter = ChangeReporter(say)
     while True:
-        found, words = look()
+        found, message = look()
         if found is not None:
             return found
         now = time.monotonic()
         if now >= deadline:
-            raise WaitTimeout(late(words))
-        teller.tell(partial(str, words), words)
+            raise WaitTimeout(late(message))
+        reporter.report(partial(str, message), message)
         time.sleep(min(pause, max(deadline - now, 0.05)))

@@ -330,7 +330,7 @@ def test_a_release_that_fails_says_so_and_nothing_of_another_failure(start, tmp_
     assert done.code != 0
     assert "The machines could not be released: jo@example.com can't log in" in done.flat(), done.output
     assert "Release them with: ansible-playbook" in done.flat()
-    assert "either" not in done.output
+    assert "failed too" not in done.output
     assert len(active(server)) == 1
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an API server is and what we show it, also when that has to be asked for, or renewed in mid-run."""
+"""The address of an API server and our credentials for it, which may have to be requested or renewed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EARLY = 10.0
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a source of credentials gave. ``expires``: seconds since the epoch, None if it does not say."""
+    """Credentials from a source. ``expires``: seconds since the epoch, None if unknown."""
 
     authorization: str = field(default="", repr=False)  # value of the header
     certificate: bytes | None = field(default=None, repr=False)
@@ -41,17 +41,17 @@ class Access:
     server_name: str = ""
     context: ssl.SSLContext | None = field(default=None, repr=False)  # None: plain HTTP
     insecure: bool = False
-    #: Called for credentials that are not fixed: at the first request when ``held`` is None, and to renew them.
+    #: Called for dynamic credentials: at the first request if ``held`` is None, and to renew them.
     reader: Callable[[], Credentials] | None = field(default=None, repr=False)
     held: str | None = field(default="", repr=False)
     expires: float | None = None
-    #: Makes a TLS context that shows another client certificate.
+    #: Creates a TLS context with another client certificate.
     make_context: Callable[[bytes, bytes], ssl.SSLContext] | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
     def authorization(self) -> str:
-        """The value of the Authorization header; asked for when it is needed for the first time."""
+        """The value of the Authorization header, requested on first use."""
         if self.held is None:
             with self._lock:
                 if self.held is None:
@@ -59,9 +59,9 @@ class Access:
         return self.held or ""
 
     def refresh(self, used: str | None = None) -> bool:
-        """Read the credentials anew (a token file, a program, a login); return whether others can be shown now.
+        """Read the credentials again (a token file, a program, a login); return whether they may have changed.
 
-        ``used``: the authorization that was refused. When another thread has renewed it since, that is enough.
+        ``used``: the refused authorization. If another thread has renewed it since, nothing is read.
         """
         with self._lock:
             if used is not None and self.held is not None and used != self.held:
@@ -72,14 +72,14 @@ class Access:
             return self._read() or self.held != before
 
     def renew(self) -> None:
-        """Read the credentials anew when they are about to expire; for whoever opens a connection."""
+        """Read the credentials again if they are about to expire. Call before opening a connection."""
         if self.expires is not None and time.time() > self.expires - _EARLY and self.reader is not None:
             with self._lock:
                 if time.time() > self.expires - _EARLY:
                     self._read()
 
     def take(self, found: Credentials) -> bool:
-        """Show these credentials from now on; return whether a client certificate is among them."""
+        """Use these credentials from now on; return whether they include a client certificate."""
         self.held, self.expires = found.authorization, found.expires
         if found.certificate and found.key and self.make_context is not None and self.context is not None:
             self.context = self.make_context(found.certificate, found.key)
@@ -87,13 +87,13 @@ class Access:
         return False
 
     def insecure_warning(self) -> str:
-        """Say what it means that the server's certificate is not looked at."""
+        """Return a warning about the unverified server certificate."""
         return (
-            f"{self.source}: insecure-skip-tls-verify is set, so nobody knows whether {self.server} is that server: "
-            f"credentials and results could be anybody's. Give certificate-authority instead"
+            f"{self.source}: insecure-skip-tls-verify is set: {self.server} is not authenticated, so an attacker may "
+            f"read credentials and forge results. Set certificate-authority instead"
         )
 
     def _read(self) -> bool:
         if self.reader is None:
-            raise AssertionError("only what has a reader is read")
+            raise AssertionError("credentials without a reader can't be read")
         return self.take(self.reader())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client of one API server, for use by many threads: each request takes an idle connection or opens one."""
+"""A thread-safe client of one API server: each request uses an idle connection or opens one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-#: How often a request that the server asks to repeat (429, 503) is sent, and the longest pause between, seconds.
+#: How often a request is sent that the server rejects for now (429, 503), and the longest pause between, seconds.
 _TRIES = 5
 _LONGEST_PAUSE = 5.0
 
@@ -81,10 +81,10 @@ class Client:
         accept: str = JSON,
         query: dict[str, Any] | None = None,
     ) -> Reply:
-        """Send one request and return its answer whatever its status.
+        """Send one request and return its reply, whatever its status.
 
         A GET whose connection broke is sent once more, anything else is not: whether it was done is not known.
-        Credentials that were refused (401) are read anew once. Raises Broken, AccessError.
+        Refused credentials (401) are read again once. Raises Broken, AccessError.
         """
         head = request_head(self.access, method, with_query(path, query), accept)
         connection = self._take()
@@ -92,7 +92,7 @@ class Client:
             shown = self.access.authorization
             reply = self._once(connection, head, body, content_type, method == "GET")
             if reply.status == 401 and self.access.refresh(shown):
-                connection.close()  # a client certificate is shown when a connection is opened
+                connection.close()  # a client certificate is presented when a connection is opened
                 reply = self._once(connection, head, body, content_type, method == "GET")
         except BaseException:
             connection.close()
@@ -123,7 +123,7 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Any:
-        """Send one request and return the answer's JSON (None if it has no body).
+        """Send one request and return the JSON of the reply (None if it has no body).
 
         ``body``: bytes as they are, anything else as JSON. 429 and 503 with Retry-After are repeated a few times.
         Raises ApiError for a status of 400 and above, AccessError when credentials are refused.
@@ -144,7 +144,7 @@ class Client:
         return self.parsed(reply, f"{method} {path}")
 
     def parsed(self, reply: Reply, what: str) -> Any:
-        """Return the JSON of ``reply``, or raise what its status means for ``what``."""
+        """Return the JSON of ``reply``. Raises ApiError, AccessError for a status of 400 and above."""
         if reply.status >= 400:
             raise api_error(reply, what, self.access)
         if not reply.body:
@@ -153,11 +153,11 @@ class Client:
             return json.loads(reply.body)
         except ValueError as error:
             raise ApiError(
-                f"{what}: {self.access.server} answered {reply.status} with something that is no JSON", reply.status
+                f"{what}: {self.access.server} returned status {reply.status} without JSON", reply.status
             ) from error
 
     def text(self, path: str, query: dict[str, Any] | None = None) -> str:
-        """GET something that is no JSON, such as a pod's log or /readyz."""
+        """GET a resource that is not JSON, such as a pod's log or /readyz."""
         reply = self.raw("GET", path, accept="*/*", query=query)
         if reply.status >= 400:
             raise api_error(reply, f"GET {path}", self.access)
@@ -166,7 +166,7 @@ class Client:
     # Kinds
 
     def kind(self, api_version: str, kind: str) -> Kind:
-        """Return where objects of this kind are kept; asked of the server once per API version.
+        """Return a kind and its path, discovered once per API version.
 
         A kind that is not known is looked up anew each time: its definition may just have been made.
         Raises InputError naming the nearest kind when there is none.
@@ -214,16 +214,16 @@ class Client:
     # Objects
 
     def create(self, manifest: dict[str, Any], query: dict[str, Any] | None = None) -> dict[str, Any]:
-        """POST an object; it goes to its own namespace, else to the kubeconfig's."""
+        """POST an object into its namespace, by default that of the kubeconfig."""
         return self.request("POST", self.kind_of(manifest).path_of(manifest, self.access.namespace), manifest, query)
 
     def apply(self, manifest: dict[str, Any], manager: str = "perfscale-seatrial") -> dict[str, Any]:
-        """Server-side apply an object, taking over fields that others hold."""
+        """Apply an object (server-side apply), taking over fields of other managers."""
         path = f"{self.kind_of(manifest).path_of(manifest, self.access.namespace)}/{manifest['metadata']['name']}"
         return self.request("PATCH", path, manifest, {"fieldManager": manager, "force": "true"}, APPLY_PATCH)
 
     def get(self, kind: Kind, name: str, namespace: str = "", metadata_only: bool = False) -> dict[str, Any] | None:
-        """Return an object, or None when there is none of that name."""
+        """Return an object, None if there is none of that name."""
         try:
             return self.request("GET", kind.path(namespace, name), accept=METADATA if metadata_only else JSON)
         except ApiError as error:
@@ -232,7 +232,7 @@ class Client:
             raise
 
     def delete(self, kind: Kind, name: str, namespace: str = "", options: dict[str, Any] | None = None) -> bool:
-        """Delete an object; return False when there is none. ``options``: a DeleteOptions' fields."""
+        """Delete an object; return False if there is none. ``options``: fields of DeleteOptions."""
         try:
             self.request("DELETE", kind.path(namespace, name), options)
         except ApiError as error:
@@ -242,7 +242,7 @@ class Client:
         return True
 
     def delete_seen(self, kind: Kind, name: str, namespace: str, uid: str) -> None:
-        """Delete exactly the object that was seen, its dependants after it: a new one of the same name stays."""
+        """Delete exactly the object with this uid, then its dependents; a new one of the same name is kept."""
         options: dict[str, Any] = {"propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -292,27 +292,27 @@ class Client:
             try:
                 for page in self.pages(kind, namespace, label_selector, field_selector, limit, metadata_only):
                     for one in page["items"]:
-                        # A list's items leave out what the list itself says.
+                        # The items of a list lack apiVersion and kind.
                         one.setdefault("apiVersion", kind.api_version)
                         one.setdefault("kind", kind.kind)
                     items += page["items"]
                     version = page["metadata"].get("resourceVersion") or version
                 return items, version
             except ApiError as error:
-                # The first page's state was compacted away while we read the others: begin again.
+                # The first page's revision was compacted while the others were read: start again.
                 if error.status != 410 or attempt == 2:
                     raise
         raise AssertionError  # not reached
 
 
 def with_query(path: str, query: dict[str, Any] | None) -> str:
-    """Return ``path`` with the query's entries that hold something."""
+    """Return ``path`` with the non-empty entries of the query."""
     given = {key: value for key, value in (query or {}).items() if value not in (None, "")}
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def status_of(reply: Reply) -> tuple[str, str]:
-    """Return reason and message of an answer that is a Status object (or any other body)."""
+    """Return reason and message of a reply with a Status object (or any other body)."""
     try:
         status = json.loads(reply.body)
         return str(status.get("reason") or ""), str(status.get("message") or "")
@@ -321,7 +321,7 @@ def status_of(reply: Reply) -> tuple[str, str]:
 
 
 def api_error(reply: Reply, what: str, access: Access) -> ApiError | AccessError:
-    """Return the error that an answer of 400 and above means."""
+    """Return the error for a reply with a status of 400 and above."""
     reason, message = status_of(reply)
     if reply.status == 401:
         return AccessError(f"{access.server} refuses our credentials (401) from {access.source}")

@@ -21,18 +21,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tun
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
 
 JSON = "application/json"
-#: Ask for the metadata of objects only.
+#: Accept header for the metadata of objects only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-#: No record of TLS holds more; to ask for more costs, since the memory for it is laid out first.
+#: The maximum size of a TLS record; more would only allocate memory.
 _BLOCK = 1 << 14
-#: A connection that was idle for longer (seconds) is looked at before it is used again.
+#: A connection that was idle for more seconds is checked before it is used again.
 _STALE = 1.0
 
 
 class Broken(AccessError):
-    """A connection failed. ``sent`` is False when the server certainly did not get the request."""
+    """A connection failed. ``sent`` is False if the server certainly did not receive the request."""
 
     def __init__(self, message: str, sent: bool) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class Broken(AccessError):
 
 
 class Reply:
-    """Status, header block and body of one answer. Times are readings of time.monotonic().
+    """Status, header block and body of one reply. Times are values of time.monotonic().
 
     ``sent`` was taken just before the request's first byte went out, ``answered`` just after the answer's
     first bytes came in.
@@ -61,7 +61,7 @@ class Reply:
 
 
 def request_head(access: Access, method: str, path: str, accept: str = JSON) -> bytes:
-    """Return a request's first lines, up to where Authorization, Content-Type and Content-Length follow."""
+    """Return the first lines of a request, without Authorization, Content-Type and Content-Length."""
     return (
         f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {http1_codec.authority(access.host, access.port)}\r\n"
         f"User-Agent: perfscale.seatrial\r\nAccept: {accept}\r\n"
@@ -69,12 +69,12 @@ def request_head(access: Access, method: str, path: str, accept: str = JSON) -> 
 
 
 def with_body(access: Access, head: bytes, content_type: str = JSON) -> bytes:
-    """Return ``head`` (see request_head()) and our credentials, up to where the body's length follows."""
+    """Return ``head`` (of request_head()) with our credentials, without the length of the body."""
     return b"%b%bContent-Type: %b\r\nContent-Length: " % (head, _credentials(access), content_type.encode("ascii"))
 
 
 def request_bytes(access: Access, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
-    """Return the whole request: ``head`` as of request_head(), our credentials, ``body``."""
+    """Return the complete request: ``head`` (of request_head()), our credentials, ``body``."""
     if not body:
         return b"%b%b\r\n" % (head, _credentials(access))
     return b"%b%d\r\n\r\n%b" % (with_body(access, head, content_type), len(body), body)
@@ -85,7 +85,7 @@ def _credentials(access: Access) -> bytes:
 
 
 class Connection:
-    """Opens itself when it is first used, and again after it broke. Not for use by two threads at once."""
+    """A connection that opens on first use, and again after it broke. Not thread-safe."""
 
     def __init__(self, access: Access, timeout: float = 60.0) -> None:
         self.access = access
@@ -94,7 +94,7 @@ class Connection:
         self._used = 0.0
 
     def exchange(self, request: bytes) -> Reply:
-        """Send a request and return its answer. Raises Broken; the connection is closed then."""
+        """Send a request and return its reply. Raises Broken, after closing the connection."""
         held = self._ready()
         sent = time.monotonic()
         try:
@@ -107,14 +107,14 @@ class Connection:
         return reply
 
     def close(self) -> None:
-        """Close the socket; harmless when there is none."""
+        """Close the socket, if any."""
         held, self._channel = self._channel, None
         if held is not None:
             with contextlib.suppress(OSError):
                 held.close()
 
     def interrupt(self) -> None:
-        """Make reads end at once, also one that another thread is blocked in; what came before can still be read."""
+        """End reads at once, also one that blocks another thread; received data can still be read."""
         held = self._channel
         if held is not None:
             with contextlib.suppress(OSError):
@@ -128,7 +128,7 @@ class Connection:
         return held if held is not None else self._open()
 
     def _alive(self, held: TlsStream) -> bool:
-        """Tell whether an idle connection is still open: nothing to read is good, an end or data is not."""
+        """Return whether an idle connection is still open: it must have nothing to read, not even its end."""
         try:
             held.setblocking(False)
             held.recv(1)
@@ -194,7 +194,7 @@ class Connection:
             while missing > 0:
                 more = held.recv(_BLOCK)
                 if not more:
-                    raise ConnectionResetError("the server closed the connection in mid-answer")
+                    raise ConnectionResetError("the server closed the connection during its reply")
                 parts.append(more)
                 missing -= len(more)
             return b"".join(parts)
@@ -204,7 +204,7 @@ class Connection:
             more = held.recv(_BLOCK)
             if not more:
                 if chunks.chunked:
-                    raise ConnectionResetError("the server closed the connection in mid-answer")
+                    raise ConnectionResetError("the server closed the connection during its reply")
                 self.close()
                 break
             parts.append(chunks.feed(more))
@@ -217,7 +217,7 @@ def _shut(held: socket.socket | None) -> None:
 
 
 def why(error: Exception, timeout: float) -> str:
-    """Say in words what went wrong with a socket."""
+    """Return the cause of a socket error, in words."""
     if isinstance(error, TimeoutError):
-        return f"nothing came for {timeout:g} s"
+        return f"no data for {timeout:g} s"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the API server keeps the objects of a kind."""
+"""API discovery: the kinds of an API server and their paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-#: One request for all groups (Kubernetes 1.27 and later); older servers answer with a plain APIGroupList.
+#: One request for all groups (Kubernetes 1.27 and later); older servers return a plain APIGroupList.
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
@@ -43,7 +43,7 @@ class Kind:
 
 
 def kinds_of(api_version: str, resources: Iterable[dict[str, Any]]) -> list[Kind]:
-    """Return the kinds of an APIResourceList, subresources left out."""
+    """Return the kinds of an APIResourceList, without subresources."""
     return [
         Kind(api_version, one["kind"], one["name"], bool(one.get("namespaced")), frozenset(one.get("verbs") or ()))
         for one in resources

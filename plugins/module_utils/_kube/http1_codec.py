@@ -1,18 +1,18 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How an answer of HTTP/1.1 is written: header lines, its length, the chunked coding."""
+"""Decoding HTTP/1.1 replies: header lines, length, chunked transfer coding."""
 
 from __future__ import annotations
 
 
 def authority(host: str, port: int | str) -> str:
-    """Return host and port as they stand in an address (RFC 3986, 3.2); an IPv6 address goes into brackets."""
+    """Return host and port as in a URL (RFC 3986, 3.2), an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def header(head: bytes, name: bytes) -> str | None:
-    """Return the value of a header, given its name in lower case; None when it is not there."""
+    """Return the value of a header, None without it. ``name``: in lower case."""
     start = head.lower().find(b"\r\n" + name + b":")
     if start < 0:
         return None
@@ -22,20 +22,20 @@ def header(head: bytes, name: bytes) -> str | None:
 
 
 class Chunks:
-    """Takes the chunked transfer coding (RFC 9112, 7.1) off a body that comes in pieces of any size."""
+    """Decodes the chunked transfer coding (RFC 9112, 7.1) of a body that arrives in pieces of any size."""
 
     def __init__(self, chunked: bool) -> None:
         self.chunked = chunked
         self.ended = False
         self._held = b""
-        self._left = 0  # bytes of the present chunk that are still to come, its line end included
+        self._left = 0  # missing bytes of the present chunk, including its line end
 
     def feed(self, data: bytes) -> bytes:
-        """Return what ``data`` adds to the body. Raises ValueError when it is no chunked coding."""
+        """Return the part of the body in ``data``. Raises ValueError for invalid chunked coding."""
         if not self.chunked:
             return data
         if not self._held and not self._left:
-            # Mostly one whole chunk comes at a time: an event of a watch.
+            # Usually one complete chunk arrives at a time: an event of a watch.
             end = data.find(b"\r\n")
             if end > 0:
                 size = int(data[:end].split(b";")[0], 16)
@@ -49,7 +49,7 @@ class Chunks:
             if self._left:
                 piece = data[at : at + self._left]
                 at += len(piece)
-                # The last two bytes of a chunk are its line end and no part of the body.
+                # The last two bytes of a chunk are its line end, not part of the body.
                 keep = len(piece) - max(0, 2 - (self._left - len(piece)))
                 parts.append(piece[: max(keep, 0)])
                 self._left -= len(piece)
@@ -71,7 +71,7 @@ class Chunks:
 
 
 def length(head: bytes) -> int | None:
-    """Return what Content-Length says; spelled as Go's servers do it is found without looking at every other line."""
+    """Return Content-Length, None without it. Go's spelling of it is found without parsing all lines."""
     at = head.find(b"\r\nContent-Length: ")
     if at >= 0:
         end = head.find(b"\r\n", at + 18)
@@ -81,7 +81,7 @@ def length(head: bytes) -> int | None:
 
 
 def status(head: bytes) -> int:
-    """Return the status of an answer. Raises ValueError when it is none."""
+    """Return the status of a reply. Raises ValueError if it is not HTTP/1.x."""
     if not head.startswith(b"HTTP/1."):
-        raise ValueError("the answer is not HTTP/1.x")
+        raise ValueError("the reply is not HTTP/1.x")
     return int(head[9:12])

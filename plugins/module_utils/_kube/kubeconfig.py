@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading a kubeconfig: where the API server is and what we show it.
+"""Reading a kubeconfig: the address of the API server and our credentials.
 
 Client certificates (data or files), token, tokenFile, username and password, exec, tls-server-name, proxy-url and
 insecure-skip-tls-verify are read here, and the service account of the pod that we run in. The auth-provider form is
@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_crede
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import proxy_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_context import make_context
 
-#: In the place of a kubeconfig: the service account of the pod that this process runs in.
+#: Instead of the path of a kubeconfig: the service account of the pod in which this process runs.
 IN_CLUSTER = "in-cluster"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -39,8 +39,8 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def load(path: str | Path, context: str = "") -> Access:
     """Read the kubeconfig at ``path`` and return the access of ``context`` (its current one if empty).
 
-    ``path`` may be the word in-cluster. Raises InputError naming the file and the entry that is missing or can't be
-    used, AccessError when a program that the kubeconfig names gives no credentials.
+    ``path`` may be ``in-cluster``. Raises InputError naming the file and the missing or invalid entry, AccessError if a
+    program in the kubeconfig returns no credentials.
     """
     if str(path) == IN_CLUSTER:
         return in_cluster()
@@ -52,10 +52,10 @@ def load(path: str | Path, context: str = "") -> Access:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"kubeconfig {where}: can't be read: {_reason(error)}") from error
     if not isinstance(config, dict):
-        raise InputError(f"kubeconfig {where}: not a kubeconfig: the document is no dictionary")
+        raise InputError(f"kubeconfig {where}: not a kubeconfig: the document is not a dictionary")
     chosen = context or config.get("current-context") or ""
     if not chosen:
-        raise InputError(f"kubeconfig {where}: it has no current-context; name a context")
+        raise InputError(f"kubeconfig {where}: it has no current-context: set a context")
     entry = _named(config, "contexts", "context", chosen, where)
     cluster = _named(config, "clusters", "cluster", str(entry.get("cluster", "")), where)
     user = _named(config, "users", "user", str(entry["user"]), where) if entry.get("user") else {}
@@ -73,7 +73,7 @@ def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, 
     source = f"kubeconfig {where}, context '{chosen}'"
     parts = urlsplit(str(cluster.get("server") or ""))
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise InputError(f"{source}: server '{cluster.get('server')}' is no http(s) address")
+        raise InputError(f"{source}: server '{cluster.get('server')}' is not an http(s) URL")
     access = Access(
         server=f"{parts.scheme}://{parts.netloc}",
         host=parts.hostname,
@@ -92,14 +92,14 @@ def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, 
         access.context = _context(authority, access.insecure, source, first.certificate, first.key)
     access.held, access.expires = first.authorization, first.expires
     if access.reader is not None and user.get("username") and not user.get("token") and not user.get("tokenFile"):
-        access.held = None  # a login is for when it is needed
+        access.held = None  # a login is made on first use
     return access
 
 
 def standalone(path: str | Path, context: str = "") -> str:
-    """Return a kubeconfig (JSON, which is YAML) with one context that needs no other file, for use on another machine.
+    """Return a self-contained kubeconfig (JSON, which is YAML) with one context, for use on another machine.
 
-    The kubeconfig is one that load() takes. Raises InputError for credentials that only this machine can get.
+    The kubeconfig must be valid for load(). Raises InputError for credentials that only this machine can get.
     """
     where = Path(path).expanduser()
     config = _files.read_yaml(where)
@@ -111,7 +111,7 @@ def standalone(path: str | Path, context: str = "") -> str:
     local = next((name for name in ("exec", "auth-provider") if user.get(name)), None)
     if local:
         raise InputError(
-            f"{source}: its credentials come from '{local}', which there is on this machine only; give a kubeconfig "
+            f"{source}: its credentials come from '{local}', which exists on this machine only: use a kubeconfig "
             "with a token or a client certificate"
         )
     if user.get("tokenFile") and not user.get("token"):
@@ -128,20 +128,20 @@ def standalone(path: str | Path, context: str = "") -> str:
 def document(
     name: str, cluster: dict[str, Any], user: dict[str, Any], namespace: str = "default", user_name: str = ""
 ) -> dict[str, Any]:
-    """Return a kubeconfig with one context, called as its cluster. ``user_name``: ``name`` when empty."""
-    who = user_name or name
+    """Return a kubeconfig with one context, named like its cluster. ``user_name``: by default ``name``."""
+    user_entry = user_name or name
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": name,
         "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": who, "user": user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": who, "namespace": namespace}}],
+        "users": [{"name": user_entry, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user_entry, "namespace": namespace}}],
     }
 
 
 def service_address() -> tuple[str, str]:
-    """Return host and port of the API server as a pod is told them; the host is empty outside of a pod."""
+    """Return host and port of the API server in a pod; the host is empty outside a pod."""
     return os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
 
 
@@ -155,12 +155,12 @@ def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
 
 
 def in_cluster() -> Access:
-    """Return the access of the pod's service account, as the kubelet mounts it. Raises InputError outside of a pod."""
+    """Return the access of the pod's service account, as the kubelet mounts it. Raises InputError outside a pod."""
     host, port = service_address()
     token = SERVICE_ACCOUNT / "token"
     if not host or not token.exists():
         raise InputError(
-            f"kubeconfig '{IN_CLUSTER}': this is no pod with a service account (KUBERNETES_SERVICE_HOST is "
+            f"kubeconfig '{IN_CLUSTER}': not in a pod with a service account (KUBERNETES_SERVICE_HOST is "
             f"{'set' if host else 'not set'}, {token} {'exists' if token.exists() else 'does not exist'})"
         )
     source = f"the service account in {SERVICE_ACCOUNT}"
@@ -189,7 +189,7 @@ def _context(
 def _credentials(
     access: Access, user: dict[str, Any], cluster: dict[str, Any], where: Path, chosen: str
 ) -> Credentials:
-    """Return what we show first, and set the access's reader; a token wins over a token file, as in kubectl."""
+    """Return the first credentials, and set the access's reader; a token has precedence over a token file."""
     if user.get("exec"):
         access.reader = partial(exec_plugin.credentials, user["exec"], cluster, where, access.source)
         return access.reader()
@@ -227,17 +227,17 @@ def _from_package(where: Path, chosen: str, source: str) -> Credentials:
     settings: Any = client.Configuration()
     try:
         config.load_kube_config(str(where), context=chosen, client_configuration=settings, persist_config=False)
-    except Exception as error:  # whatever the package raises; its text may quote a credential
-        raise AccessError(f"{source}: 'auth-provider' gave no credentials ({type(error).__name__})") from error
+    except Exception as error:  # any exception of the package; its text may contain a credential
+        raise AccessError(f"{source}: 'auth-provider' returned no credentials ({type(error).__name__})") from error
     token = settings.get_api_key_with_prefix("authorization") or settings.get_api_key_with_prefix("BearerToken")
     pair = [Path(one).read_bytes() if one else None for one in (settings.cert_file, settings.key_file)]
     if not token and not pair[0]:
-        raise AccessError(f"{source}: 'auth-provider' gave neither a token nor a certificate")
+        raise AccessError(f"{source}: 'auth-provider' returned neither a token nor a certificate")
     return Credentials(str(token or ""), pair[0], pair[1])
 
 
 def _bytes_of(holder: dict[str, Any], key: str, where: Path, source: str) -> bytes | None:
-    """Return what ``<key>-data`` (base64) or the file ``<key>`` holds; data wins, as in kubectl."""
+    """Return the content of ``<key>-data`` (base64), else of the file ``<key>``, in kubectl's order."""
     data = holder.get(f"{key}-data")
     if data:
         try:
@@ -254,7 +254,7 @@ def _bytes_of(holder: dict[str, Any], key: str, where: Path, source: str) -> byt
 
 
 def _beside(where: Path, name: Any) -> Path:
-    """A relative path in a kubeconfig is relative to the kubeconfig."""
+    """Return a path in a kubeconfig, which is relative to the kubeconfig."""
     return where.parent / Path(str(name)).expanduser()
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An answer that comes in lines over time (a watch), on a connection of its own.
+"""A reply that arrives line by line (a watch), on a separate connection.
 
-Taking bytes from the kernel and making lines of them are apart: the first has a time to keep and is one system call
-for all that has come; the second (TLS, the chunked coding, lines) can be done for many bytes together, later.
+Receiving bytes from the kernel and splitting them into lines are separate steps: the first must be timely and is one
+system call for everything that has arrived; the second (TLS, chunked coding, lines) can handle many bytes later.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_strea
 
 
 class LineStream(Connection):
-    """One answer in lines. Opened by one thread, then read by one; interrupted by any."""
+    """One reply in lines. Opened by one thread, read by one; any thread may interrupt it."""
 
     def __init__(self, access: Access, timeout: float = 60.0) -> None:
         super().__init__(access, timeout)
-        #: Seconds after which a stream that says nothing at all counts as broken.
+        #: Seconds without data after which a stream counts as broken.
         self.silence = timeout
         self.ended = False
         self._answered = 0.0
-        self._rest = b""  # what came with the head
+        self._rest = b""  # bytes received with the head
         self._chunks = http1_codec.Chunks(False)
-        self._pending = b""  # the beginning of a line
+        self._pending = b""  # an incomplete line
 
     def open(self, request: bytes, silence: float) -> Reply:
-        """Send a request and return its answer's head; an error status has its body in the Reply, and no lines.
+        """Send a request and return the head of its reply; with an error status the Reply has the body.
 
         Raises Broken.
         """
@@ -60,7 +60,7 @@ class LineStream(Connection):
         return Reply(status, head, b"", sent, self._answered)
 
     def first(self) -> list[bytes]:
-        """Return the lines that came with the answer's head. To be called once, before anything is received."""
+        """Return the lines that arrived with the head. Call it once, before receive()."""
         rest, self._rest = self._rest, b""
         return self._lines(chain((rest,), self._held().decrypt(b"")))
 
@@ -69,7 +69,7 @@ class LineStream(Connection):
         return self._held().fileno()
 
     def receive(self) -> bytes | None:
-        """Return bytes that came, for take(), without waiting; None when there are none. Raises Broken."""
+        """Return received bytes for take(), without waiting; None if there are none. Raises Broken."""
         try:
             return self._held().receive()
         except BlockingIOError:
@@ -78,9 +78,9 @@ class LineStream(Connection):
             raise self._broken(why(error, self.silence)) from error
 
     def take(self, data: bytes) -> list[bytes]:
-        """Return the lines, without their ends, that ``data`` completes. ``ended`` tells when there will be no more.
+        """Return the lines, without their ends, that ``data`` completes. ``ended``: whether these are the last.
 
-        Raises Broken when the server ended in mid-answer.
+        Raises Broken if the server closed the connection during the reply.
         """
         if data:
             return self._lines(self._held().decrypt(data))
@@ -90,9 +90,9 @@ class LineStream(Connection):
         return []
 
     def lines(self) -> Iterator[tuple[float, bytes]]:
-        """Yield (time.monotonic() of arrival, line), waiting for each, until the server ends the answer.
+        """Yield (time.monotonic() of arrival, line), waiting for each, until the end of the reply.
 
-        Raises Broken when the connection fails or nothing at all came for ``silence`` seconds.
+        Raises Broken if the connection fails or no data arrive for ``silence`` seconds.
         """
         for line in self.first():
             yield self._answered, line
@@ -108,8 +108,8 @@ class LineStream(Connection):
         self.close()
 
     def silent(self) -> Broken:
-        """Close the connection and return the error that nothing has come for too long."""
-        return self._broken(f"nothing came for {self.silence:g} s")
+        """Close the connection and return the error for a silent stream."""
+        return self._broken(f"no data for {self.silence:g} s")
 
     def _held(self) -> TlsStream:
         if self._channel is None:
@@ -129,7 +129,7 @@ class LineStream(Connection):
                 end = body.find(b"\n")
                 if end < 0:
                     pending += body
-                elif end == len(body) - 1:  # mostly one event comes whole
+                elif end == len(body) - 1:  # usually one complete event
                     lines.append(pending + body[:-1])
                     pending = b""
                 else:

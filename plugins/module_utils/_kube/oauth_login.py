@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""User name and password: a login at the OAuth server that an OpenShift API server names.
+"""User name and password: a login at the OAuth server of an OpenShift API server.
 
-The API server says where its OAuth server is (RFC 8414); that one answers a client which can show a challenge with a
-redirect whose fragment holds the token (RFC 6749, 4.2.2). An API server that names none gets the two as a basic header.
+The API server publishes the address of its OAuth server (RFC 8414), which answers a challenging client with a redirect
+whose fragment contains the token (RFC 6749, 4.2.2). An API server without one gets a basic authorization header.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_crede
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Connection, Reply, request_head
 
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
-#: The client that OpenShift keeps for programs that log in with a challenge.
+#: OpenShift's OAuth client for programs.
 CLIENT = "openshift-challenging-client"
 _TIMEOUT = 30.0
 
@@ -28,9 +28,9 @@ _TIMEOUT = 30.0
 def login(access: Access, user: str, password: str) -> Credentials:
     """Return a token of the cluster's OAuth server, or a basic header where there is none.
 
-    Raises AccessError when the server refuses the two or gives no token; Broken when it can't be reached.
+    Raises AccessError if the server refuses the login or returns no token, Broken if it can't be reached.
     """
-    # What is sent on the way to credentials can't need them.
+    # Requests for credentials are sent without credentials.
     access = replace(access, held="", reader=None, expires=None)
     basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     found = _exchange(access, request_head(access, "GET", WELL_KNOWN))
@@ -43,13 +43,13 @@ def login(access: Access, user: str, password: str) -> Credentials:
     reply = _exchange(at, head + f"Authorization: {basic}\r\nX-CSRF-Token: 1\r\n".encode("latin-1"))
     if reply.status == 401:
         raise AccessError(f"{access.source}: {at.server} refuses user '{user}' and the password")
-    told = parse_qs(urlsplit(reply.header("location") or "").fragment)
-    token = (told.get("access_token") or [""])[0]
+    fragment = parse_qs(urlsplit(reply.header("location") or "").fragment)
+    token = (fragment.get("access_token") or [""])[0]
     if reply.status != 302 or not token:
         raise AccessError(
-            f"{access.source}: {at.server} answered the login of '{user}' with {reply.status} and no token"
+            f"{access.source}: {at.server} answered the login of '{user}' with status {reply.status} and no token"
         )
-    lasts = (told.get("expires_in") or [""])[0]
+    lasts = (fragment.get("expires_in") or [""])[0]
     return Credentials(f"Bearer {token}", expires=time.time() + int(lasts) if lasts.isdigit() else None)
 
 
@@ -71,10 +71,10 @@ def _endpoint(reply: Reply) -> str:
 
 
 def _server_of(address: str, access: Access) -> Access:
-    """Return the OAuth server. It is trusted by the API server's authority and by the system's."""
+    """Return the OAuth server, verified against the API server's CA and the system's."""
     parts = urlsplit(address)
     if not parts.hostname or parts.scheme not in ("https", "http"):
-        raise AccessError(f"{access.server} names '{address}' as its OAuth server, which is no address")
+        raise AccessError(f"{access.server} names '{address}' as its OAuth server, which is not a URL")
     if parts.scheme == "http" and access.context is not None:
         raise AccessError(
             f"{access.server} names '{address}' as its OAuth server; a password is not sent over plain http"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands in an object of an API server: values by path, conditions by type, labels, its name for people."""
+"""Reading objects of an API server: values by path, conditions by type, labels, a title for people."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PART = re.compile(r"""\[["']([^"']+)["']\]|([^.\[\]]+)""")
 
 
 def at(item: Mapping[str, Any] | None, path: str, default: Any = None) -> Any:
-    """Return what stands at a path of an object, ``default`` when there is nothing.
+    """Return the value at a path of an object, ``default`` without one.
 
-    A path is dotted; a key with dots in it stands in brackets: ``status.allocatable["nvidia.com/gpu"]``.
+    A path is dotted; a key that contains dots is in brackets: ``status.allocatable["nvidia.com/gpu"]``.
     """
     value: Any = item
     for part in parts_of(path):
@@ -37,7 +37,7 @@ def conditions(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 
 def holds(item: Mapping[str, Any] | None, kind: str) -> bool:
-    """Tell whether a condition of an object is True."""
+    """Return whether a condition of an object is True."""
     return conditions(item).get(kind, {}).get("status") == "True"
 
 
@@ -54,6 +54,6 @@ def title(item: Mapping[str, Any]) -> str:
 
 
 def titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
-    """Return the titles of the first few objects and how many more there are."""
+    """Return the titles of the first few objects and the number of the others."""
     names = [title(one) for one in items]
     return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")

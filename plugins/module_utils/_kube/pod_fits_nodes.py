@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a pod could be scheduled at all, on the nodes as they would be without any other pod.
+"""Whether a pod could be scheduled at all, on the nodes without any other pod.
 
-Only what can't change while a run waits counts: what nodes can allocate, and their labels. Taints and affinity don't,
-since those of a node that starts or is drained come and go.
+Only properties that do not change while a run waits count: allocatable resources and labels. Taints and affinity do not
+count, because those of a node that starts or is drained change.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 
-#: Kinds that add nodes when pods wait, where there is an object of them.
+#: Kinds whose objects add nodes when pods wait.
 _AUTOSCALERS = (("autoscaling.openshift.io/v1beta1", "MachineAutoscaler"), ("karpenter.sh/v1", "NodePool"))
-#: Where the cluster autoscaler says how it is.
+#: Status of the cluster autoscaler.
 _AUTOSCALER_STATUS = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
 
 
 def requests(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the scheduler looks for, for a pod with this spec: the sum of its containers, by resource.
+    """Return the requests of a pod with this spec, by resource: the sum of its containers.
 
-    An init container that asks for more than all others together counts instead of them.
+    An init container that requests more than all others together counts instead.
     """
     found = _sum(spec.get("containers") or ())
     for one in spec.get("initContainers") or ():
@@ -47,7 +47,7 @@ def _sum(containers: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def never(wanted: Mapping[str, Any], selector: Mapping[str, str], nodes: Sequence[Mapping[str, Any]]) -> str:
-    """Return why no node can ever take a pod, an empty string when one can.
+    """Return why no node can ever run a pod, "" if one can.
 
     wanted: resource -> quantity that the pod requests. selector: its nodeSelector.
     """
@@ -70,18 +70,18 @@ def never(wanted: Mapping[str, Any], selector: Mapping[str, str], nodes: Sequenc
 
 
 def allocatable(node: Mapping[str, Any], resource: str) -> float:
-    """Return how much of a resource a node has for pods, as a number."""
+    """Return the allocatable amount of a resource of a node, as a number."""
     return amount((at(dict(node), "status.allocatable") or {}).get(resource, "0"))
 
 
 def _short(text: Any) -> str:
-    """Return a quantity without the zeros behind its point."""
+    """Return a quantity without trailing zeros after its point."""
     text = str(text)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def autoscaler(client: Client) -> str:
-    """Return what adds nodes to the cluster when pods wait, an empty string when nothing that is known does."""
+    """Return the autoscaler that adds nodes when pods wait, "" if no known one does."""
     for version, kind in _AUTOSCALERS:
         try:
             if client.list(client.kind(version, kind), metadata_only=True)[0]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way to an API server through the proxy of a kubeconfig: HTTP's CONNECT (RFC 9110) or SOCKS 5 (RFC 1928)."""
+"""A tunnel to an API server through the proxy of a kubeconfig: HTTP CONNECT (RFC 9110) or SOCKS 5 (RFC 1928)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from urllib.parse import unquote, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1_codec import authority
 
-#: Schemes and their usual ports. With either of socks5 and socks5h the proxy looks up the name, as kubectl has it.
+#: Schemes and their default ports. With both socks5 and socks5h the proxy resolves the name, as in kubectl.
 _PORTS = {"http": 80, "socks5": 1080, "socks5h": 1080}
-#: What a SOCKS proxy says of a request that failed (RFC 1928, 6).
+#: Reply codes of a SOCKS proxy (RFC 1928, 6).
 _REFUSALS = (
     "",
-    "it failed",
-    "its rules do not allow it",
+    "general failure",
+    "not allowed by its rules",
     "network unreachable",
     "host unreachable",
     "connection refused",
     "time to live expired",
-    "it knows no CONNECT",
-    "it does not know this type of address",
+    "CONNECT not supported",
+    "address type not supported",
 )
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """Where a proxy is, and who we are to it."""
+    """The address of a proxy and our credentials for it."""
 
     scheme: str
     host: str
@@ -43,25 +43,25 @@ class Proxy:
 
 
 def proxy_of(url: str, source: str) -> Proxy | None:
-    """Return what a proxy-url says, None for an empty one. Raises InputError, without the password."""
+    """Return the proxy of a proxy-url, None for an empty one. Raises InputError, without the password."""
     if not url:
         return None
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise InputError(f"{source}: proxy-url has scheme '{parts.scheme}', known are http and socks5")
+        raise InputError(f"{source}: proxy-url has scheme '{parts.scheme}'; supported: http, socks5")
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     return Proxy(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme], user, password)
 
 
 def tunnel(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
-    """Have the proxy at the other end of ``plain`` connect to ``host``. Raises OSError."""
+    """Let the proxy at the other end of ``plain`` connect to ``host``. Raises OSError."""
     try:
         if proxy.scheme == "http":
             _connect(plain, proxy, host, port)
         else:
             _socks(plain, proxy, host, port)
-    except ConnectionResetError as error:  # what ssh -D does when it can't reach what it was asked for
-        raise ConnectionResetError(f"the proxy closed the connection and did not lead to {host}:{port}") from error
+    except ConnectionResetError as error:  # as ssh -D does if it can't reach the target
+        raise ConnectionResetError(f"the proxy closed the connection instead of connecting to {host}:{port}") from error
 
 
 def _connect(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
@@ -73,7 +73,7 @@ def _connect(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
     plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{shown}\r\n".encode("ascii"))
     answer = b""
     while b"\r\n\r\n" not in answer:
-        answer += _exactly(plain, 1)  # not a byte more than the answer: what follows is TLS
+        answer += _exactly(plain, 1)  # not a byte more than the reply: TLS follows
     if answer.split(b" ", 2)[1:2] != [b"200"]:
         raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
 
@@ -82,20 +82,20 @@ def _socks(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
     plain.sendall(b"\x05\x02\x00\x02" if proxy.user else b"\x05\x01\x00")
     version, method = _exactly(plain, 2)
     if version != 5:
-        raise ConnectionRefusedError("what listens there is no SOCKS 5 proxy")
+        raise ConnectionRefusedError("the server is not a SOCKS 5 proxy")
     if method == 2 and proxy.user:
         user, password = proxy.user.encode(), proxy.password.encode()
         plain.sendall(b"\x01%c%b%c%b" % (len(user), user, len(password), password))  # RFC 1929
         if _exactly(plain, 2)[1] != 0:
             raise ConnectionRefusedError("the proxy does not accept user name and password")
     elif method != 0:
-        wants = "accepts no way to log in that we know" if proxy.user else "wants a user name and a password"
+        wants = "supports no known authentication method" if proxy.user else "requires a user name and a password"
         raise ConnectionRefusedError(f"the proxy {wants}")
     plain.sendall(b"\x05\x01\x00" + _address(host) + port.to_bytes(2, "big"))
     _version, refusal, _reserved, kind = _exactly(plain, 4)
     if refusal:
-        told = _REFUSALS[refusal] if refusal < len(_REFUSALS) else f"code {refusal}"
-        raise ConnectionRefusedError(f"the proxy can't reach {host}:{port}: {told}")
+        reason = _REFUSALS[refusal] if refusal < len(_REFUSALS) else f"code {refusal}"
+        raise ConnectionRefusedError(f"the proxy can't reach {host}:{port}: {reason}")
     _exactly(plain, (_exactly(plain, 1)[0] if kind == 3 else 4 if kind == 1 else 16) + 2)
 
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rights that a run needs: as data of the roles, asked of the API server, and written as the least RBAC.
+"""The permissions that a run needs: read from the roles, checked on the API server, written as minimal RBAC.
 
 An entry: {phases: [test], group: batch, resources: [jobs], verbs: [create], scope: namespace | cluster}. Rights within
-namespaces are asked for each namespace that is there; for one that the run will make they must hold everywhere, since
-nobody can be given rights in what does not exist.
+namespaces are checked in each existing namespace; for one that the run will create they must hold in the whole cluster,
+because nothing can be granted in a namespace that does not exist.
 """
 
 from __future__ import annotations
@@ -34,40 +34,42 @@ class Right:
     phase: str
 
     def what(self) -> str:
-        """Return on what it is and where, for people."""
+        """Return resource and scope, for people."""
         what = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{what} {f'in namespace {self.namespace}' if self.namespace else 'in the whole cluster'}"
 
 
 def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespaces: Mapping[str, bool]) -> list[Right]:
-    """Return what the chosen phases need, each right once.
+    """Return the permissions of the chosen phases, each once.
 
-    namespaces: name -> whether it is there already. One that is there is neither made nor deleted. Raises InputError
-    for an entry that is none.
+    namespaces: name -> whether it exists. An existing one is neither created nor deleted. Raises InputError for an
+    invalid entry.
     """
     found: dict[tuple[str, str, str, str], Right] = {}
     places = [name if there else "" for name, there in namespaces.items()] or [""]
     for one in entries:
         unknown = next((key for key in one if key not in KEYS), None)
         if unknown or not all(one.get(key) for key in ("phases", "resources", "verbs")):
-            raise InputError(f"permission {dict(one)}: it needs phases, resources and verbs, and knows {sorted(KEYS)}")
+            raise InputError(
+                f"permission {dict(one)}: requires phases, resources and verbs; known keys: {sorted(KEYS)}"
+            )
         phase = next((name for name in phases if name in one["phases"]), None)
         if phase is None:
             continue
         for resource in one["resources"]:
-            there = resource == "namespaces" and "" not in places  # their own names are looked at, and no more
+            there = resource == "namespaces" and "" not in places  # existing namespaces are only read
             scopes = [""] if one.get("scope", NAMESPACE) == CLUSTER and not there else places
             for verb in one["verbs"] if not there else [verb for verb in one["verbs"] if verb == "get"]:
                 for place in [str(one["namespace"])] if one.get("namespace") else scopes:
                     key = (str(one.get("group", "")), str(resource), str(verb), place)
                     found.setdefault(key, Right(*key, phase))
-    # Who may do something everywhere may do it in each namespace.
+    # A permission in the whole cluster includes each namespace.
     everywhere = {key[:3] for key in found if not key[3]}
     return sorted(right for key, right in found.items() if not key[3] or key[:3] not in everywhere)
 
 
 def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
-    """Return the rights that the API server says we have not. Raises AccessError, ApiError."""
+    """Return the permissions that we lack according to the API server. Raises AccessError, ApiError."""
     asked = list(rights)
     with ThreadPool(8) as pool:
         allowed = list(pool.map(lambda right: _allowed(client, right), asked))
@@ -75,16 +77,16 @@ def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
 
 
 def texts(rights: Iterable[Right]) -> list[str]:
-    """Return rights for people: one text for all verbs on one thing."""
+    """Return permissions for people: one text for all verbs on one resource."""
     by: dict[str, list[Right]] = {}
     for one in rights:
         by.setdefault(one.what(), []).append(one)
-    told = []
+    lines = []
     for what, some in by.items():
         phases = list(dict.fromkeys(one.phase for one in some))
         verbs = ", ".join(sorted(one.verb for one in some))
-        told.append(f"{verbs} {what} (phase{'s' if len(phases) > 1 else ''} {', '.join(phases)})")
-    return told
+        lines.append(f"{verbs} {what} (phase{'s' if len(phases) > 1 else ''} {', '.join(phases)})")
+    return lines
 
 
 def _allowed(client: Client, right: Right) -> bool:
@@ -103,7 +105,7 @@ def _allowed(client: Client, right: Right) -> bool:
 
 
 def manifests(rights: Sequence[Right], name: str, subject: str = "") -> list[dict[str, Any]]:
-    """Return the least RBAC: a ClusterRole and a Role for each namespace, with bindings to the user ``subject``."""
+    """Return minimal RBAC: a ClusterRole and a Role per namespace, with bindings to the user ``subject``."""
     found: list[dict[str, Any]] = []
     for place in sorted({one.namespace for one in rights}):
         kind = "Role" if place else "ClusterRole"
@@ -125,7 +127,7 @@ def manifests(rights: Sequence[Right], name: str, subject: str = "") -> list[dic
 
 
 def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
-    """Put resources of one group with the same verbs together."""
+    """Return rules that combine resources of one group with the same verbs."""
     verbs: dict[tuple[str, str], set[str]] = {}
     for one in rights:
         verbs.setdefault((one.group, one.resource), set()).add(one.verb)

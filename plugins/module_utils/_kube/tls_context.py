@@ -17,15 +17,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 def make_context(
     authority: bytes | None, certificate: bytes | None, key: bytes | None, insecure: bool, source: str
 ) -> ssl.SSLContext:
-    """Return a client context that trusts ``authority`` (the system's if None) and shows ``certificate``.
+    """Return a client context that trusts ``authority`` (the system's if None) and presents ``certificate``.
 
-    All three are PEM. Raises InputError saying which of them can't be used, never what it holds.
+    All three are PEM. Raises InputError naming the invalid one, without its content.
     """
     try:
         context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
     except (ssl.SSLError, ValueError) as error:
-        raise InputError(f"{source}: certificate-authority is no PEM certificate") from error
-    # Python 3.13 made this the default; many cluster authorities lack the extensions that it asks for.
+        raise InputError(f"{source}: certificate-authority is not a PEM certificate") from error
+    # The default since Python 3.13; the CAs of many clusters lack the extensions that it requires.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if insecure:
         context.check_hostname = False
@@ -36,18 +36,18 @@ def make_context(
     if certificate and key:
         with _as_file(certificate) as certificate_file, _as_file(key) as key_file:
             try:
-                # An empty password keeps OpenSSL from asking for one at the terminal.
+                # An empty password prevents OpenSSL from prompting for one.
                 context.load_cert_chain(certificate_file, key_file, password=lambda: "")
             except (ssl.SSLError, ValueError) as error:
                 raise InputError(
-                    f"{source}: client-certificate and client-key can't be used (not PEM, encrypted, or no pair)"
+                    f"{source}: client-certificate and client-key can't be used (not PEM, encrypted, or not a pair)"
                 ) from error
     return context
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A file name for ``content``: in memory where the system can, as ssl reads keys from files only."""
+    """Yield a file with ``content``, in memory if possible: ssl reads keys only from files."""
     if hasattr(os, "memfd_create"):
         handle = os.memfd_create("seatrial", os.MFD_CLOEXEC)
         try:

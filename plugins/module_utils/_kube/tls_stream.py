@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A connected socket under TLS, with buffers of our own between the two.
+"""A connected socket with TLS, through memory buffers.
 
-ssl.SSLSocket asks the kernel for each record twice, and looks with poll() before it writes and when nothing is there
-yet; a request and its answer are six system calls there and two here, each of which other threads wait for. And bytes
-can be taken from the kernel when they come, and decrypted when there is time.
+ssl.SSLSocket reads each record with two system calls, and calls poll() before a write and before a blocking read; a
+request with its reply takes six system calls there and two here, each of which delays other threads. Moreover
+bytes can be received as soon as they arrive and decrypted later.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import ssl
 import struct
 from collections.abc import Iterator
 
-#: Bytes taken from the kernel at once; text of one TLS record at most, so that no larger block is asked for.
+#: Bytes received from the kernel at once, and the maximum of one TLS record.
 BLOCK = 1 << 16
 _RECORD = 1 << 14
 
 
 class TlsStream:
-    """A socket, under TLS or plain. sendall, recv, settimeout, shutdown and close are those of a socket."""
+    """A socket, with TLS or plain. sendall, recv, settimeout, shutdown and close are those of a socket."""
 
     def __init__(
         self, plain: socket.socket, context: ssl.SSLContext | None, server_name: str, timeout: float | None = None
     ) -> None:
-        """Shake hands; ``timeout``: for what follows. Raises OSError, ssl.SSLCertVerificationError."""
+        """Do the TLS handshake. ``timeout``: of later calls, in seconds. Raises OSError, SSLCertVerificationError."""
         self._plain = plain
         self._timeout: float | None = timeout
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -52,14 +52,14 @@ class TlsStream:
         else:
             sealed = data
         try:
-            done = self._plain.send(sealed)  # mostly all of it, for half the price of sendall
+            done = self._plain.send(sealed)  # usually everything, at half the cost of sendall
             if done < len(sealed):
                 self._plain.sendall(sealed[done:])
         except BlockingIOError as error:
             raise self._late(error) from error
 
     def recv(self, size: int) -> bytes:
-        """Return what has come, waiting for it; nothing at the end."""
+        """Return received data, waiting for it; empty at the end."""
         try:
             tls = self._tls
             if tls is None:
@@ -81,11 +81,11 @@ class TlsStream:
             raise self._late(error) from error
 
     def receive(self) -> bytes:
-        """Return bytes as they came from the network, for decrypt(); nothing at the end."""
+        """Return raw bytes from the network for decrypt(); empty at the end."""
         return self._plain.recv(BLOCK)
 
     def decrypt(self, data: bytes) -> Iterator[bytes]:
-        """Yield the text of what receive() gave, and of what was left over before, record by record."""
+        """Yield the plaintext of bytes from receive(), and of earlier incomplete records, record by record."""
         if self._tls is None:
             if data:
                 yield data
@@ -94,14 +94,14 @@ class TlsStream:
         held.write(data)
         read = self._tls.read
         try:
-            # A record is taken from the buffer whole, so that an empty one says there is no other.
+            # A record leaves the buffer as a whole, so an empty buffer has no further one.
             while held.pending:
                 text = read(_RECORD)
                 if not text:
-                    return  # the server said goodbye
+                    return  # the server closed the TLS session
                 yield text
         except ssl.SSLWantReadError:
-            pass  # the rest of a record is still to come
+            pass  # the record is incomplete
         self._flush()
 
     def fileno(self) -> int:
@@ -109,9 +109,9 @@ class TlsStream:
         return self._plain.fileno()
 
     def settimeout(self, timeout: float | None) -> None:
-        """Set how long (seconds) send() and recv() may take: for ever with None, not at all with 0.
+        """Set the timeout of send() and recv() in seconds: none with None, no waiting with 0.
 
-        The kernel keeps the time: Python's own timeouts look with poll() before each call.
+        The kernel measures it: Python's timeouts call poll() before each operation.
         """
         self._timeout = timeout
         if timeout == 0:
@@ -124,11 +124,11 @@ class TlsStream:
             self._plain.setsockopt(socket.SOL_SOCKET, option, value)
 
     def setblocking(self, blocking: bool) -> None:
-        """Have recv() raise BlockingIOError instead of waiting; settimeout() ends that."""
+        """Let recv() raise BlockingIOError instead of waiting, until settimeout()."""
         self.settimeout(None if blocking else 0.0)
 
     def shutdown(self, how: int) -> None:
-        """Make reads end at once, also one that another thread is blocked in."""
+        """End reads at once, also one that blocks another thread."""
         self._plain.shutdown(how)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A watch: the changes of one kind of object from a resourceVersion on, as they come in."""
+"""A watch: the changes of objects of one kind since a resourceVersion."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
 
-#: How long (seconds) a server lets one watch live, and how much longer we wait for a sign of life.
-#: Bookmarks come about once a minute, so a watch that is silent for longer is dead.
+#: Requested lifetime of a watch in seconds, and seconds without data after which it counts as broken.
+#: Bookmarks arrive about once a minute.
 LIFE = 300
 SILENCE = 150.0
 
 
 class Watch:
-    """One watch on a connection of its own. Made by one thread, read by it, closed by any."""
+    """One watch on a separate connection. Created and read by one thread; any thread may close it."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Watch:
         if reply.status != 200:
             self.stream.close()
             raise api_error(reply, f"watch {path}", client.access)
-        #: When the server said that it watches, time.monotonic().
+        #: When the watch was established, time.monotonic().
         self.established = reply.answered
 
     def lines(self) -> Iterator[tuple[float, bytes]]:
         """Yield (time.monotonic() of arrival, the event as JSON), bookmarks included.
 
-        Ends when the server ends the watch or close() is called; raises Broken when the connection fails.
+        Ends when the server ends the watch or close() is called. Raises Broken if the connection fails.
         """
         return self.stream.lines()
 
@@ -92,6 +92,6 @@ def events(watch: Watch) -> Iterator[dict[str, Any]]:
 
 
 def error_of(event: dict[str, Any]) -> ApiError:
-    """Return the error that an ERROR event carries."""
+    """Return the error of an ERROR event."""
     status = event.get("object") or {}
     return ApiError(f"watch: {status.get('message')}", int(status.get("code") or 0), str(status.get("reason") or ""))

@@ -129,7 +129,7 @@ def _wait(
             # Tolerate a restart of the API server during a long wait. An error of the first query is raised.
             if view is None or not _may_pass(error) or time.monotonic() >= deadline:
                 raise
-            trouble.tell(partial(str, error), "trouble")
+            trouble.report(partial(str, error), "trouble")
             holding = None
         if holding is not None:
             return holding
@@ -142,7 +142,7 @@ def _wait(
             )
         # A free lock needs no line.
         if view.lock is not None:
-            progress.tell(partial(lock_protocol.queue_text, view, spec.who.run, where), state)
+            progress.report(partial(lock_protocol.queue_text, view, spec.who.run, where), state)
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 

@@ -27,7 +27,7 @@ def test_a_teller_says_the_same_again_after_a_while() -> None:
     said: list[str] = []
     for again, times in ((1000.0, 1), (0.0, 3)):
         said.clear()
-        teller = ChangeReporter(said.append, again)
+        reporter = ChangeReporter(said.append, again)
         for _look in range(3):
-            teller.tell(lambda: "words", ("state", 1))
+            reporter.report(lambda: "words", ("state", 1))
         assert said == ["words"] * times

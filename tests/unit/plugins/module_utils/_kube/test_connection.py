@@ -93,7 +93,7 @@ def test_silence_ends_with_the_timeout(tmp_path: Path) -> None:
 
     with ScriptedServer(silent) as server:
         connection, request = connect(server, tmp_path, timeout=0.1)
-        with pytest.raises(Broken, match="nothing came for 0.1 s"):
+        with pytest.raises(Broken, match="no data for 0.1 s"):
             connection.exchange(request)
 
 

@@ -93,13 +93,13 @@ def test_a_client_certificate_is_taken_from_data_and_from_files_beside_the_kubec
 @pytest.mark.parametrize(
     ("cluster", "user", "words"),
     [
-        ({}, {"client-certificate-data": "CERT", "client-key-data": "OTHER"}, "no pair"),
+        ({}, {"client-certificate-data": "CERT", "client-key-data": "OTHER"}, "not a pair"),
         ({}, {"client-certificate-data": "CERT"}, "it has client-certificate but no client-key"),
         ({}, {"client-key-data": "KEY"}, "it has client-key but no client-certificate"),
         ({}, {"client-certificate": "missing.pem"}, "missing.pem can't be read: No such file"),
-        ({"certificate-authority-data": "aGVsbG8="}, {}, "certificate-authority is no PEM certificate"),
+        ({"certificate-authority-data": "aGVsbG8="}, {}, "certificate-authority is not a PEM certificate"),
         ({"certificate-authority-data": "%"}, {}, "certificate-authority-data is not base64"),
-        ({"server": "api.lab.example.com"}, {}, "'api.lab.example.com' is no http(s) address"),
+        ({"server": "api.lab.example.com"}, {}, "'api.lab.example.com' is not an http(s) URL"),
         ({"proxy-url": "https://p:1"}, {}, "proxy-url has scheme 'https'"),
     ],
 )
@@ -168,7 +168,7 @@ def test_an_exec_plugin_that_fails_is_told_without_what_it_printed(tmp_path: Pat
     plugin.chmod(0o755)
     version = "client.authentication.k8s.io/v1"
     user = {"exec": {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}}
-    with pytest.raises(AccessError, match="'exec' gave no credentials: .*plugin ended with 3") as caught:
+    with pytest.raises(AccessError, match="'exec' returned no credentials: .*plugin ended with 3") as caught:
         load(write(tmp_path, {}, user))
     assert CANARY not in str(caught.value)
     plugin.write_text(f"#!/bin/sh\necho {CANARY}\n")
@@ -181,7 +181,7 @@ def test_a_program_that_is_not_there_comes_with_its_hint(tmp_path: Path) -> None
     entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login", "installHint": "Get it."}
     with pytest.raises(AccessError, match="there is no program 'no-such-login'. Get it."):
         load(write(tmp_path, {}, {"exec": entry}))
-    with pytest.raises(InputError, match="'exec' needs command and apiVersion"):
+    with pytest.raises(InputError, match="'exec' requires command and apiVersion"):
         load(write(tmp_path, {}, {"exec": {"apiVersion": "client.authentication.k8s.io/v0", "command": "x"}}))
 
 
@@ -289,7 +289,7 @@ def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(
 ) -> None:
     monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(InputError, match="this is no pod with a service account"):
+    with pytest.raises(InputError, match="not in a pod with a service account"):
         load("in-cluster")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")

@@ -74,13 +74,13 @@ def test_socks_logs_in_where_it_is_asked_to() -> None:
 @pytest.mark.parametrize(
     ("proxy", "script", "words"),
     [
-        (OPEN, [(GREETING, b"HT")], "no SOCKS 5 proxy"),
-        (OPEN, [(GREETING, b"\x05\xff")], "wants a user name and a password"),
-        (NAMED, [(NAMED_GREETING, b"\x05\xff")], "accepts no way to log in"),
+        (OPEN, [(GREETING, b"HT")], "not a SOCKS 5 proxy"),
+        (OPEN, [(GREETING, b"\x05\xff")], "requires a user name and a password"),
+        (NAMED, [(NAMED_GREETING, b"\x05\xff")], "supports no known authentication method"),
         (NAMED, [(NAMED_GREETING, b"\x05\x02"), (LOGIN, b"\x01\x01")], "does not accept user name and password"),
         (OPEN, [(GREETING, b"\x05\x00"), (BY_NAME, b"\x05\x05\x00\x01")], "can't reach api.lab:6443: connection ref"),
         (OPEN, [(GREETING, b"\x05\x00"), (BY_NAME, b"\x05\x63\x00\x01")], "can't reach api.lab:6443: code 99"),
-        (OPEN, [(GREETING, b"\x05")], "the proxy closed the connection and did not lead to api.lab:6443"),
+        (OPEN, [(GREETING, b"\x05")], "the proxy closed the connection instead of connecting to api.lab:6443"),
         (Proxy("http", "p", 80), [(b"CONNECT api.lab:6443 HTTP/1.1\r\n", b"HTTP/1.1 403 No\r\n\r\n")], "403 No"),
     ],
 )
@@ -109,5 +109,5 @@ def test_a_proxy_url_is_read(url: str, proxy: Proxy | None) -> None:
 
 
 def test_an_unknown_scheme_is_told_without_the_password() -> None:
-    with pytest.raises(InputError, match="^here: proxy-url has scheme 'https', known are http and socks5$"):
+    with pytest.raises(InputError, match="^here: proxy-url has scheme 'https'; supported: http, socks5$"):
         proxy_of("https://me:secret@p.lab", "here")

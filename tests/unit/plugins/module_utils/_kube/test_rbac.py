@@ -63,7 +63,7 @@ def test_the_least_rbac_has_these_rights_and_no_more() -> None:
 
 @pytest.mark.parametrize("entry", [{"phases": ["test"]}, {**ENTRIES[0], "verb": "x"}])
 def test_an_entry_that_is_none_is_refused(entry: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="it needs phases, resources and verbs"):
+    with pytest.raises(InputError, match="requires phases, resources and verbs"):
         wanted([entry], ["test"], {})
 
 

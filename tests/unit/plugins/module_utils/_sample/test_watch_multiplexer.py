@@ -177,4 +177,4 @@ def test_a_stream_that_says_nothing_for_too_long_is_broken(
     deadline = time.monotonic() + 10
     while not heard.ended and time.monotonic() < deadline:
         reader.take(0.05)
-    assert "nothing came for 0.05 s" in str(heard.ended[0])
+    assert "no data for 0.05 s" in str(heard.ended[0])
