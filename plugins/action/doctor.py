@@ -11,7 +11,7 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_layers, doctor_needs, user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, doctor_needs, user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 
 
@@ -45,7 +45,7 @@ class ActionModule(InPlaceAction):
         project, directory, phases = given["project"], given.pop("run_dir"), given["phases"]
         if directory:
             tags = (list(task_vars.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
-            phases = [one for one in collect_layers.chosen(phases, *tags) if one not in doctor_needs.BEFORE]
+            phases = [one for one in collect_settings_layers.chosen(phases, *tags) if one not in doctor_needs.BEFORE]
         documents = doctor_needs.needs_of(project, required=not directory)
         if directory:
             run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._loader, self._templar)
@@ -54,5 +54,5 @@ class ActionModule(InPlaceAction):
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
         needs = doctor_needs.requirements(documents, run, phases, self._find_needle)
         paths = {name: user_path.absolute(given[name]) for name in ("kubeconfig", "rbac_file")}
-        requirements = collect_layers.raw({**needs, "others": not directory})
+        requirements = collect_settings_layers.raw({**needs, "others": not directory})
         return {**given, **paths, "phases": phases, "requirements": requirements}

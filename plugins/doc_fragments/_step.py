@@ -13,7 +13,7 @@ class ModuleDocFragment:
 options:
   step_dir:
     description:
-      - Directory of the role call in the run directory, as M(perfscale.seatrial.run_step) returns it.
+      - Directory of the role call in the run directory, as M(perfscale.seatrial.step_directory) returns it.
       - The module writes a log, timings and the applied manifests to it. Without it nothing is written.
     type: path
 """

@@ -15,9 +15,9 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    carried_extra_vars,
     held_by_run,
     phase_record,
+    resumed_extra_vars,
     run_directory,
     run_record,
     run_summary,
@@ -57,7 +57,7 @@ def close(directory: Path, failures: Sequence[str], fail_on_verdict: bool, began
         record["split"] = split
         record["ended"] = stamp()
         record["status"] = status(record, found)
-        carried_extra_vars.close(record, found, directory)
+        resumed_extra_vars.note_result(record, found, directory)
 
     record = run_record.change(directory, edit)
     everything = all_failures(record, found)

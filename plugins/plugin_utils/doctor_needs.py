@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    collect_layers,
+    collect_settings_layers,
     effective_settings,
     workload_files,
 )
@@ -58,12 +58,12 @@ class ExaminedRun:
         """Read the settings of a run. Names that only the run defines are still templates in them."""
 
         def read(path: Path) -> Any:
-            return collect_layers.raw(loader.load_from_file(str(path), trusted_as_template=True))
+            return collect_settings_layers.raw(loader.load_from_file(str(path), trusted_as_template=True))
 
         values = read(directory / "settings.yml")
         points = {path.parent.name: read(path) for path in sorted(directory.glob("points/*/settings.yml"))}
         known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}
-        return cls(values, points, collect_layers.renderer(templar, known), str(variables["run_id"]))
+        return cls(values, points, collect_settings_layers.renderer(templar, known), str(variables["run_id"]))
 
 
 def needs_of(project: str, required: bool) -> list[Document]:

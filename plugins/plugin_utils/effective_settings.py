@@ -10,16 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths, settings_layers
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import apply_settings_layers, dotted_paths
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
+    Change,
+    Resolved,
+    SettingsError,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings, reachable
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import (
     TREE_WORDS,
     Catalogue,
     Setting,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import Change, Resolved, SettingsError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest, reachable
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import has_template
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import has_template
 
 #: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
 Render = Callable[[Any, Mapping[str, Any]], tuple[Any, bool]]
@@ -52,7 +56,7 @@ class EffectiveSettings:
 
 
 def effective(
-    request: SettingsRequest, catalogue: Catalogue, defaults: Mapping[str, Any], render: Render
+    request: RequestedSettings, catalogue: Catalogue, defaults: Mapping[str, Any], render: Render
 ) -> EffectiveSettings:
     """Resolve a request. This is the only entry point: runs, cluster profiles and the doctor all call it.
 
@@ -61,7 +65,7 @@ def effective(
     tree = {**defaults, **TREE_WORDS}
     changes = _coerced(catalogue, _changes(request, catalogue))
     tree = _opened(tree, changes, render)
-    resolved = settings_layers.apply(Resolved(tree), changes)
+    resolved = apply_settings_layers.apply(Resolved(tree), changes)
     matrix = _matrix(resolved, request)
     values, late = _rendered(resolved, catalogue, render)
     points = tuple(_points(values, matrix, catalogue, render))
@@ -70,13 +74,13 @@ def effective(
     return EffectiveSettings(values, resolved, points, late, matrix, pre_cleanup)
 
 
-def heavy_presets(request: SettingsRequest) -> list[str]:
+def heavy_presets(request: RequestedSettings) -> list[str]:
     """Return the presets of a request that can overload a control plane."""
     definitions = request.definitions()
     return [name for name in reachable(definitions, request.names()) if definitions[name].get("heavy")]
 
 
-def refuse_heavy(request: SettingsRequest, values: Mapping[str, Any]) -> None:
+def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
     """Raise SettingsError if a heavy preset would run on an existing cluster that others may use.
 
     ``cluster_exclusive`` states that nobody else uses it. A cluster that the run creates is its own.
@@ -92,14 +96,14 @@ def refuse_heavy(request: SettingsRequest, values: Mapping[str, Any]) -> None:
         )
 
 
-def _changes(request: SettingsRequest, catalogue: Catalogue) -> list[Change]:
+def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
     changes = [_top(name, value) for one in request.of("inventory") for name, value in one.values.items()]
     definitions = request.definitions()
     for name in request.presets:
-        changes += settings_layers.expand(definitions, name)
+        changes += apply_settings_layers.expand(definitions, name)
     for profile in request.of("profile"):
         for name in profile.values["presets"]:
-            found = settings_layers.expand(definitions, name)
+            found = apply_settings_layers.expand(definitions, name)
             changes += [
                 Change(f"profile {profile.source} ({one.source})", one.path, one.value, one.key) for one in found
             ]
@@ -112,7 +116,7 @@ def _changes(request: SettingsRequest, catalogue: Catalogue) -> list[Change]:
                 change.source,
             )
     for one in request.of("overrides"):
-        changes += settings_layers.layer("overrides", one.values)
+        changes += apply_settings_layers.layer("overrides", one.values)
     for one in request.of("extra"):
         changes += [_top(name, value, "-e") for name, value in one.values.items()]
     return changes
@@ -163,7 +167,7 @@ def _last_source(resolved: Resolved, name: str) -> str:
     return told[-1] if told else "default"
 
 
-def _matrix(resolved: Resolved, request: SettingsRequest) -> dict[str, list[Any]]:
+def _matrix(resolved: Resolved, request: RequestedSettings) -> dict[str, list[Any]]:
     matrix = resolved.settings["matrix"]
     given = {dotted_paths.render(settings_path) for settings_path in _own_paths(request)}
     for key, values in matrix.items():
@@ -184,8 +188,10 @@ def _matrix(resolved: Resolved, request: SettingsRequest) -> dict[str, list[Any]
     return matrix
 
 
-def _own_paths(request: SettingsRequest) -> list[dotted_paths.Path]:
-    changes = [change for one in request.of("overrides") for change in settings_layers.layer("overrides", one.values)]
+def _own_paths(request: RequestedSettings) -> list[dotted_paths.Path]:
+    changes = [
+        change for one in request.of("overrides") for change in apply_settings_layers.layer("overrides", one.values)
+    ]
     return [change.path for change in changes] + [(name,) for one in request.of("extra") for name in one.values]
 
 
@@ -203,8 +209,8 @@ def _points(
     for number, combination in enumerate(itertools.product(*matrix.values()), start=1):
         name = f"{number:03d}"
         given = dict(zip(matrix, combination, strict=True))
-        changes = _coerced(catalogue, settings_layers.layer(f"matrix, point {name}", given))
-        resolved = settings_layers.apply(Resolved(dict(base)), changes)
+        changes = _coerced(catalogue, apply_settings_layers.layer(f"matrix, point {name}", given))
+        resolved = apply_settings_layers.apply(Resolved(dict(base)), changes)
         whole, _late = _rendered(resolved, catalogue, render)
         points.append(MatrixPoint(name, given, whole))
     return points

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    collect_layers,
+    collect_settings_layers,
     effective_settings,
+    setting_origins,
     settings_catalogue,
-    source_location,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,23 +45,23 @@ class SettingsContext:
     ) -> SettingsContext:
         """Read the catalogue and the defaults. more: values of variables that otherwise only a run defines."""
         catalogue = settings_catalogue.load(ROOT)
-        defaults = collect_layers.defaults(loader, ROOT, catalogue)
+        defaults = collect_settings_layers.defaults(loader, ROOT, catalogue)
         others = {name: value for name, value in variables.items() if name not in defaults} | more
-        render = collect_layers.renderer(templar, others)
+        render = collect_settings_layers.renderer(templar, others)
         return cls(project, variables, extra, catalogue, defaults, render)
 
-    def request(self) -> SettingsRequest:
+    def request(self) -> RequestedSettings:
         """Return the request of a new run. Raises InputError for an unknown name in ``-e`` or an unknown preset."""
         self.check_names()
-        return collect_layers.request(self.project, self.variables, self.extra, self.defaults, self.catalogue)
+        return collect_settings_layers.request(self.project, self.variables, self.extra, self.defaults, self.catalogue)
 
     def check_names(self) -> None:
         """Raise InputError for an unknown name in ``-e``."""
         self.catalogue.check_names(self.extra, self.project, "-e")
 
-    def effective(self, request: SettingsRequest) -> effective_settings.EffectiveSettings:
+    def effective(self, request: RequestedSettings) -> effective_settings.EffectiveSettings:
         """Resolve a request. Raises SettingsError, with file and line of the value where they are known."""
         try:
             return effective_settings.effective(request, self.catalogue, self.defaults, self.render)
         except SettingsError as error:
-            raise SettingsError(source_location.placed(error, request.where(error.source, error.at))) from error
+            raise SettingsError(setting_origins.placed(error, request.where(error.source, error.at))) from error

@@ -11,13 +11,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
 
 WIDTH = 60
 
 
-def provenance(effective: EffectiveSettings, request: SettingsRequest, secrets: Iterable[str]) -> dict[str, Any]:
+def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets: Iterable[str]) -> dict[str, Any]:
     """Return the content of provenance.yml: dotted key -> each write in order, with its place where that is known."""
     found: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:

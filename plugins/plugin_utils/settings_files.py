@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_display, yaml_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_display, unsafe_text
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 
 HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows who set them.\n"
 
 
 def write(
-    directory: Path, found: EffectiveSettings, request: SettingsRequest, secrets: Iterable[str], given: Iterable[str]
+    directory: Path, found: EffectiveSettings, request: RequestedSettings, secrets: Iterable[str], given: Iterable[str]
 ) -> None:
     """Write the files. secrets: names of all secret settings, which are left out. given: those that have a value.
 
@@ -29,12 +29,12 @@ def write(
 
     def dump(path: Path, values: dict[str, Any]) -> None:
         public = {name: value for name, value in values.items() if name not in hidden}
-        _files.replace_text(path, HEAD + yaml_templates.dump(public))
+        _files.replace_text(path, HEAD + unsafe_text.dump(public))
 
     document = request.document()
     _files.check("request/1", document)
     _files.check("settings/1", found.settings)
-    _files.replace_text(directory / "request.yml", "---\n" + yaml_templates.dump(document))
+    _files.replace_text(directory / "request.yml", "---\n" + unsafe_text.dump(document))
     dump(directory / "settings.yml", found.settings)
     provenance = settings_display.provenance(found, request, given)
     _files.write_yaml(directory / "provenance.yml", provenance, "provenance/1")

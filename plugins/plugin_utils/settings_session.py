@@ -14,23 +14,26 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    carried_extra_vars,
-    collect_layers,
+    collect_settings_layers,
     effective_settings,
-    estimates,
     held_by_run,
     interrupted_run,
-    preflight,
+    point_durations,
+    resumed_extra_vars,
     run_directory,
     run_record,
     secret_settings,
     settings_display,
     settings_files,
+    settings_preflight,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import preset_names
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import ROOT, SettingsContext
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import names_of
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
 
 
 @dataclass
@@ -67,13 +70,13 @@ class SettingsSession:
         request = self._read(directory / "request.yml")
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
         names = {cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])}
-        matching = {key: names_of(value) for key, value in profiles.items() if key in names}
+        matching = {key: preset_names(value) for key, value in profiles.items() if key in names}
         if not matching:
             return self._result(directory, self.context.effective(request), request)
-        known = collect_layers.presets(variables, self.context.project, catalogue)
+        known = collect_settings_layers.presets(variables, self.context.project, catalogue)
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
         wanted = [name for presets in matching.values() for name in presets]
-        changed = request.with_layers(*collect_layers.preset_layers(wanted, known, catalogue), *layers)
+        changed = request.with_layers(*collect_settings_layers.preset_layers(wanted, known, catalogue), *layers)
         found = self.context.effective(changed)
         effective_settings.refuse_heavy(changed, found.settings)
         self._read_secrets(found, [])
@@ -84,7 +87,7 @@ class SettingsSession:
 
     def _open(self, chosen: list[str]) -> dict[str, Any]:
         project = self.context.project
-        request = carried_extra_vars.opened(self.context.request(), self.context.extra)
+        request = resumed_extra_vars.opened(self.context.request(), self.context.extra)
         found = self._checked(request, chosen, None)
         self._show(found, request)
         if chosen == ["settings"]:
@@ -119,9 +122,9 @@ class SettingsSession:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
         words = {word: context.extra[word] for word in ("matrix", "pre_cleanup") if word in context.extra}
-        more = collect_layers.extra_layer(context.extra, context.catalogue, words)
+        more = collect_settings_layers.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read(directory)
-        request, dropped = carried_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
+        request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
         found = self._checked(request, chosen, directory)
         if chosen == ["settings"]:
             self._show(found, request)
@@ -145,36 +148,38 @@ class SettingsSession:
             self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
         return self._result(directory, found, request)
 
-    def _refuse_other_run(self, path: str, directory: Path, request: SettingsRequest) -> None:
+    def _refuse_other_run(self, path: str, directory: Path, request: RequestedSettings) -> None:
         project = self.context.project
         if request.project != project:
             raise InputError(f"-e run_dir={path}: that is a run of {request.project}, this playbook runs {project}")
-        asked = names_of(self.context.variables.get("preset"))
+        asked = preset_names(self.context.variables.get("preset"))
         if asked and asked != list(request.presets):
             had = ", ".join(request.presets) or "no preset"
             raise InputError(f"-e preset={','.join(asked)}: {directory.name} ran with {had}; a run keeps its presets")
 
-    def _beside(self, directory: Path, request: SettingsRequest) -> dict[str, Any]:
+    def _beside(self, directory: Path, request: RequestedSettings) -> dict[str, Any]:
         """Report on a run while another session works on it, without changing that session's record."""
-        if collect_layers.extra_layer(self.context.extra, self.context.catalogue, {}).values:
+        if collect_settings_layers.extra_layer(self.context.extra, self.context.catalogue, {}).values:
             raise InputError(
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
         self.say(f"Run {run_record.read(directory)['id']} is still running; this is the report of the results so far.")
         return {**self._result(directory, self.context.effective(request), request), "beside": True}
 
-    def _read(self, path: Path) -> SettingsRequest:
+    def _read(self, path: Path) -> RequestedSettings:
         document = self.loader.load_from_file(str(path), trusted_as_template=True, cache="none")
-        return SettingsRequest.read(collect_layers.raw(document), str(path))
+        return RequestedSettings.read(collect_settings_layers.raw(document), str(path))
 
-    def _checked(self, request: SettingsRequest, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
+    def _checked(self, request: RequestedSettings, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
         """Resolve a request and check everything that its phases need before one of them runs."""
         context = self.context
         found = context.effective(request)
         self._read_secrets(found, chosen)
         if "test" in chosen:
             effective_settings.refuse_heavy(request, found.settings)
-        check = preflight.Preflight(request, found, context.catalogue, context.render, chosen, context.variables)
+        check = settings_preflight.Preflight(
+            request, found, context.catalogue, context.render, chosen, context.variables
+        )
         check.check(run_dir)
         return found
 
@@ -190,7 +195,7 @@ class SettingsSession:
         return run, skip
 
     def _chosen(self) -> list[str]:
-        return collect_layers.chosen(self.phases, *self._tags())
+        return collect_settings_layers.chosen(self.phases, *self._tags())
 
     def _command(self) -> run_record.CommandLine:
         return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, self.secrets)
@@ -200,15 +205,15 @@ class SettingsSession:
     ) -> dict[str, Any]:
         # An action runs in a worker of ansible-playbook.
         session = run_record.session(started, command, self._tags()[0], os.getppid())
-        return {**session, **carried_extra_vars.held(record, chosen)}
+        return {**session, **resumed_extra_vars.held_before(record, chosen)}
 
     def _given_secrets(self) -> list[str]:
         return [name for name, value in self.secrets.items() if value]
 
-    def _write(self, directory: Path, found: EffectiveSettings, request: SettingsRequest) -> None:
+    def _write(self, directory: Path, found: EffectiveSettings, request: RequestedSettings) -> None:
         settings_files.write(directory, found, request, self.context.catalogue.secrets, self._given_secrets())
 
-    def _show(self, found: EffectiveSettings, request: SettingsRequest) -> None:
+    def _show(self, found: EffectiveSettings, request: RequestedSettings) -> None:
         document = settings_display.provenance(found, request, self._given_secrets())
         defaults = self.context.defaults
         rendered = {name: self.context.render(value, defaults)[0] for name, value in defaults.items()}
@@ -217,12 +222,12 @@ class SettingsSession:
             self.say(line)
 
     def _show_points(self, found: EffectiveSettings) -> None:
-        loads = estimates.estimates(self.context.project, found.points, self.context.render)
+        loads = point_durations.durations(self.context.project, found.points, self.context.render)
         for line in settings_display.points(found, loads):
             self.say(line)
 
     def _result(
-        self, directory: Path | None, found: EffectiveSettings, request: SettingsRequest, only_settings: bool = False
+        self, directory: Path | None, found: EffectiveSettings, request: RequestedSettings, only_settings: bool = False
     ) -> dict[str, Any]:
         return {
             "only_settings": only_settings,

@@ -13,7 +13,7 @@ import os
 import tempfile
 
 
-def trouble(folder: str) -> str:
+def why_unusable(folder: str) -> str:
     """Return why no folder can be made in ``folder``, empty when one can."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Setting
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError
 
 _ARTICLE = {
     "int": "a whole number",

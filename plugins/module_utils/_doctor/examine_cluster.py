@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import load_estimate, room
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import cluster_capacity, load_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -185,12 +185,12 @@ def _room(
     lacking: dict[str, list[str]] = {}
     for point, given in order.points.items():
         plan = load_estimate.point_load(point, given)
-        has = [*nodes, *room.made(order.nodes, plan.selector)] if nodes is not None else []
-        short = room.lacking(plan, has) if nodes is not None else ""
+        has = [*nodes, *cluster_capacity.made(order.nodes, plan.selector)] if nodes is not None else []
+        short = cluster_capacity.lacking(plan, has) if nodes is not None else ""
         if short:
             lacking.setdefault(short, []).append(point)
             continue
-        one = load_estimate.estimate(plan, room.gpus(plan, has) if has else plan.gpus * plan.workloads)
+        one = load_estimate.estimate(plan, cluster_capacity.gpus(plan, has) if has else plan.gpus * plan.workloads)
         if one is not None:
             estimates.append(one)
     for short, points in lacking.items():

@@ -11,7 +11,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    collect_layers,
+    collect_settings_layers,
     effective_settings,
     settings_catalogue,
 )
@@ -29,7 +29,7 @@ OWN = [(project, name) for project in PROJECTS for name in VARIABLES[f"{project}
 def known(ansible_plugins: None) -> tuple[settings_catalogue.Catalogue, dict[str, Any]]:
     """The settings that there are, and their defaults, which may look up the environment."""
     settings = settings_catalogue.load(ROOT)
-    return settings, collect_layers.defaults(LOADER, ROOT, settings)
+    return settings, collect_settings_layers.defaults(LOADER, ROOT, settings)
 
 
 @pytest.mark.parametrize(("project", "name"), OWN, ids=lambda value: value)
@@ -37,8 +37,10 @@ def test_the_preset_resolves(
     project: str, name: str, known: tuple[settings_catalogue.Catalogue, dict[str, Any]]
 ) -> None:
     settings, base = known
-    request = collect_layers.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
-    found = effective_settings.effective(request, settings, base, collect_layers.renderer(Templar(loader=LOADER), {}))
+    request = collect_settings_layers.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
+    found = effective_settings.effective(
+        request, settings, base, collect_settings_layers.renderer(Templar(loader=LOADER), {})
+    )
     assert found.points
 
 

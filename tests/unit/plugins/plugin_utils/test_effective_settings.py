@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_layers, effective_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, effective_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue, Setting
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import Literal
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import UnsafeText
 
 SPECS: dict[str, dict[str, Any]] = {
     "load_count": {"type": "int", "default": 3},
@@ -33,8 +36,8 @@ DEFAULTS = {name: spec["default"] for name, spec in SPECS.items() if not spec.ge
 def resolve(
     *layers: SettingsLayer, presets: tuple[str, ...] = (), variables: dict[str, Any] | None = None
 ) -> effective_settings.EffectiveSettings:
-    render = collect_layers.renderer(Templar(loader=DataLoader()), variables or {})
-    return effective_settings.effective(SettingsRequest("load", presets, layers), CATALOGUE, DEFAULTS, render)
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), variables or {})
+    return effective_settings.effective(RequestedSettings("load", presets, layers), CATALOGUE, DEFAULTS, render)
 
 
 def preset(name: str, **values: Any) -> SettingsLayer:
@@ -86,15 +89,15 @@ def test_a_name_that_only_the_run_defines_stays_for_later_and_is_reported() -> N
 
 
 def test_braces_in_a_literal_text_are_no_template() -> None:
-    found = resolve(extra(load_name=Literal("{{ not_a_name }}")))
+    found = resolve(extra(load_name=UnsafeText("{{ not_a_name }}")))
     assert found.settings["load_name"] == "{{ not_a_name }}"
-    assert isinstance(found.settings["load_name"], Literal)
+    assert isinstance(found.settings["load_name"], UnsafeText)
 
 
 def test_a_dotted_key_reaches_into_a_default_that_is_a_template() -> None:
     defaults = {**DEFAULTS, "load_hyper": "{{ {'r': load_count} }}"}
-    request = SettingsRequest("load", ("p",), (preset("p", **{"load_hyper.r": 9}),))
-    render = collect_layers.renderer(Templar(loader=DataLoader()), {})
+    request = RequestedSettings("load", ("p",), (preset("p", **{"load_hyper.r": 9}),))
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
     assert effective_settings.effective(request, CATALOGUE, defaults, render).settings["load_hyper"] == {"r": 9}
 
 
@@ -166,7 +169,7 @@ def test_a_wrong_matrix_is_refused(layers: tuple, words: str) -> None:
 def test_a_heavy_preset_needs_a_cluster_that_is_ours_or_ours_alone(
     provider: str, exclusive: bool, refused: bool
 ) -> None:
-    request = SettingsRequest("p", ("mine",), (preset("mine", extends="big"), preset("big", heavy=True)))
+    request = RequestedSettings("p", ("mine",), (preset("mine", extends="big"), preset("big", heavy=True)))
     values = {"cluster_provider": provider, "cluster_exclusive": exclusive}
     if refused:
         with pytest.raises(SettingsError, match="preset 'big' is heavy.*cluster_exclusive=true"):

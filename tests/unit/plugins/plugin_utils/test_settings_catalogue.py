@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_layers
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue, Setting
 
 CATALOGUE = Catalogue(
@@ -73,11 +73,11 @@ PHASES = ["settings", "prepare", "test", "cleanup"]
     ],
 )
 def test_tags_choose_phases(run: list, skip: list, expected: list) -> None:
-    assert collect_layers.chosen(PHASES, run, skip) == expected
+    assert collect_settings_layers.chosen(PHASES, run, skip) == expected
 
 
 def test_a_tag_that_is_no_phase_is_refused() -> None:
     with pytest.raises(InputError, match=r"--tags tset: no phase is called that \(did you mean 'test'\?\)"):
-        collect_layers.chosen(PHASES, ["tset"], [])
+        collect_settings_layers.chosen(PHASES, ["tset"], [])
     with pytest.raises(InputError, match="--skip-tags cleanpu"):
-        collect_layers.chosen(PHASES, ["all"], ["cleanpu"])
+        collect_settings_layers.chosen(PHASES, ["all"], ["cleanpu"])

@@ -7,13 +7,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import estimates, settings_display
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_durations, settings_display
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import Change, Resolved
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import (
     EffectiveSettings,
     MatrixPoint,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import Change, Resolved
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
 
 LOAD = {
     "cluster_provider": "rehearsal",
@@ -66,7 +69,7 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
         for number, gpus in ((1, 4), (2, 8))
     )
     found = EffectiveSettings({}, Resolved({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
-    assert settings_display.points(found, estimates.estimates("fine_tuning", points, render))[1:] == [
+    assert settings_display.points(found, point_durations.durations("fine_tuning", points, render))[1:] == [
         "  001  fine_tuning_gpus=4: 4 workloads in about 20 s, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
         "  002  fine_tuning_gpus=8: 4 workloads in about 40 s, 0.09 GPU hours, at most 8 GPUs and 1 pod at once",
         "  all 2 points: about 60 s, 0.13 GPU hours, at most 8 GPUs at once",
@@ -75,14 +78,14 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
 
 def test_a_load_that_does_not_fit_on_the_fake_nodes_is_said_to() -> None:
     point = MatrixPoint("001", {}, {**LOAD, "fine_tuning_gpus": 9})
-    told = estimates.estimates("fine_tuning", [point], render)
+    told = point_durations.durations("fine_tuning", [point], render)
     assert told == {"001": "one workload wants 9 GPUs, the fake nodes have 8"}
     elsewhere = MatrixPoint("001", {}, {**point.settings, "cluster_provider": "existing"})
-    assert "at most 36 GPUs" in estimates.estimates("fine_tuning", [elsewhere], render)["001"]
+    assert "at most 36 GPUs" in point_durations.durations("fine_tuning", [elsewhere], render)["001"]
 
 
 def test_a_project_without_a_load_has_no_estimate() -> None:
-    assert estimates.estimates("cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
+    assert point_durations.durations("cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_a_source_leads_to_the_line_of_its_own_layer(source: str, key: str, wher
         )
         for name, at in (("p", "p.yml:1:1"), ("q", ""))
     ]
-    request = SettingsRequest(
+    request = RequestedSettings(
         "load", ("p",), (*layers, SettingsLayer("extra", "-e", {key: 2}, {key: "<CLI option '-e'>"}))
     )
     assert request.where(source, key) == where
@@ -117,5 +120,5 @@ def test_provenance_keeps_the_place_of_each_write() -> None:
     )
     changes = (Change("preset p", ("load_count",), 5, "load_count"), Change("-e", ("load_count",), 6, "load_count"))
     found = EffectiveSettings({}, Resolved({}, changes), (), (), {}, False)
-    told = settings_display.provenance(found, SettingsRequest("load", ("p",), layers), [])["settings"]["load_count"]
+    told = settings_display.provenance(found, RequestedSettings("load", ("p",), layers), [])["settings"]["load_count"]
     assert [one.get("where") for one in told] == ["p.yml:1:1", None]

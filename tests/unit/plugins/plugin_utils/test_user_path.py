@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.action.rehearsal_cluster import ActionModule
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_layers, user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue, Setting
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
 
@@ -48,14 +48,16 @@ def test_a_setting_keeps_its_path_for_a_session_that_is_called_from_another_fold
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"load_kubeconfig": "mine", "load_files": ["a", "/b"], "load_name": "mine"}
-    layer = collect_layers.extra_layer(given, CATALOGUE, {})
+    layer = collect_settings_layers.extra_layer(given, CATALOGUE, {})
     monkeypatch.chdir("/")
     assert layer.values == {"load_kubeconfig": f"{here}/mine", "load_files": [f"{here}/a", "/b"], "load_name": "mine"}
 
 
 def test_a_template_of_a_path_is_made_absolute_when_it_is_rendered(here: Path) -> None:
     text = "{{ lab }}/kubeconfig"
-    assert collect_layers.standing({"load_kubeconfig": text}, CATALOGUE) == {"load_kubeconfig": text}
+    assert collect_settings_layers.with_absolute_paths({"load_kubeconfig": text}, CATALOGUE) == {
+        "load_kubeconfig": text
+    }
     assert coerce(ONE, "lab/kubeconfig", "-e") == f"{here}/lab/kubeconfig"
     assert coerce(SEVERAL, ["a"], "-e") == [f"{here}/a"]
     assert coerce(NAME, "a", "-e") == "a"

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_setti
 ROLES = Path(__file__).parents[2] / "roles"
 
 
-def estimates(project: str, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
+def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     """Return point -> its load, how long it takes at least and what it uses at once; ``all`` when they are several.
 
     Empty for a project without a load. GPUs are those of the fake nodes, else as many as the load wants. Raises

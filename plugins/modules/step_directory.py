@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: run_step
+module: step_directory
 short_description: Make the numbered directory of a role call
 version_added: 0.1.0
 description:
@@ -43,7 +43,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Open the step
-  perfscale.seatrial.run_step:
+  perfscale.seatrial.step_directory:
     role: cleanup
     entry: main
   register: __cleanup_step

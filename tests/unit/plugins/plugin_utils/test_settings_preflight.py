@@ -14,30 +14,33 @@ from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import provider_existing, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
-    collect_layers,
+    collect_settings_layers,
     effective_settings,
-    preflight,
     settings_catalogue,
+    settings_preflight,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
-CATALOGUE = settings_catalogue.load(preflight.ROOT)
-DEFAULTS = collect_layers.defaults(DataLoader(), preflight.ROOT, CATALOGUE)
+CATALOGUE = settings_catalogue.load(settings_preflight.ROOT)
+DEFAULTS = collect_settings_layers.defaults(DataLoader(), settings_preflight.ROOT, CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 
 def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:
-    request = SettingsRequest("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
-    render = collect_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    request = RequestedSettings("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = effective_settings.effective(request, CATALOGUE, DEFAULTS, render)
-    preflight.Preflight(request, found, CATALOGUE, render, chosen, {}).check(run_dir)
+    settings_preflight.Preflight(request, found, CATALOGUE, render, chosen, {}).check(run_dir)
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_each_phase_alone_runs_or_says_what_it_needs(phase: str) -> None:
     needs = {name: f"phase {name} needs a cluster, and this run has none" for name in ("prepare", "test")}
-    needs |= {name: f"--tags {name} works on what an earlier run left" for name in preflight.AFTERWARDS}
+    needs |= {name: f"--tags {name} works on what an earlier run left" for name in settings_preflight.AFTERWARDS}
     if phase in needs:
         with pytest.raises(InputError, match=needs[phase]):
             check([phase])
@@ -142,13 +145,13 @@ def test_an_existing_cluster_that_does_not_respond_is_refused_before_the_run_beg
 
 
 def test_a_load_that_can_not_be_planned_is_refused() -> None:
-    request = SettingsRequest(
+    request = RequestedSettings(
         "scheduler", (), (SettingsLayer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),)
     )
-    render = collect_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = effective_settings.effective(request, CATALOGUE, DEFAULTS, render)
     with pytest.raises(InputError, match=r"scheduler, point 001: arrival type 'poison' .*did you mean 'poisson'"):
-        preflight.Preflight(request, found, CATALOGUE, render, PHASES, {}).check(None)
+        settings_preflight.Preflight(request, found, CATALOGUE, render, PHASES, {}).check(None)
 
 
 #: Paths that are made or written, or that are on another host.

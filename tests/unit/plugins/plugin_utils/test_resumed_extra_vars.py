@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import carried_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import resumed_extra_vars
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,21 +30,21 @@ class Run:
         self.record: dict[str, Any] = {"held": [], "sessions": []}
         given = {name: value for name, value in extra.items() if name != "overrides"}
         layers = (SettingsLayer("overrides", "overrides", {"a.b": 1}), SettingsLayer("extra", "-e", given))
-        self.request = carried_extra_vars.opened(SettingsRequest("lease", (), layers), extra)
+        self.request = resumed_extra_vars.opened(RequestedSettings("lease", (), layers), extra)
         self.begin(WORKS)
 
     def begin(self, chosen: list[str]) -> None:
         session = {"started": f"2026-11-22T08:{len(self.record['sessions']):02d}:00Z"}
-        self.record["sessions"].append({**session, **carried_extra_vars.held(self.record, chosen)})
+        self.record["sessions"].append({**session, **resumed_extra_vars.held_before(self.record, chosen)})
 
     def end(self, *failures: str, held: tuple[dict[str, str], ...] = ()) -> None:
         self.record["held"] = list(held)
-        carried_extra_vars.close(self.record, list(failures), self.folder)
+        resumed_extra_vars.note_result(self.record, list(failures), self.folder)
 
     def go_on(self, chosen: list[str] = WORKS, **extra: Any) -> list[str]:
         more = SettingsLayer("extra", "-e", extra)
-        self.request, dropped = carried_extra_vars.continued(self.request, more, self.record["sessions"], chosen)
-        self.request = SettingsRequest.read(self.request.document(), "request.yml")
+        self.request, dropped = resumed_extra_vars.continued(self.request, more, self.record["sessions"], chosen)
+        self.request = RequestedSettings.read(self.request.document(), "request.yml")
         self.begin(chosen)
         return dropped
 

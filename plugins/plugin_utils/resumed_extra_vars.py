@@ -16,8 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsLayer, SettingsRequest
 
 #: Phases that make nothing.
 QUIET = {"settings", "report", "cleanup", "release", "export"}
@@ -25,7 +28,7 @@ QUIET = {"settings", "report", "cleanup", "release", "export"}
 STAYS = ("matrix",)
 
 
-def opened(request: SettingsRequest, extra: Iterable[str]) -> SettingsRequest:
+def opened(request: RequestedSettings, extra: Iterable[str]) -> RequestedSettings:
     """Return the request of a new run with what stays of its ``-e`` should this session come to nothing."""
     given = _values(request, "extra")
     origins = {"overrides": "-e"} if "overrides" in extra else {}
@@ -35,8 +38,8 @@ def opened(request: SettingsRequest, extra: Iterable[str]) -> SettingsRequest:
 
 
 def continued(
-    request: SettingsRequest, more: SettingsLayer, sessions: Iterable[Mapping[str, Any]], chosen: Iterable[str]
-) -> tuple[SettingsRequest, list[str]]:
+    request: RequestedSettings, more: SettingsLayer, sessions: Iterable[Mapping[str, Any]], chosen: Iterable[str]
+) -> tuple[RequestedSettings, list[str]]:
     """Return the request of a session that goes on, and the names of what it does not take over.
 
     more: the ``-e`` of this session. sessions: the earlier ones. chosen: the phases of this one.
@@ -57,23 +60,23 @@ def continued(
     return _with(request, {**given, **more.values}, more), dropped
 
 
-def _with(request: SettingsRequest, values: dict[str, Any], more: SettingsLayer) -> SettingsRequest:
+def _with(request: RequestedSettings, values: dict[str, Any], more: SettingsLayer) -> RequestedSettings:
     origins = {**next((one.origins for one in request.of("extra")), {}), **more.origins}
     return request.with_layers(
         SettingsLayer("extra", "-e", values, {name: at for name, at in origins.items() if name in values})
     )
 
 
-def _values(request: SettingsRequest, kind: str) -> dict[str, Any]:
+def _values(request: RequestedSettings, kind: str) -> dict[str, Any]:
     return next((one.values for one in request.of(kind)), {})
 
 
-def held(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
+def held_before(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
     """Return what the record of a session says of what was held when it began; nothing for one that makes nothing."""
     return {} if set(chosen) <= QUIET else {"held": [one["what"] for one in record["held"]]}
 
 
-def close(record: dict[str, Any], failures: list[str], directory: Path) -> None:
+def note_result(record: dict[str, Any], failures: list[str], directory: Path) -> None:
     """Note in the record whether the ``-e`` of its last session stay. Those of a killed one do, which notes nothing."""
     session: dict[str, Any] = next(iter(reversed(record.get("sessions", []))), {})
     if "held" in session:

@@ -31,7 +31,7 @@ class SettingsLayer:
 
 
 @dataclass(frozen=True)
-class SettingsRequest:
+class RequestedSettings:
     """The project, the presets by name, and all layers in the order in which they apply."""
 
     project: str
@@ -42,7 +42,7 @@ class SettingsRequest:
         """Return the layers of one kind, in order."""
         return [layer for layer in self.layers if layer.kind == kind]
 
-    def with_layers(self, *more: SettingsLayer) -> SettingsRequest:
+    def with_layers(self, *more: SettingsLayer) -> RequestedSettings:
         """Return this request with layers added; one of the same kind and source is replaced."""
         names = {(layer.kind, layer.source) for layer in more}
         kept = tuple(layer for layer in self.layers if (layer.kind, layer.source) not in names)
@@ -86,7 +86,7 @@ class SettingsRequest:
         return {"schema": "request/1", "project": self.project, "presets": list(self.presets), "layers": layers}
 
     @classmethod
-    def read(cls, document: Mapping[str, Any], path: str) -> SettingsRequest:
+    def read(cls, document: Mapping[str, Any], path: str) -> RequestedSettings:
         """Read back what document() made. Raises DataError for another schema version."""
         if document.get("schema") != "request/1":
             raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
@@ -100,7 +100,7 @@ class SettingsRequest:
 
 def reachable(presets: Mapping[str, Mapping[str, Any]], names: list[str]) -> list[str]:
     """Return ``names`` and all presets that they extend, each once; names that do not exist are left to resolve()."""
-    from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import names_of
+    from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import preset_names
 
     found: list[str] = []
     todo = list(names)
@@ -109,5 +109,5 @@ def reachable(presets: Mapping[str, Mapping[str, Any]], names: list[str]) -> lis
         if name in found or name not in presets or not isinstance(presets[name], Mapping):
             continue
         found.append(name)
-        todo += names_of(presets[name].get("extends"))
+        todo += preset_names(presets[name].get("extends"))
     return found

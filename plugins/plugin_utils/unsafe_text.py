@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Literal(str):
+class UnsafeText(str):
     """Text that must not be taken for a template."""
 
 
@@ -29,18 +29,18 @@ def has_template(value: Any) -> bool:
         return any(has_template(one) for one in value.values())
     if isinstance(value, (list, tuple)):
         return any(has_template(one) for one in value)
-    return looks_like_template(value) and not isinstance(value, Literal)
+    return looks_like_template(value) and not isinstance(value, UnsafeText)
 
 
 def mark(value: Any, trusted: Any) -> Any:
-    """Return ``value`` as plain data in which texts with braces that ``trusted(text)`` denies are Literal."""
+    """Return ``value`` as plain data in which texts with braces for which ``trusted(text)`` is false are UnsafeText."""
     if isinstance(value, dict):
         return {str(key): mark(one, trusted) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [mark(one, trusted) for one in value]
     if isinstance(value, str):
         text = "".join(value)  # drops Ansible's tags
-        return Literal(text) if looks_like_template(text) and not trusted(value) else text
+        return UnsafeText(text) if looks_like_template(text) and not trusted(value) else text
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, (int, float)):
@@ -49,16 +49,16 @@ def mark(value: Any, trusted: Any) -> Any:
 
 
 def dump(value: Any) -> str:
-    """Return ``value`` as YAML in its own order, Literal text as ``!unsafe``."""
+    """Return ``value`` as YAML without sorting its keys; UnsafeText becomes ``!unsafe``."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """A dumper of its own, so that nobody else's learns about Literal."""
+        """A separate class: the representers below must not change other dumpers."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
     # Ansible's tagged texts are subclasses of str.
     Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str("".join(text)))
-    Dumper.add_representer(Literal, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
+    Dumper.add_representer(UnsafeText, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
     return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)

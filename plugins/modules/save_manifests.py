@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: keep_manifests
+module: save_manifests
 short_description: Keep the manifests that a role applies
 version_added: 0.1.0
 description:
@@ -26,7 +26,7 @@ attributes:
     support: full
 options:
   step_dir:
-    description: Directory of the role call, as M(perfscale.seatrial.run_step) returns it.
+    description: Directory of the role call, as M(perfscale.seatrial.step_directory) returns it.
     type: path
     required: true
   name:
@@ -39,12 +39,12 @@ options:
     elements: dict
     required: true
 seealso:
-  - module: perfscale.seatrial.run_step
+  - module: perfscale.seatrial.step_directory
 """
 
 EXAMPLES = r"""
 - name: Keep what is applied
-  perfscale.seatrial.keep_manifests:
+  perfscale.seatrial.save_manifests:
     step_dir: "{{ __fine_tuning_step.path }}"
     name: prepare
     definitions: "{{ __fine_tuning_definitions }}"

@@ -13,15 +13,19 @@ from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible.template import is_trusted_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import SettingsError, expand, names_of
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
+    SettingsError,
+    expand,
+    preset_names,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
     SettingsLayer,
-    SettingsRequest,
     reachable,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.source_location import places
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import looks_like_template, mark
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.setting_origins import places
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import looks_like_template, mark
 
 #: Ansible's own words, and what Molecule skips whatever is run.
 TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule-notest")
@@ -32,7 +36,7 @@ def raw(value: Any) -> Any:
     return mark(value, is_trusted_as_template)
 
 
-def standing(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
     """Return raw values with absolute paths: a later session may be called from another folder."""
     return {
         name: user_path.absolute_all(value)
@@ -79,7 +83,10 @@ def inventory(
             if value != base.get(name):
                 values[name] = value
     return SettingsLayer(
-        "inventory", "inventory", standing(values, catalogue), places({name: variables[name] for name in values})
+        "inventory",
+        "inventory",
+        with_absolute_paths(values, catalogue),
+        places({name: variables[name] for name in values}),
     )
 
 
@@ -88,16 +95,16 @@ def preset_layers(
 ) -> list[SettingsLayer]:
     """Return the definitions of these presets and of all that they extend."""
     return [
-        SettingsLayer("preset", name, standing(raw(known[name]), catalogue), places(known[name]))
+        SettingsLayer("preset", name, with_absolute_paths(raw(known[name]), catalogue), places(known[name]))
         for name in reachable(known, names)
     ]
 
 
 def request(
     project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], base: Mapping[str, Any], catalogue: Catalogue
-) -> SettingsRequest:
+) -> RequestedSettings:
     """Return the request of a new run. Raises SettingsError for presets that are unknown or extend each other."""
-    names = names_of(variables.get("preset"))
+    names = preset_names(variables.get("preset"))
     known = presets(variables, project, catalogue)
     for name in names:
         try:
@@ -112,9 +119,11 @@ def request(
         example = '-e \'{"overrides": {"dotted.key": "value"}}\''
         raise SettingsError(f"overrides needs a dictionary, got '{overrides}'; give it as JSON: {example}", overrides)
     if overrides:
-        layers.append(SettingsLayer("overrides", "overrides", standing(raw(overrides), catalogue), places(overrides)))
+        layers.append(
+            SettingsLayer("overrides", "overrides", with_absolute_paths(raw(overrides), catalogue), places(overrides))
+        )
     layers.append(extra_layer(extra, catalogue, words))
-    return SettingsRequest(project, tuple(names), tuple(one for one in layers if one.values))
+    return RequestedSettings(project, tuple(names), tuple(one for one in layers if one.values))
 
 
 def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> SettingsLayer:
@@ -124,7 +133,9 @@ def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[s
         for name, value in extra.items()
         if name in catalogue.settings and not catalogue.settings[name].secret
     }
-    return SettingsLayer("extra", "-e", {**standing(values, catalogue), **raw(words)}, places({**extra, **words}))
+    return SettingsLayer(
+        "extra", "-e", {**with_absolute_paths(values, catalogue), **raw(words)}, places({**extra, **words})
+    )
 
 
 def chosen(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list[str]:
@@ -147,13 +158,13 @@ def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
     from ansible.template import trust_as_template
 
     def trusted(value: Any) -> Any:
-        from ansible_collections.perfscale.seatrial.plugins.plugin_utils.yaml_templates import Literal
+        from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import UnsafeText
 
         if isinstance(value, dict):
             return {key: trusted(one) for key, one in value.items()}
         if isinstance(value, list):
             return [trusted(one) for one in value]
-        return trust_as_template(value) if isinstance(value, str) and not isinstance(value, Literal) else value
+        return trust_as_template(value) if isinstance(value, str) and not isinstance(value, UnsafeText) else value
 
     seen: list[Any] = [None, None]  # the last tree and its engine: all settings of a tree are rendered in a row
 

@@ -14,10 +14,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, estimates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, point_durations
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_request import SettingsRequest
 
 ROOT = Path(__file__).parents[2]
 #: Phases that work on a cluster, and those that take one.
@@ -35,7 +35,7 @@ _OF_CLUSTERS = ("cluster_expected_host", "cluster_kubeconfig", "cluster_lifetime
 class Preflight:
     """A request with its effective settings, and the phases that are to run."""
 
-    request: SettingsRequest
+    request: RequestedSettings
     found: EffectiveSettings
     catalogue: Catalogue
     render: Render
@@ -50,7 +50,9 @@ class Preflight:
         self._refuse_unknown_host()
         self._refuse_missing_files()
         if "test" in self.chosen:
-            estimates.estimates(self.request.project, self.found.points, self.render)  # a load that can't be planned
+            point_durations.durations(
+                self.request.project, self.found.points, self.render
+            )  # a load that can't be planned
         if any(phase in self.chosen for phase in TAKING):
             self._refuse_wrong_cluster()
 

@@ -103,12 +103,12 @@ def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> R
     return Resolved(tree, (*resolved.changes, *made))
 
 
-def names_of(value: Any) -> list[str]:
+def preset_names(value: Any) -> list[str]:
     """Return the preset names in ``a,b``, ``a b``, ``[a, b]``, ``["a,b"]`` or nothing, in order."""
     if value is None:
         return []
     if isinstance(value, str):
         return value.replace(",", " ").split()
     if isinstance(value, Sequence):
-        return [name for one in value for name in names_of(one)]
+        return [name for one in value for name in preset_names(one)]
     raise SettingsError(f"preset: expected a name or a list of names, got {value!r}", value)

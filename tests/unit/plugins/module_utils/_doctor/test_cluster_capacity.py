@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.cluster_capacity import gpus, lacking, made
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import point_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.room import gpus, lacking, made
 
 GPU = "nvidia.com/gpu"
 

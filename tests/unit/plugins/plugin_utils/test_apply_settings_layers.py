@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_layers import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
     Resolved,
     SettingsError,
     apply,
     expand,
     layer,
-    names_of,
+    preset_names,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +123,7 @@ def test_two_spellings_of_a_key_are_one_path() -> None:
 
 @pytest.mark.parametrize("value", ["a,b", "a b", "a, b", ["a", "b"], ["a,b"], ("a", "b")])
 def test_preset_names_mean_the_same_however_they_are_given(value) -> None:
-    assert names_of(value) == ["a", "b"]
+    assert preset_names(value) == ["a", "b"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a.x", "a.y", "list[0].key"]), st.integers()), max_size=8))

@@ -27,7 +27,7 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Write the file and return its path."""
         if not arguments["step_dir"]:
-            raise InputError("step_dir is empty: pass the path that run_step returned")
+            raise InputError("step_dir is empty: pass the path that step_directory returned")
         kept = [_masked(_files.plain(one)) for one in arguments["definitions"]]
         step = Step(arguments["step_dir"])
         step.manifest(arguments["name"], kept)
