@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
-
-Say = Callable[[str], None]
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import man
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Operator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
-
-Say = Callable[[str], None]
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
 
 @dataclass

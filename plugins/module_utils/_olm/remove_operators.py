@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
@@ -30,8 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
-
-Say = Callable[[str], None]
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
 #: OLM's Operator objects: seconds that their removal may take, seconds between two polls, and consecutive polls that
 #: must find none.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +18,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import fai
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.delete_and_wait import Deletion, delete_all
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1ALPHA1, ours
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers, pods
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_resources import CRD
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import component_states
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
-Say = Callable[[str], None]
-
-CRD = "apiextensions.k8s.io/v1"
 DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"
 DSCI_NAME = "dscinitializations.dscinitialization.opendatahub.io"
 PACKAGES = ("rhods-operator", "opendatahub-operator")
@@ -97,8 +96,8 @@ class DataScience:
     def present(self, check: bool) -> None:
         """Create or change the objects that do not match. Raises InputError, OwnershipError."""
         wanted = self.wanted
-        there = component_states.known(self.definition)
-        component_states.check(wanted.components, there)
+        known = component_states.known(self.definition)
+        component_states.check(wanted.components, known)
         self._initialisation(check)
         found = self._one("DataScienceCluster")
         if found is not None and not self._mine(found):
@@ -109,7 +108,7 @@ class DataScience:
                 self._patch(found, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
         spec = component_states.with_settings(
-            {"components": component_states.exact(wanted.components, there)}, wanted.settings
+            {"components": component_states.exact(wanted.components, known)}, wanted.settings
         )
         if found is None:
             self._create("DataScienceCluster", wanted.name, spec, check)
