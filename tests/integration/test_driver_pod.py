@@ -171,7 +171,7 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
     assert pod.start(request, wanted, None) and not pod.start(request, wanted, None)
     until(lambda: len(site.workloads()) >= 3, "the load begins")
     until(
-        lambda: client.get(stand_in_kubelet.SECRET, order.name, order.place) is None, "the Secret goes once it is read"
+        lambda: client.get(stand_in_kubelet.SECRET, order.name, order.home) is None, "the Secret goes once it is read"
     )
     (process,) = site.kubelet.processes.values()
     assert process.poll() is None, "the load goes on"
@@ -186,7 +186,7 @@ def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoe
 
 def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site) -> None:
     nowhere = site.given(node_selector={"no": "such-node"}, start_timeout=1.0)
-    with pytest.raises(WaitTimeout, match="did not begin within 1 s: Unschedulable: "):
+    with pytest.raises(WaitTimeout, match="did not start within 1 s: Unschedulable: "):
         load_in_pod.present(nowhere, Step(None))
     assert load_in_pod.absent(nowhere, Step(None))["changed"]
     until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")

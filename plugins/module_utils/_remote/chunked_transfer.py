@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files on their way out of a pod: compressed, cut, in ConfigMaps, with a checksum.
+"""Transfers files out of a pod in ConfigMaps: compressed, in chunks, with a checksum.
 
-An API server takes objects of at most 1 MiB. A file is one zlib stream (RFC 1950) over as many ConfigMaps as it needs,
-in the order of their numbers.
+An API server accepts objects of at most 1 MiB. A file is one zlib stream (RFC 1950) over as many ConfigMaps as it
+needs, in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -23,81 +23,83 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", True)
 
-#: Bytes of one piece. An API server allows 1,048,576 in all values of a ConfigMap.
-PIECE = 700_000
+#: Size of a chunk, bytes. An API server allows 1,048,576 in all values of a ConfigMap.
+CHUNK = 700_000
 _KEY = "piece"
 
 
-def pieces(path: Path, size: int = PIECE) -> Iterator[bytes]:
-    """Yield the compressed content of a file in pieces of ``size`` bytes; the last may be shorter."""
+def chunks(path: Path, size: int = CHUNK) -> Iterator[bytes]:
+    """Yield the compressed content of a file in chunks of ``size`` bytes; the last one may be shorter."""
     packer = zlib.compressobj()
-    held = b""
+    packed = b""
     with open(path, "rb") as stream:
         while data := stream.read(1 << 20):
-            held += packer.compress(data)
-            while len(held) >= size:
-                yield held[:size]
-                held = held[size:]
-    held += packer.flush()
-    for begin in range(0, len(held), size):
-        yield held[begin : begin + size]
+            packed += packer.compress(data)
+            while len(packed) >= size:
+                yield packed[:size]
+                packed = packed[size:]
+    packed += packer.flush()
+    for begin in range(0, len(packed), size):
+        yield packed[begin : begin + size]
 
 
 def send(
     client: Client, namespace: str, base: str, files: Sequence[tuple[str, Path]], metadata: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Put files into ConfigMaps ``<base>-<number>``; return what fetch() needs to know of each.
+    """Put files into ConfigMaps ``<base>-<number>``; return for each file the record that fetch() takes.
 
-    files: (kind, path), the kind of the caller's choice. metadata: labels and owner of the ConfigMaps. Sent again it
-    finds what it sent before.
+    files: (kind, path); the kind is any word of the caller. metadata: labels and owner of the ConfigMaps. Safe to
+    repeat: existing ConfigMaps are kept.
     """
     sent: list[dict[str, Any]] = []
     number = 0
     for kind, path in files:
         parts: list[str] = []
-        for piece in pieces(path):
+        for chunk in chunks(path):
             number += 1
             name = f"{base}-{number:04d}"
-            _put(client, namespace, name, piece, metadata)
+            _put(client, namespace, name, chunk, metadata)
             parts.append(name)
         found = {"size": path.stat().st_size, "sha256": _files.sha256_of(path)}
         sent.append({"kind": kind, "name": path.name, **found, "parts": parts})
     return sent
 
 
-def _put(client: Client, namespace: str, name: str, piece: bytes, metadata: Mapping[str, Any]) -> None:
+def _put(client: Client, namespace: str, name: str, chunk: bytes, metadata: Mapping[str, Any]) -> None:
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {**metadata, "name": name},
         "immutable": True,
-        "binaryData": {_KEY: base64.b64encode(piece).decode()},
+        "binaryData": {_KEY: base64.b64encode(chunk).decode()},
     }
     try:
         client.request("POST", CONFIG_MAP.path(namespace), manifest)
     except ApiError as error:
-        if error.reason != "AlreadyExists":  # sent before, the answer was lost; its checksum is looked at when fetched
+        if error.reason != "AlreadyExists":  # created before, the response was lost; fetch() verifies the checksum
             raise
 
 
-def fetch(client: Client, namespace: str, parcel: Mapping[str, Any], target: Path) -> None:
-    """Write one file of send() to ``target``. Raises DataError when a part is missing or something else came out."""
+def fetch(client: Client, namespace: str, file: Mapping[str, Any], target: Path) -> None:
+    """Write one file of send() to ``target``. Raises DataError for a missing chunk or a wrong checksum."""
     unpacker = zlib.decompressobj()
     digest = hashlib.sha256()
     with open(target, "wb") as stream:
         try:
-            for name in parcel["parts"]:
-                data = unpacker.decompress(_piece(client, namespace, name))
+            for name in file["parts"]:
+                data = unpacker.decompress(_chunk(client, namespace, name))
                 digest.update(data)
                 stream.write(data)
         except zlib.error as error:
-            raise DataError(f"{parcel['name']}: ConfigMap {namespace}/{name} holds no part of it: {error}") from error
-    if digest.hexdigest() != parcel["sha256"]:
-        raise DataError(f"{parcel['name']}: what came out of {namespace} is not what was put in")
+            raise DataError(
+                f"{file['name']}: ConfigMap {namespace}/{name} has no valid chunk of it: {error}"
+            ) from error
+    if digest.hexdigest() != file["sha256"]:
+        raise DataError(f"{file['name']}: its checksum differs after the transfer through namespace {namespace}")
 
 
-def _piece(client: Client, namespace: str, name: str) -> bytes:
+def _chunk(client: Client, namespace: str, name: str) -> bytes:
     found = client.get(CONFIG_MAP, name, namespace)
     if found is None:
-        raise DataError(f"ConfigMap {namespace}/{name} is gone, a part of the load's files was in it")
+        raise DataError(f"ConfigMap {namespace}/{name} with a chunk of the load's files was deleted")
     return base64.b64decode((found.get("binaryData") or {}).get(_KEY, ""))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load that runs elsewhere, over a connection that may break while the load goes on: asked again, its files fetched.
+"""Retries calls to a remote load while the connection is lost, and fetches its files over it.
 
-What is the same whether it runs on another host or in a pod.
+The same for a load on another host and in a pod. The load itself continues without the connection.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 
-#: Seconds between two attempts to reach where it runs.
+#: Pause between two attempts, seconds.
 _PAUSE = 2.0
 
 
 @dataclass(frozen=True)
 class ConnectionRetry:
-    """The connection to where a load runs.
+    """The connection to a remote load.
 
-    who: what is at its other end, in words. run: id of the run. patience: seconds that it may stay lost. lost: tells
-    an error of the connection from an answer. again: called before another attempt.
+    who: the other end, for messages. run: id of the run. patience: how long to retry, seconds. lost: returns whether an
+    error is a lost connection. again: called before each further attempt.
     """
 
     who: str
@@ -36,9 +36,9 @@ class ConnectionRetry:
     again: Callable[[], None] = lambda: None
 
     def call(self, what: str, do: Callable[[], Any]) -> Any:
-        """Do it, again and again while the other end can't be reached; ``what`` names it, as in "following it".
+        """Call ``do``, and repeat it while the connection is lost. ``what``: for messages, such as "following it".
 
-        Raises AccessError when that lasts too long, and what ``do`` raises otherwise.
+        Raises AccessError after ``patience`` seconds, and any other error of ``do``.
         """
         began: float | None = None
         while True:
@@ -50,7 +50,7 @@ class ConnectionRetry:
                 now = time.monotonic()
                 if began is None:
                     began = now
-                    self.say(f"no connection while {what}: the load goes on there, trying again ({error})")
+                    self.say(f"no connection while {what}: the load continues there, retrying ({error})")
                 if now - began > self.patience:
                     raise AccessError(
                         f"{self.who} could not be reached again for {now - began:.0f} s while {what}. The load goes on "
@@ -60,7 +60,7 @@ class ConnectionRetry:
                 self.again()
 
     def fetch(self, fetch: Callable[[Path], Any], here: Path, append: bool = False) -> None:
-        """Have ``fetch`` write a file beside ``here``; it takes the place of what is there, or is appended to it."""
+        """Let ``fetch`` write a temporary file, then replace ``here`` with it, or append it to ``here``."""
         aside = here.with_name(f".{here.name}.fetched")
         self.call(f"fetching {here.name}", lambda: fetch(aside))
         if not append:

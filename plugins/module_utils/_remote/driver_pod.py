@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load in a pod of the driver cluster, seen from the controller: started or found again, followed, fetched, removed.
+"""A load in a pod of the driver cluster, from the controller: starting, following, fetching its files, removing it.
 
-Everything goes through the API server of the driver cluster, and everything is found by the load's name.
+All communication goes through the API server of the driver cluster. Objects are found by the name of the load.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_man
 JOB = Kind("batch/v1", "Job", "jobs", True)
 POD = Kind("v1", "Pod", "pods", True)
 NAMESPACE = Kind("v1", "Namespace", "namespaces", False)
-#: What belongs to a load and not to its Job: rights on the target, which may be in other namespaces.
+#: Kinds of a load's objects that its Job does not own: rights on the target, possibly in other namespaces.
 GRANTS = tuple(
     Kind("rbac.authorization.k8s.io/v1", kind, f"{kind.lower()}s", space)
     for kind, space in (("RoleBinding", True), ("Role", True), ("ClusterRoleBinding", False), ("ClusterRole", False))
 )
 
-#: Seconds between two looks, and that a load is given to go.
-LOOK, GOING = 1.0, 120.0
+#: Polling interval, and timeout for the deletion of a load, seconds.
+LOOK, DELETION = 1.0, 120.0
 
 
 @dataclass(frozen=True)
 class DriverPodStatus:
-    """How a load stands. waiting: what its pod waits for, or how it ended. count: lines that it has said in all."""
+    """The state of a load. waiting: why its pod waits, or how it ended. count: number of its lines so far."""
 
     state: str
     waiting: str = ""
@@ -66,67 +66,65 @@ class DriverPodStatus:
 
 
 class DriverPod:
-    """The load of one point in a pod. ``say`` tells what happens; ``reconnect``: seconds of a lost connection."""
+    """The load of one point in a pod. ``say`` shows progress; ``reconnect``: how long to retry, seconds."""
 
     def __init__(
-        self, client: Client, order: DriverPodSpec, say: Callable[[str], None], reconnect: float = 600.0
+        self, client: Client, spec: DriverPodSpec, say: Callable[[str], None], reconnect: float = 600.0
     ) -> None:
         self.client = client
-        self.order = order
+        self.spec = spec
         self.say = say
-        self.retry = ConnectionRetry("the driver cluster", order.run, reconnect, say, _lost)
+        self.retry = ConnectionRetry("the driver cluster", spec.run, reconnect, say, _lost)
 
-    # Beginning
+    # Start
 
-    def start(self, request: Mapping[str, Any], wanted: LoadSpec, lock: Mapping[str, Any] | None) -> bool:
-        """Start the load unless it is there, whatever became of it; return whether it is new.
+    def start(self, request: Mapping[str, Any], load: LoadSpec, lock: Mapping[str, Any] | None) -> bool:
+        """Start the load unless it exists, in whatever state; return whether it was started.
 
-        request: parameters of workload_submit, ``wanted`` the same, with the target's kubeconfig and context. A start
-        that was cut short is taken up. Raises InputError before anything is made, ApiError for what is refused.
+        request: parameters of workload_submit. load: the same, with kubeconfig and context of the target. Completes a
+        start that was interrupted. Raises InputError before anything is created, ApiError for a refusal.
         """
-        order, client = self.order, self.client
-        there = client.get(JOB, order.name, order.place)
+        spec, client = self.spec, self.client
+        there = client.get(JOB, spec.name, spec.home)
         if there is not None and not there["spec"].get("suspend"):
             return False
-        if not order.image:
+        if not spec.image:
             raise InputError("workload_driver_image is empty: it needs Python 3.11, PyYAML, Jinja2, jmespath")
-        with Client.from_kubeconfig(wanted.kubeconfig, wanted.context) as target:
+        with Client.from_kubeconfig(load.kubeconfig, load.context) as target:
             same = (target.access.server, target.access.prefix) == (client.access.server, client.access.prefix)
-            config = None if same else kubeconfig.standalone(wanted.kubeconfig, wanted.context)
-            grants = pod_manifests.grants(order, pod_manifests.rights(target, wanted, lock)) if same else []
-            asked = {**request, "context": "", "namespace": wanted.namespace or target.access.namespace}
-        if not order.namespace:
-            self._make(pod_manifests.namespace(order))
-        elif client.get(NAMESPACE, order.namespace) is None:
-            raise InputError(f"workload_driver_namespace: {client.access.server} has no namespace '{order.namespace}'")
-        self._make(pod_manifests.job(order))
-        uid = client.request("GET", JOB.path(order.place, order.name))["metadata"]["uid"]
-        for one in (*pod_manifests.owned(order, uid, {"request": asked, "lock": lock}, config), *grants):
-            self._make(one)
-        client.request(
-            "PATCH", JOB.path(order.place, order.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH
-        )
-        self.say(f"Job {order.name} in namespace {order.place} of {client.access.server}")
+            config = None if same else kubeconfig.standalone(load.kubeconfig, load.context)
+            grants = pod_manifests.grants(spec, pod_manifests.rights(target, load, lock)) if same else []
+            asked = {**request, "context": "", "namespace": load.namespace or target.access.namespace}
+        if not spec.namespace:
+            self._create(pod_manifests.namespace(spec))
+        elif client.get(NAMESPACE, spec.namespace) is None:
+            raise InputError(f"workload_driver_namespace: {client.access.server} has no namespace '{spec.namespace}'")
+        self._create(pod_manifests.job(spec))
+        uid = client.request("GET", JOB.path(spec.home, spec.name))["metadata"]["uid"]
+        for one in (*pod_manifests.owned(spec, uid, {"request": asked, "lock": lock}, config), *grants):
+            self._create(one)
+        client.request("PATCH", JOB.path(spec.home, spec.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH)
+        self.say(f"Job {spec.name} in namespace {spec.home} of {client.access.server}")
         return True
 
-    def _make(self, manifest: dict[str, Any]) -> None:
-        """Create it; what a start that was cut short has made is there already."""
+    def _create(self, manifest: dict[str, Any]) -> None:
+        """Create an object; an interrupted start may have created it before."""
         try:
             self.client.create(manifest)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
 
-    # In between
+    # Progress
 
     def status(self) -> DriverPodStatus:
-        """Return how the load stands."""
-        order = self.order
-        job = self.client.get(JOB, order.name, order.place)
+        """Return the state of the load."""
+        spec = self.spec
+        job = self.client.get(JOB, spec.name, spec.home)
         if job is None or job["spec"].get("suspend"):
             return DriverPodStatus(ABSENT)
-        told = self.client.get(chunked_transfer.CONFIG_MAP, f"{order.name}-state", order.place) or {}
-        data = told.get("data") or {}
+        stored = self.client.get(chunked_transfer.CONFIG_MAP, f"{spec.name}-state", spec.home) or {}
+        data = stored.get("data") or {}
         state = data.get("state", "")
         known = DriverPodStatus(
             state or RUNNING,
@@ -140,19 +138,19 @@ class DriverPod:
             return known
         if holds(job, "Failed") or holds(job, "Complete"):
             over = [one for kind, one in conditions(job).items() if holds(job, kind)]
-            words = self._words() or "; ".join(str(one.get("message") or one["type"]) for one in over)
+            words = self._waits() or "; ".join(str(one.get("message") or one["type"]) for one in over)
             return DriverPodStatus(DIED, waiting=words, lines=known.lines, count=known.count)
-        return known if state else DriverPodStatus(RUNNING, waiting=self._words() or "its pod is not there yet")
+        return known if state else DriverPodStatus(RUNNING, waiting=self._waits() or "its pod does not exist yet")
 
-    def _words(self) -> str:
-        """Say what the pod waits for, or how it ended."""
-        selector = f"{_labels.RUN}={self.order.run},{_labels.LOAD}={self.order.point}"
-        return "; ".join(words(one) for one in self.client.list(POD, self.order.place, selector)[0])
+    def _waits(self) -> str:
+        """Return why the pods wait, or how they ended."""
+        selector = f"{_labels.RUN}={self.spec.run},{_labels.LOAD}={self.spec.point}"
+        return "; ".join(waits(one) for one in self.client.list(POD, self.spec.home, selector)[0])
 
     def follow(self, start_timeout: float) -> Mapping[str, Any]:
-        """Show what the load says until it has ended; return its result and its parcels.
+        """Show the lines of the load until it has ended; return its outcome and the records of its files.
 
-        Raises ProcessError when it died, WaitTimeout when its pod does not begin or nothing was heard for too long.
+        Raises ProcessError if it died, WaitTimeout if its pod does not start or the load shows no sign of life.
         """
         began = heard = time.monotonic()
         shown, waiting, beat = 0, "", ""
@@ -165,9 +163,9 @@ class DriverPod:
             if found.state == ENDED and found.result is not None:
                 return found.result
             if found.state != RUNNING:
-                fate = "is gone" if found.state == ABSENT else "died without a result"
-                why = found.log or found.waiting or "nobody knows why"
-                raise ProcessError(f"the load of run {self.order.run} {fate}: {why}")
+                fate = "was deleted" if found.state == ABSENT else "died without a result"
+                why = found.log or found.waiting or "the reason is unknown"
+                raise ProcessError(f"the load of run {self.spec.run} {fate}: {why}")
             now = time.monotonic()
             if found.beat != beat:
                 beat, heard = found.beat, now
@@ -175,22 +173,22 @@ class DriverPod:
                 waiting = found.waiting
                 self.say("its pod runs" if waiting == "Running" else f"waits for its pod: {waiting}")
             if not beat and now - began > start_timeout:
-                raise WaitTimeout(f"the pod of {self.order.name} did not begin within {start_timeout:g} s: {waiting}")
+                raise WaitTimeout(f"the pod of {self.spec.name} did not start within {start_timeout:g} s: {waiting}")
             if beat and now - heard > self.retry.patience:
-                raise WaitTimeout(f"nothing was heard of {self.order.name} for {now - heard:.0f} s: {self._words()}")
+                raise WaitTimeout(f"no sign of life of {self.spec.name} for {now - heard:.0f} s: {self._waits()}")
             time.sleep(LOOK)
 
-    # The end
+    # End
 
     def fetch(self, sent: list[dict[str, Any]], point_dir: Path, step_dir: Path | None) -> None:
-        """Fetch the point's files, and append what belongs into the directory of the role call."""
+        """Fetch the files of the point, and append those of the role call to the ones in ``step_dir``."""
         for one in sent:
             folder = point_dir if one["kind"] == "point" else step_dir
             if folder is None:
                 continue
             here = folder / Path(one["name"]).name
             self.retry.fetch(
-                partial(chunked_transfer.fetch, self.client, self.order.place, one),
+                partial(chunked_transfer.fetch, self.client, self.spec.home, one),
                 here,
                 append=one["kind"] != "point",
             )
@@ -198,38 +196,38 @@ class DriverPod:
         self.say(f"fetched {len(sent)} files, {size / 2**20:.1f} MiB in {parts} chunks")
 
     def remove(self) -> bool:
-        """End the load and remove all that belongs to it; return whether there was something. Safe twice.
+        """End the load and delete all of its objects; return whether there were any. Safe to repeat.
 
-        Raises WaitTimeout when the Job or its pod does not go.
+        Raises WaitTimeout if the Job or its pod is not deleted in time.
         """
-        order, client = self.order, self.client
-        selector = f"{_labels.RUN}={order.run},{_labels.LOAD}={order.point}"
-        there = client.delete(JOB, order.name, order.place, {"propagationPolicy": "Foreground"})
+        spec, client = self.spec, self.client
+        selector = f"{_labels.RUN}={spec.run},{_labels.LOAD}={spec.point}"
+        there = client.delete(JOB, spec.name, spec.home, {"propagationPolicy": "Foreground"})
         for kind in GRANTS:
             for one in client.list(kind, "", selector)[0]:
                 meta = one["metadata"]
                 there = client.delete(kind, meta["name"], meta.get("namespace", "")) or there
-        deadline = time.monotonic() + GOING
-        while client.get(JOB, order.name, order.place) is not None:
+        deadline = time.monotonic() + DELETION
+        while client.get(JOB, spec.name, spec.home) is not None:
             if time.monotonic() >= deadline:
-                raise WaitTimeout(f"Job {order.place}/{order.name} is still there after {GOING:g} s: {self._words()}")
+                raise WaitTimeout(f"Job {spec.home}/{spec.name} is still there after {DELETION:g} s: {self._waits()}")
             time.sleep(0.3)
-        own = None if order.namespace else client.get(NAMESPACE, order.place)
-        ours = own is not None and label(own, _labels.RUN) == order.run
-        if own is not None and ours and not client.list(JOB, order.place)[0]:  # another point may use it
-            client.delete_seen(NAMESPACE, order.place, "", own["metadata"]["uid"])
+        own = None if spec.namespace else client.get(NAMESPACE, spec.home)
+        ours = own is not None and label(own, _labels.RUN) == spec.run
+        if own is not None and ours and not client.list(JOB, spec.home)[0]:  # another point may use it
+            client.delete_seen(NAMESPACE, spec.home, "", own["metadata"]["uid"])
         return there
 
 
 def _lost(error: Exception) -> bool:
-    """Tell whether the API server could not be reached, or is in trouble."""
+    """Return whether the API server could not be reached, or is overloaded."""
     if isinstance(error, ApiError):
         return error.busy
     return isinstance(error, AccessError)
 
 
-def words(pod: Mapping[str, Any]) -> str:
-    """Say what a pod waits for, or how it ended: its container's own words, else the scheduler's."""
+def waits(pod: Mapping[str, Any]) -> str:
+    """Return why a pod waits, or how it ended: the message of its container, else of the scheduler."""
     status = pod.get("status") or {}
     for one in status.get("containerStatuses") or []:
         state = one.get("state") or {}

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What runs in a pod of the driver cluster: it starts the load, tells how it stands, sends its files, and ends.
 
-Nothing but the API server of the driver cluster is spoken to: how the load stands is in one ConfigMap, its files are in
-others (parcels). The Secret with what the load needs is deleted as soon as it has been read.
+It communicates only with the API server of the driver cluster: one ConfigMap has the state of the load, others have its
+files (chunked_transfer). The Secret with the request is deleted as soon as it was read.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import 
 
 SECRET = Kind("v1", "Secret", "secrets", True)
 
-#: Names in the Secret.
+#: Keys of the Secret.
 REQUEST, KUBECONFIG = "request.json.gz", "kubeconfig"
 
-#: Seconds between two looks at the load, and the longest without a sign of life from us.
+#: Polling interval for the load, and maximum interval between two heartbeats, seconds.
 LOOK, BEAT = 1.0, 20.0
 
-#: Lines that are kept in the ConfigMap.
+#: Maximum number of lines in the ConfigMap.
 LINES = 200
 
-#: How long (seconds) sending is tried again at the end while there is no answer, and after a refusal.
+#: How long to retry without a response from the API server, and after a refusal, seconds.
 PATIENCE, REFUSED = 900.0, 20.0
 
 
 class StateConfigMap:
-    """The ConfigMap ``<name>-state``: state, the last lines and how many there were, a sign of life, the result."""
+    """The ConfigMap ``<name>-state``: state, last lines and their total number, heartbeat, result."""
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self.client = client
         self.path = chunked_transfer.CONFIG_MAP.path(namespace, f"{name}-state")
         self.lines: list[str] = []
         self.count = 0
-        self.told = float("-inf")
+        self.written = float("-inf")
 
-    def hear(self, lines: Sequence[str]) -> None:
-        """Take what the load has said."""
+    def add(self, lines: Sequence[str]) -> None:
+        """Add lines of the load."""
         self.lines = [*self.lines, *lines][-LINES:]
         self.count += len(lines)
 
-    def tell(self, state: str, **more: Any) -> None:
-        """Write it down. Raises AccessError, ApiError."""
+    def write(self, state: str, **more: Any) -> None:
+        """Write the state. Raises AccessError, ApiError."""
         data = {"state": state, "lines": json.dumps(self.lines), "count": str(self.count), "beat": f"{time.time():.0f}"}
         data |= {name: json.dumps(value) for name, value in more.items()}
         self.client.request("PATCH", self.path, {"data": data}, content_type=MERGE_PATCH)
-        self.told = time.monotonic()
+        self.written = time.monotonic()
 
 
-def lasting(do: Callable[[], Any], over: threading.Event) -> Any:
-    """Do it again and again while the API server can't be reached or is in trouble.
+def retry(do: Callable[[], Any], over: threading.Event) -> Any:
+    """Call ``do``, and repeat it while the API server cannot be reached or is overloaded.
 
-    A refusal counts after a moment: a server that has just started refuses until it has read who may what. Once we are
-    to end it counts at once: whoever deletes the Job deletes our rights.
+    A refusal is retried for REFUSED seconds, because an API server that has just started refuses until it has read the
+    RBAC objects. After ``over`` it is not retried: deleting the Job deletes our rights.
     """
     began = time.monotonic()
     while True:
@@ -84,7 +84,7 @@ def lasting(do: Callable[[], Any], over: threading.Event) -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the load that the Secret in folder ``given`` asks for; return the pod's exit code."""
+    """Run the load of the Secret that is mounted in ``given``; return the exit code of the pod."""
     name, namespace, given, access, work = arguments
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -95,41 +95,43 @@ def main(arguments: Sequence[str]) -> int:
     asked = json.loads(gzip.decompress((Path(given) / REQUEST).read_bytes()))
     target = Path(given) / KUBECONFIG
     with Client.from_kubeconfig(kubeconfig) as client:
-        place = detached_load.LoadDirectory(Path(work) / "loads", asked["request"]["run_id"], asked["request"]["point"])
-        detached_load.start(
-            place, asked["request"], target.read_text(encoding="utf-8") if target.exists() else ours, asked["lock"]
+        directory = detached_load.LoadDirectory(
+            Path(work) / "loads", asked["request"]["run_id"], asked["request"]["point"]
         )
-        lasting(lambda: client.delete(SECRET, name, namespace), over)
-        desk = StateConfigMap(client, namespace, name)
-        found = _follow(place, desk, over)
+        detached_load.start(
+            directory, asked["request"], target.read_text(encoding="utf-8") if target.exists() else ours, asked["lock"]
+        )
+        retry(lambda: client.delete(SECRET, name, namespace), over)
+        status = StateConfigMap(client, namespace, name)
+        found = _follow(directory, status, over)
         if found["state"] != detached_load.ENDED:
-            lasting(lambda: desk.tell(detached_load.DIED, log=found.get("log", "")), over)
+            retry(lambda: status.write(detached_load.DIED, log=found.get("log", "")), over)
             return 1
         files = [("point", Path(one)) for one in found["files"]] + [("step", Path(one)) for one in found["step_files"]]
-        sent = lasting(lambda: chunked_transfer.send(client, namespace, name, files, asked["metadata"]), over)
-        lasting(lambda: desk.tell(detached_load.ENDED, result={"outcome": found["outcome"], "parcels": sent}), over)
+        sent = retry(lambda: chunked_transfer.send(client, namespace, name, files, asked["metadata"]), over)
+        retry(lambda: status.write(detached_load.ENDED, result={"outcome": found["outcome"], "parcels": sent}), over)
     return 0
 
 
-def _follow(place: detached_load.LoadDirectory, desk: StateConfigMap, over: threading.Event) -> dict[str, Any]:
-    """Tell how the load stands until it has ended; end it when we are told to."""
+def _follow(directory: detached_load.LoadDirectory, status: StateConfigMap, over: threading.Event) -> dict[str, Any]:
+    """Report the state of the load until it has ended; end it on ``over``."""
     offset, ending = 0, False
     while True:
         if over.is_set() and not ending:
             ending = True
-            detached_load.end(place)
-        found = detached_load.status(place, offset)
+            detached_load.end(directory)
+        found = detached_load.status(directory, offset)
         offset = found["offset"]
-        desk.hear(found["lines"])
+        status.add(found["lines"])
         if found["state"] != detached_load.RUNNING:
             return found
-        if found["lines"] or time.monotonic() - desk.told >= BEAT:
-            _try(lambda: desk.tell(detached_load.RUNNING))
+        if found["lines"] or time.monotonic() - status.written >= BEAT:
+            _try(lambda: status.write(detached_load.RUNNING))
         over.wait(LOOK) if not ending else time.sleep(LOOK)
 
 
 def _try(do: Callable[[], None]) -> None:
-    """What could not be told now is told with the next."""
+    """Call ``do``; after an error, the next call reports the same."""
     try:
         do()
     except (AccessError, ApiError) as error:

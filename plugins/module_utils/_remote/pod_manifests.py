@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The objects of a load in a pod: a Job that owns the others, so that with it everything goes.
 
-The Job is made first, suspended, and let go when all that its pod needs is there.
+The Job is created first, suspended, and resumed when everything that its pod needs exists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import ansible_archive
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kinds
 
-#: What one object may hold, bytes: an API server allows 1 MiB.
+#: Maximum size of an object, bytes: an API server allows 1 MiB.
 ROOM = 1_000_000
 
 GIVEN, CODE, ACCESS, WORK = "/seatrial/given", "/seatrial/code", "/seatrial/access", "/seatrial/work"
@@ -39,7 +39,7 @@ _PACKAGE = Path("ansible_collections/perfscale/seatrial/plugins/module_utils")
 
 @dataclass(frozen=True)
 class DriverPodSpec:
-    """Where a load is to run, and how. keep: seconds after its end after which the Job goes by itself."""
+    """The pod of a load. keep: how long the Job stays after its end, seconds."""
 
     run: str
     point: str
@@ -53,45 +53,45 @@ class DriverPodSpec:
 
     @property
     def name(self) -> str:
-        """Name of the Job and of most that belongs to it."""
+        """Name of the Job and of most of its objects."""
         return f"load-{self.run}-{self.point}"
 
     @property
-    def place(self) -> str:
-        """The namespace: one that is named, or one of the run's own."""
+    def home(self) -> str:
+        """The given namespace, or the one that is created for the run."""
         return self.namespace or f"seatrial-load-{self.run}"
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of everything."""
+        """Labels of all objects."""
         return {_labels.RUN: self.run, _labels.LOAD: self.point}
 
 
-def namespace(order: DriverPodSpec) -> dict[str, Any]:
-    """Return the namespace of the run's own. It has no label of a load: several points use it."""
+def namespace(spec: DriverPodSpec) -> dict[str, Any]:
+    """Return the namespace that is created for the run. It has no label of a load: several points use it."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": order.place, "labels": {_labels.RUN: order.run}},
+        "metadata": {"name": spec.home, "labels": {_labels.RUN: spec.run}},
     }
 
 
-def job(order: DriverPodSpec) -> dict[str, Any]:
+def job(spec: DriverPodSpec) -> dict[str, Any]:
     """Return the Job, suspended. Its pod passes the profile "restricted" of pod security."""
     mounts = [("given", GIVEN), ("code", CODE), ("access", ACCESS), ("work", WORK)]
     container = {
         "name": "load",
-        "image": order.image,
+        "image": spec.image,
         "command": ["python3", "-m", pod_main.__name__],
-        "args": [order.name, order.place, GIVEN, ACCESS, WORK],
+        "args": [spec.name, spec.home, GIVEN, ACCESS, WORK],
         "env": [
             {"name": "PYTHONPATH", "value": f"{CODE}/{_ARCHIVE}"},
             {"name": "HOME", "value": WORK},
             {"name": "TMPDIR", "value": WORK},
         ],
-        "resources": {"requests": dict(order.requests), "limits": dict(order.limits)},
+        "resources": {"requests": dict(spec.requests), "limits": dict(spec.limits)},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        # Its last words are in the pod's status then, and no log has to be asked for.
+        # The end of its log is then in the status of the pod, and no log has to be read.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts],
     }
@@ -100,19 +100,19 @@ def job(order: DriverPodSpec) -> dict[str, Any]:
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
     ]
     volumes = [
-        {"name": "given", "secret": {"secretName": order.name}},
-        {"name": "code", "configMap": {"name": f"{order.name}-code"}},
+        {"name": "given", "secret": {"secretName": spec.name}},
+        {"name": "code", "configMap": {"name": f"{spec.name}-code"}},
         {"name": "access", "projected": {"sources": token}},
         {"name": "work", "emptyDir": {}},
     ]
-    spec = {
+    pod = {
         "restartPolicy": "Never",
-        "serviceAccountName": order.name,
+        "serviceAccountName": spec.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 60,
-        "nodeSelector": dict(order.node_selector),
-        "tolerations": [dict(one) for one in order.tolerations],
+        "nodeSelector": dict(spec.node_selector),
+        "tolerations": [dict(one) for one in spec.tolerations],
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
         "volumes": volumes,
@@ -120,40 +120,40 @@ def job(order: DriverPodSpec) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": order.name, "namespace": order.place, "labels": order.labels},
+        "metadata": {"name": spec.name, "namespace": spec.home, "labels": spec.labels},
         "spec": {
             "suspend": True,
-            "backoffLimit": 0,  # a load is never begun anew by itself
-            "ttlSecondsAfterFinished": order.keep,
-            "template": {"metadata": {"labels": order.labels}, "spec": spec},
+            "backoffLimit": 0,  # a load is never restarted automatically
+            "ttlSecondsAfterFinished": spec.keep,
+            "template": {"metadata": {"labels": spec.labels}, "spec": pod},
         },
     }
 
 
-def owned(order: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: str | None) -> list[dict[str, Any]]:
-    """Return what belongs to the Job ``uid``, in the order in which it is made.
+def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: str | None) -> list[dict[str, Any]]:
+    """Return the objects that the Job ``uid`` owns, in the spec of their creation.
 
-    asked: request and lock as of elsewhere.start(). kubeconfig: that of the target, None when it is the same cluster.
-    Raises InputError when the request is too large for a Secret.
+    asked: request and lock as for detached_load.start(). kubeconfig: of the target, None if it is the same cluster.
+    Raises InputError if the request is too large for a Secret.
     """
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": order.name, "uid": uid}
-    metadata = {"labels": order.labels, "namespace": order.place, "ownerReferences": [owner]}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
+    metadata = {"labels": spec.labels, "namespace": spec.home, "ownerReferences": [owner]}
     packed = gzip.compress(json.dumps({**asked, "metadata": metadata}).encode())
     if len(packed) > ROOM:
         raise InputError(
-            f"the load's templates and trace are {len(packed) / 1e6:.1f} MB compressed, a Secret holds {ROOM / 1e6:g}: "
-            "run it on the controller or on a host"
+            f"the load's templates and trace are {len(packed) / 1e6:.1f} MB compressed, the maximum of a Secret is "
+            f"{ROOM / 1e6:g} MB: run the load on the controller or on a host"
         )
     data = {pod_main.REQUEST: base64.b64encode(packed).decode()}
     if kubeconfig is not None:
         data[pod_main.KUBECONFIG] = base64.b64encode(kubeconfig.encode()).decode()
-    named = {**metadata, "name": order.name}
+    named = {**metadata, "name": spec.name}
     rules = [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": [f"{order.name}-state"]},
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"], "resourceNames": [order.name]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": [f"{spec.name}-state"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"], "resourceNames": [spec.name]},
     ]
-    account = {"kind": "ServiceAccount", "name": order.name, "namespace": order.place}
+    account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
     code = base64.b64encode(archive()).decode()
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
@@ -162,22 +162,22 @@ def owned(order: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: 
             "apiVersion": f"{_RBAC}/v1",
             "kind": "RoleBinding",
             "metadata": named,
-            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": order.name},
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": spec.name},
             "subjects": [account],
         },
         {"apiVersion": "v1", "kind": "Secret", "metadata": named, "data": data},
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {**metadata, "name": f"{order.name}-code"},
+            "metadata": {**metadata, "name": f"{spec.name}-code"},
             "binaryData": {_ARCHIVE: code},
         },
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": f"{order.name}-state"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": f"{spec.name}-state"}},
     ]
 
 
 def archive() -> bytes:
-    """Return our code as a zip: the archive that Ansible runs this module from, or one made from the folder."""
+    """Return our code as a zip: the archive from which Ansible runs this module, or one of the folder."""
     found = ansible_archive()
     if found is not None:
         return found.read_bytes()
@@ -193,9 +193,9 @@ def archive() -> bytes:
 
 
 def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:
-    """Return what this very load needs on its target: its kinds, what it watches, the canary, the breaker, the lock.
+    """Return the rights that this load needs on its target: its kinds, watches, canary, circuit breaker, lock.
 
-    Raises InputError for a template that can't be rendered or a kind that the server does not have.
+    Raises InputError for a template that cannot be rendered or a kind that the server does not have.
     """
     usual = request.namespace or client.access.namespace
     rendered = [template_renderer.render(one, request.run, request.point, usual, (0,)) for one in request.templates]
@@ -230,10 +230,10 @@ def _on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[Ri
     return {Right(group, resource, verb, where, "test") for verb in verbs}
 
 
-def grants(order: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
-    """Return roles and bindings that give the load's service account these rights on the cluster that it runs in."""
-    name = f"{order.name}-target"
-    made = manifests(wanted, name, f"system:serviceaccount:{order.place}:{order.name}")
-    for one in made:
-        one["metadata"] = {**one["metadata"], "labels": order.labels}
-    return made
+def grants(spec: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
+    """Return roles and bindings that give the load's service account these rights on its own cluster."""
+    name = f"{spec.name}-target"
+    found = manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
+    for one in found:
+        one["metadata"] = {**one["metadata"], "labels": spec.labels}
+    return found

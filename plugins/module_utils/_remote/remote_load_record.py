@@ -16,12 +16,12 @@ FILE = "elsewhere.json"
 SCHEMA = "elsewhere/1"
 STARTED, FETCHED = "started", "fetched"
 
-#: In the place of a host: a pod of the driver cluster; ``root`` is its namespace then.
+#: Value of ``host`` for a pod of the driver cluster; ``root`` is then its namespace.
 DRIVER_POD = "driver_pod"
 
 
 def read(point_dir: Path) -> dict[str, Any] | None:
-    """Return the note, None when there is none."""
+    """Return the record, None if there is none."""
     try:
         return dict(_files.read_json(point_dir / FILE))
     except DataError:
@@ -29,20 +29,20 @@ def read(point_dir: Path) -> dict[str, Any] | None:
 
 
 def write(point_dir: Path, host: str, root: str, state: str, result: Mapping[str, Any] | None = None) -> None:
-    """Replace the note. ``result``: what the load returned, once its files are here."""
-    note = {"schema": SCHEMA, "host": host, "root": root, "state": state, "result": dict(result or {})}
-    _files.write_json(point_dir / FILE, note, SCHEMA)
+    """Replace the record. ``result``: of the load, once its files were fetched."""
+    record = {"schema": SCHEMA, "host": host, "root": root, "state": state, "result": dict(result or {})}
+    _files.write_json(point_dir / FILE, record, SCHEMA)
 
 
 def remove(point_dir: Path) -> None:
-    """Remove the note: nothing runs elsewhere any more."""
-    note = read(point_dir)
-    if note is not None and note["state"] != FETCHED:
+    """Delete the record of a load that no longer runs. The record of fetched files stays."""
+    record = read(point_dir)
+    if record is not None and record["state"] != FETCHED:
         (point_dir / FILE).unlink(missing_ok=True)
 
 
 def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
-    """Return what the load asks of the lock that the run holds on its target, None when it holds none there.
+    """Return the parameters with which the load renews the run's lock on its target, None without such a lock.
 
     cluster: the target's API host, as lock files name it. The driver cluster may have a lock of its own.
     """
@@ -54,6 +54,6 @@ def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None
 
 
 def lock_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the load asks of the run's lock, from the content of the run's lock file."""
+    """Return the parameters of cluster_lock for the load, from the run's lock record."""
     names = {"run_id": "run", "owner": "owner", "purpose": "purpose", "namespace": "namespace", "duration": "duration"}
     return {**{ours: record[theirs] for ours, theirs in names.items()}, "timeout": 60, "context": ""}

@@ -34,16 +34,16 @@ def test_no_answer_and_a_busy_server_are_met_again(ending: bool) -> None:
     if ending:
         over.set()
     errors = (Broken("reset", True), ApiError("busy", 429), ApiError("trouble", 503))
-    assert pod_main.lasting(failing(*errors), over) == "done"
+    assert pod_main.retry(failing(*errors), over) == "done"
 
 
 def test_a_refusal_may_pass_unless_we_are_to_end() -> None:
     over = threading.Event()
     errors = (ApiError("may not", 403), AccessError("refuses our credentials (401)"))
-    assert pod_main.lasting(failing(*errors), over) == "done"
+    assert pod_main.retry(failing(*errors), over) == "done"
     over.set()
     with pytest.raises(ApiError, match="may not"):
-        pod_main.lasting(failing(*errors), over)
+        pod_main.retry(failing(*errors), over)
 
 
 class Client:
@@ -57,9 +57,9 @@ class Client:
 def test_the_last_lines_are_told_and_how_many_there_were() -> None:
     client: Any = Client()
     desk = pod_main.StateConfigMap(client, "ns", "load-x")
-    desk.hear([f"line {n}" for n in range(500)])
-    desk.tell("running")
-    desk.tell("ended", result={"a": 1})
+    desk.add([f"line {n}" for n in range(500)])
+    desk.write("running")
+    desk.write("ended", result={"a": 1})
     first, last = client.sent
     assert first["path"].endswith("/namespaces/ns/configmaps/load-x-state") and first["count"] == "500"
     assert pod_main.json.loads(first["lines"]) == [f"line {n}" for n in range(300, 500)]

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_main, pod_manifests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import words
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import waits
 
 STAGES = Path(pod_manifests.__file__).resolve().parents[3] / "roles" / "workload" / "files" / "stages"
 ORDER = pod_manifests.DriverPodSpec("run-abc", "001", "registry.example.com/x:1")
@@ -92,7 +92,7 @@ def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_clu
         assert all(one["metadata"]["labels"]["perfscale.seatrial/run"] == "run-abc" for one in made)
         data = next(one["data"] for one in made if one["kind"] == "Secret")
         packed = json.loads(gzip.decompress(base64.b64decode(data[pod_main.REQUEST])))
-        assert packed["request"] == asked["request"] and packed["metadata"]["namespace"] == ORDER.place
+        assert packed["request"] == asked["request"] and packed["metadata"]["namespace"] == ORDER.home
         assert (pod_main.KUBECONFIG in data) == (config is not None)
         words_of_all = json.dumps([one for one in made if one["kind"] != "Secret"])
         assert "secret words" not in words_of_all
@@ -100,7 +100,7 @@ def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_clu
 
 def test_a_request_that_no_secret_holds_is_refused_with_what_to_do() -> None:
     trace = random.Random(1).randbytes(1_200_000).hex()
-    with pytest.raises(InputError, match="a Secret holds 1: run it on the controller or on a host"):
+    with pytest.raises(InputError, match="the maximum of a Secret is 1 MB: run the load on the controller"):
         pod_manifests.owned(ORDER, "u", {"request": {"trace": trace}, "lock": None}, None)
 
 
@@ -140,4 +140,4 @@ def test_the_job_is_suspended_and_never_begun_anew() -> None:
     ],
 )
 def test_what_a_pod_waits_for_is_said_in_its_own_words(status: dict[str, Any], said: str) -> None:
-    assert words({"status": status}) == said
+    assert waits({"status": status}) == said
