@@ -112,9 +112,7 @@ def test_a_password_that_is_wrong_and_an_image_that_is_not_there_are_told_at_onc
 
 
 def test_traits_that_a_user_gives_are_checked(emulated: Emulator) -> None:
-    with pytest.raises(
-        machine_fleet.FleetError, match="'boot_devise' is an unknown trait .did you mean 'boot_device'"
-    ):
+    with pytest.raises(machine_fleet.FleetError, match="'boot_devise' is an unknown trait .did you mean 'boot_device'"):
         bring(emulated, "off", names=NAMES[:1], vendors={"sushy": {"boot_devise": ["Cd"]}})
     with pytest.raises(InputError):
         from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.vendor_traits import traits

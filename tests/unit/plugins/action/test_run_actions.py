@@ -1,0 +1,175 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Actions that record phases, points and role calls, and those that read settings and inventories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible_collections.perfscale.seatrial.plugins.action import (
+    doctor,
+    openshift_inventory_info,
+    run_phase,
+    run_point,
+    settings,
+    step_directory,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import doctor_needs, run_record, temp_folder
+
+NO_PHASE = {"ended": None, "seconds": None, "error": None}
+
+
+def action(plugin: Any, transport: str = "local") -> Any:
+    """An action as it is while its task runs; templates are returned as they are."""
+    one = plugin.ActionModule.__new__(plugin.ActionModule)
+    one._templar = SimpleNamespace(template=lambda text: text)
+    one._connection = SimpleNamespace(transport=transport)
+    one._loader = DataLoader()
+    return one
+
+
+@pytest.fixture
+def phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The phases of a run record, which the action changes."""
+    record: dict[str, Any] = {"phases": {}}
+    monkeypatch.setattr(run_record, "read", lambda _directory: record)
+    monkeypatch.setattr(run_record, "write", lambda _directory, _record: None)
+    return record["phases"]
+
+
+def mark(tmp_path: Path, name: str | None, state: str, error: str | None = None, **variables: Any) -> dict[str, Any]:
+    given = {"name": name, "state": state, "error": error}
+    return action(run_phase).act(given, {"run_dir": str(tmp_path), **variables})
+
+
+def test_the_start_of_a_phase_ends_the_one_before(tmp_path: Path, phases: dict[str, Any]) -> None:
+    mark(tmp_path, "report", "started")
+    mark(tmp_path, "cleanup", "started")
+    assert {name: one["status"] for name, one in phases.items()} == {"report": "passed", "cleanup": "running"}
+    mark(tmp_path, "report", "started")
+    assert list(phases) == ["cleanup", "report"], "in the order in which they last ran"
+
+
+def test_a_failure_without_a_name_is_that_of_the_running_phase(tmp_path: Path, phases: dict[str, Any]) -> None:
+    mark(tmp_path, "report", "started")
+    mark(tmp_path, None, "failed", "disk full")
+    assert (phases["report"]["status"], phases["report"]["error"]) == ("failed", "disk full")
+    mark(tmp_path, "report", "passed")
+    assert phases["report"]["status"] == "failed", "only a running phase ends"
+
+
+def test_a_report_beside_another_session_marks_nothing(tmp_path: Path, phases: dict[str, Any]) -> None:
+    assert not mark(tmp_path, "report", "started", run_beside=True)["changed"]
+    assert phases == {}
+
+
+def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
+    place = tmp_path / "points" / "001"
+    place.mkdir(parents=True)
+    planned = {"schema": "point/1", "point": "001", "uuid": "0", "status": "planned", "settings": {"a": 1}}
+    _files.write_yaml(place / "point.yml", planned)
+    variables = {"run_dir": str(tmp_path)}
+    found = action(run_point).act({"point": "001", "state": "running", "error": None}, variables)
+    assert found["settings_file"] == str(place / "settings.yml")
+    assert _files.read_yaml(place / "point.yml")["ended"] is None
+    action(run_point).act({"point": "001", "state": "failed", "error": "why"}, variables)
+    record = _files.read_yaml(place / "point.yml")
+    assert (record["status"], record["exit_code"], record["error"]) == ("failed", 1, "why")
+    assert record["started"] <= record["ended"]
+    with pytest.raises(InputError, match="has no point 002"):
+        action(run_point).act({"point": "002", "state": "passed", "error": None}, variables)
+
+
+def test_each_role_call_gets_the_next_numbered_directory(tmp_path: Path) -> None:
+    given = {"role": "nfd", "entry": "install"}
+    paths = [Path(action(step_directory).act(given, {"run_dir": str(tmp_path)})["path"]) for _number in range(2)]
+    assert [path.name for path in paths] == ["001__nfd__install", "002__nfd__install"]
+    assert "nfd install" in (paths[0] / "log").read_text()
+    with pytest.raises(InputError, match="role nfd has no run directory"):
+        action(step_directory).act(given, {})
+
+
+INVENTORY = """
+all:
+  children:
+    control:
+      hosts:
+        m1: {bmc_address: 10.0.0.1, bmc_password: canary, cluster_agent_role: x, other: 1}
+    workers:
+      hosts:
+        w1: {macs: {eno1: "aa:bb"}}
+"""
+
+
+def machines(tmp_path: Path, control: str, worker: str = "workers", text: str = INVENTORY) -> dict[str, Any]:
+    path = tmp_path / "hosts.yml"
+    path.write_text(text)
+    given = {"inventory": str(path), "control_plane_group": control, "worker_group": worker}
+    found: dict[str, Any] = action(openshift_inventory_info).act(given, {})
+    return found
+
+
+@pytest.mark.usefixtures("ansible_plugins")
+def test_machines_are_read_from_an_inventory_file_with_their_passwords_apart(tmp_path: Path) -> None:
+    found = machines(tmp_path, "control")
+    assert found["machines"] == [
+        {"name": "m1", "role": "master", "vars": {"bmc_address": "10.0.0.1", "cluster_agent_role": "x"}},
+        {"name": "w1", "role": "worker", "vars": {"macs": {"eno1": "aa:bb"}}},
+    ]
+    assert found["passwords"] == {"m1": "canary"}
+
+
+@pytest.mark.usefixtures("ansible_plugins")
+def test_a_group_that_is_missing_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no group controll .did you mean 'control'"):
+        machines(tmp_path, "controll")
+    with pytest.raises(InputError, match="has no hosts"):
+        machines(tmp_path, "control", text="all: {children: {control: {}}}\n")
+    (tmp_path / "hosts.yml").unlink()
+    given = {"inventory": str(tmp_path / "hosts.yml"), "control_plane_group": "control", "worker_group": ""}
+    with pytest.raises(InputError, match="cluster_agent_inventory: there is no"):
+        action(openshift_inventory_info).act(given, {})
+
+
+def remote_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], transport: str = "local") -> Any:
+    one = action(settings, transport)
+    monkeypatch.setattr(one, "get_shell_option", lambda _name, default: str(tmp_path / "file" / "tmp"), raising=False)
+    monkeypatch.setattr(one, "_remote_expand_user", lambda path, sudoable: path, raising=False)
+    return one._remote_tmp(extra)
+
+
+def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert remote_tmp(tmp_path, monkeypatch, {}) is None
+    (tmp_path / "file" / "tmp").rmdir()
+    (tmp_path / "file").rmdir()
+    (tmp_path / "file").touch()
+    assert temp_folder.why_unusable(str(tmp_path / "file" / "tmp"))
+    assert remote_tmp(tmp_path, monkeypatch, {}, "ssh") is None
+    assert remote_tmp(tmp_path, monkeypatch, {}) == str(settings.constants.DEFAULT_LOCAL_TMP)
+    with pytest.raises(InputError, match="-e ansible_remote_tmp="):
+        remote_tmp(tmp_path, monkeypatch, {"ansible_remote_tmp": "x"})
+
+
+def test_the_doctor_of_a_run_examines_the_phases_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(doctor_needs.ExaminedRun, "read", lambda *_args: "run")
+    monkeypatch.setattr(doctor_needs, "requirements", lambda _documents, run, phases, _find: seen.append(phases) or {})
+    one = action(doctor)
+    monkeypatch.chdir(tmp_path)
+    given = {"kubeconfig": "k", "project": "none", "run_dir": str(tmp_path), "rbac_file": "", "context": ""}
+    given |= {"phases": ["settings", "cluster", "prepare", "test", "cleanup"], "subject": ""}
+    monkeypatch.setattr(one, "validate_argument_spec", lambda _spec: (None, dict(given)), raising=False)
+    found = one.prepare(given, {"ansible_skip_tags": ["cleanup"]})
+    assert seen == [["prepare", "test"]]
+    assert (found["kubeconfig"], found["phases"]) == (f"{tmp_path}/k", ["prepare", "test"])
+    assert found["requirements"] == {"others": False}
+    assert "run_dir" not in found
