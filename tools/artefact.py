@@ -1,4 +1,4 @@
-"""Build the collection and install it somewhere else, as a user of the published artefact has it.
+"""Build the collection and install it elsewhere, as a user of the published artefact would.
 
 artefact.py build FOLDER     print the path of the built archive
 """
@@ -31,7 +31,7 @@ def build(folder: Path) -> Path:
 
 
 def install(archive: Path, folder: Path) -> Path:
-    """Install ``archive`` below ``folder`` without fetching anything; return the collection's own folder.
+    """Install ``archive`` below ``folder`` without downloads; return the folder of the collection.
 
     ``cwd`` must not be the clone: there Galaxy finds our own link and has "nothing to do".
     """

@@ -1,9 +1,9 @@
 """Undo the set-up of this clone: clean.py [--artifacts]
 
-Ends what this clone's tests left and stops the rehearsal clusters of its runs, then removes .venv and all caches inside
-the repository. Results (artifacts/) stay unless --artifacts is given; a run that may still hold something keeps its
-directory even then, because the way to give it back is written there. Programs in the user's cache stay too: other
-clones use them.
+Ends processes that this clone's tests left and stops the rehearsal clusters of its runs, then removes .venv and all
+caches inside the repository. Results (artifacts/) are kept unless --artifacts is given; a run that may still hold
+something keeps its directory even then, because it contains GIVE_BACK. Programs in the user's cache are kept too,
+because other clones use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ARTIFACTS = ROOT / "artifacts"
 
 
 def state_folder() -> Path:
-    """Where rehearsal clusters live by default (role rehearsal, rehearsal_data_dir)."""
+    """The default folder of rehearsal clusters (role rehearsal, rehearsal_data_dir)."""
     base = os.environ.get("XDG_STATE_HOME") or str(home() / ".local" / "state")
     return Path(base) / "seatrial" / "rehearsal"
 
@@ -40,7 +40,7 @@ def run_files() -> list[Path]:
 
 
 def owner_of(instance: Path) -> str | None:
-    """Id of the run that an instance belongs to, empty for none; None when it is no instance."""
+    """Id of the run that an instance belongs to, empty for none; None if it is not an instance."""
     try:
         return str(json.loads((instance / "instance.json").read_text(encoding="utf-8")).get("owner") or "")
     except (OSError, ValueError):
@@ -48,7 +48,7 @@ def owner_of(instance: Path) -> str | None:
 
 
 def left_clusters() -> list[tuple[Path, str, bool]]:
-    """Instances (folder, owner, ours). Those inside the clone are its tests'; others are ours by their run's id."""
+    """Instances (folder, owner, ours). Those inside the clone belong to its tests, others to the run with their id."""
     runs = own_runs()
     found = []
     for folder, inside in ((CACHE / "rehearsal", True), (state_folder(), False)):
@@ -60,12 +60,12 @@ def left_clusters() -> list[tuple[Path, str, bool]]:
 
 
 def stop_clusters() -> bool:
-    """Stop what is ours; say what stays and why. False when one could not be stopped."""
+    """Stop our clusters and report the others. False if one could not be stopped."""
     fine = True
     for instance, owner, ours in left_clusters():
         if not ours:
-            whose = f"run {owner}" if owner else "nobody's run: it was started to stay"
-            say(f"rehearsal cluster '{instance.name}' stays ({whose})")
+            whose = f"run {owner}" if owner else "no run: it was started by hand"
+            say(f"rehearsal cluster '{instance.name}' is kept ({whose})")
             continue
         say(f"stopping rehearsal cluster '{instance.name}'")
         settings = {
@@ -83,12 +83,12 @@ def stop_clusters() -> bool:
             problem = str(error)
         if problem:
             fine = False
-            say(f"it could not be stopped, so .venv and .cache stay as they are:\n{problem}")
+            say(f"it could not be stopped, so .venv and .cache are kept:\n{problem}")
     return fine
 
 
 def end_leftovers() -> bool:
-    """End what killed tests and set-ups left. False when something stays, or one of them is under way."""
+    """End processes of killed tests and set-ups. False if something remains or one of them is running."""
     runs = CACHE / "runs"
     if not any(one.is_dir() for one in runs.glob("*-*")):
         return True
@@ -99,15 +99,15 @@ def end_leftovers() -> bool:
     except (OSError, subprocess.TimeoutExpired) as error:
         done, problem = None, str(error)
     if problem:
-        say(f"what killed tests or set-ups left could not be ended, so .venv and .cache stay as they are:\n{problem}")
+        say(f"processes of killed tests or set-ups could not be ended, so .venv and .cache are kept:\n{problem}")
     elif done and done.stdout.strip():
-        problem = f"tests or a set-up are under way in this clone (process {done.stdout.split('-')[0]})"
+        problem = f"tests or a set-up are running in this clone (process {done.stdout.split('-')[0]})"
         say(f"{problem}: nothing was removed")
     return not problem
 
 
 def holds_something(run_file: Path) -> bool:
-    """Whether a run's record says that something is still held; in doubt yes."""
+    """Whether a run still holds something according to its record; if in doubt, yes."""
     text = run_file.read_text(encoding="utf-8")
     return not re.search(r"^held: \[\]", text, re.MULTILINE)
 
@@ -117,9 +117,7 @@ def remove_artifacts() -> None:
     kept = {path.parent for path in run_files() if holds_something(path)}
     for folder in sorted(ARTIFACTS.glob("*")) if ARTIFACTS.is_dir() else []:
         if folder in kept:
-            say(
-                f"{folder.relative_to(ROOT)} stays: run.yml says that it still holds something, and how to give it back"
-            )
+            say(f"{folder.relative_to(ROOT)} is kept: the run still holds something, see GIVE_BACK in it")
         elif folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
             say(f"{folder.relative_to(ROOT)} removed")
@@ -128,7 +126,7 @@ def remove_artifacts() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Stop, remove, say what stays."""
+    """Stop, remove, report what is kept."""
     with locked("suites", "running tests"):
         if not (end_leftovers() and stop_clusters()):
             return 1
@@ -145,9 +143,9 @@ def main(arguments: list[str]) -> int:
         for cache in (ROOT / folder).rglob("__pycache__"):
             shutil.rmtree(cache)
     if ARTIFACTS.is_dir() and any(ARTIFACTS.iterdir()) and "--artifacts" not in arguments:
-        say("artifacts/ stays (make clean ARTIFACTS=1 removes the results too)")
+        say("artifacts/ is kept (make clean ARTIFACTS=1 removes the results too)")
     if seatrial_cache().is_dir():
-        say(f"{seatrial_cache()} stays: other clones use the programs in it")
+        say(f"{seatrial_cache()} is kept: other clones use its programs")
     return 0
 
 

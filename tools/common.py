@@ -1,4 +1,4 @@
-"""What the tools of the Makefile share: where things are, one lock, disk space, commands that show they live.
+"""What the tools of the Makefile share: paths, a lock, disk space, commands with progress lines.
 
 Standard library only: it runs before there is a virtual environment.
 """
@@ -42,7 +42,7 @@ def stop(message: str) -> None:
 
 
 def user_name(number: int) -> str:
-    """The name of a user, or the number when the system knows no name."""
+    """The name of a user, or the number if the system has no name."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -50,19 +50,19 @@ def user_name(number: int) -> str:
 
 
 def home() -> Path:
-    """The user's home folder. Ends when there is none."""
+    """The user's home folder. Ends the tool if there is none."""
     try:
         return Path.home()
     except RuntimeError:
-        stop(f"HOME is not set, and the system knows no home of user {os.getuid()}: set HOME to a folder of yours")
+        stop(f"HOME is not set and user {os.getuid()} has no home folder: set HOME to a folder of yours")
         raise
 
 
 def check_home() -> None:
-    """End when the home folder is none that we can write to: caches, clusters and Ansible's own files go there."""
+    """End the tool if the home folder is not writable: caches, clusters and Ansible's files are there."""
     folder, given = home(), os.environ.get("HOME")
     if given is not None and not os.path.isabs(given):
-        stop(f"HOME='{given}' is no absolute path: set HOME to a folder of yours")
+        stop(f"HOME='{given}' is not an absolute path: set HOME to a folder of yours")
     if not os.access(visible(folder), os.W_OK | os.X_OK):
         stop(
             f"{f'HOME={folder}' if given else f'the home folder {folder}'} can't be written to by user"
@@ -79,7 +79,7 @@ def visible(path: Path) -> Path:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a tool's main function; what a user can mend is one sentence, Ctrl-C one word."""
+    """Run a tool's main function; an error that a user can correct becomes one sentence, Ctrl-C one word."""
     try:
         main()
     except PermissionError as error:
@@ -101,7 +101,7 @@ def seatrial_cache() -> Path:
 
 
 def existing_parent(path: Path) -> Path:
-    """The nearest folder of ``path`` that is there."""
+    """The nearest existing folder of ``path``."""
     while not path.exists() and path != path.parent:
         path = path.parent
     return path
@@ -113,7 +113,7 @@ def free_gb(path: Path) -> float:
 
 
 def check_space(wanted: Sequence[tuple[str, Path, float]]) -> list[str]:
-    """Say what does not fit. ``wanted``: (what, where, GB); needs on one file system add up. Empty when all fits."""
+    """Sentences on what does not fit. ``wanted``: (what, where, GB); needs on one file system add up."""
     by_device: dict[int, list[tuple[str, Path, float]]] = {}
     for what, where, size in wanted:
         by_device.setdefault(existing_parent(where).stat().st_dev, []).append((what, where, size))
@@ -128,7 +128,7 @@ def check_space(wanted: Sequence[tuple[str, Path, float]]) -> list[str]:
 
 @contextlib.contextmanager
 def locked(name: str, doing: str) -> Iterator[None]:
-    """Hold the lock ``name`` of this clone, so that two makes at once do the same thing one after the other."""
+    """Hold the lock ``name`` of this clone, so that concurrent makes do the same thing one after the other."""
     CACHE.mkdir(exist_ok=True)
     with open(CACHE / f"{name}.lock", "a+", encoding="utf-8") as stream:
         try:
@@ -144,7 +144,7 @@ def locked(name: str, doing: str) -> Iterator[None]:
         yield
 
 
-def _beat(done: threading.Event, log: Path, label: str) -> None:
+def _report_progress(done: threading.Event, log: Path, label: str) -> None:
     began = time.monotonic()
     while not done.wait(HEARTBEAT):
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
@@ -161,7 +161,7 @@ def run_logged(
     cwd: Path = ROOT,
     heartbeat: bool = True,
 ) -> int:
-    """Run ``command`` with its output in ``log`` and a sign of life now and then; return its exit code.
+    """Run ``command`` with its output in ``log`` and progress lines; return its exit code.
 
     After ``limit`` seconds its whole process group is ended and the exit code is 124, as coreutils' timeout has it.
     The same on an interrupt, which then goes on upwards.
@@ -181,7 +181,7 @@ def run_logged(
             start_new_session=True,
         )
         _RUNNING.add(process)
-        watcher = threading.Thread(target=_beat, args=(done, log, label), daemon=True)
+        watcher = threading.Thread(target=_report_progress, args=(done, log, label), daemon=True)
         if heartbeat:
             watcher.start()
         try:
@@ -196,14 +196,14 @@ def run_logged(
 
 
 def end_all() -> None:
-    """End every command that still runs, with its children, and let none begin."""
+    """End every running command with its children, and let none start."""
     _STOPPING.set()
     for process in list(_RUNNING):
         end_group(process)
 
 
 def end_group(process: subprocess.Popen[bytes], grace: float = 10.0) -> None:
-    """End what is left of a process group that we started: TERM, then KILL after ``grace`` seconds."""
+    """End a process group that we started: SIGTERM, then SIGKILL after ``grace`` seconds."""
     if process.poll() is not None:
         return
     with contextlib.suppress(ProcessLookupError):

@@ -35,7 +35,7 @@ _MARKUP = re.compile(r"\b(?:([BCILMU])\(([^)]*)\)|(V|O|E|RV|P)\(((?:\\.|[^\\)])*
 
 
 def _rendered(markup: re.Match[str]) -> str:
-    """One piece of Ansible's markup as Markdown."""
+    """One markup element of Ansible as Markdown."""
     kind, text = markup[1] or markup[3], markup[2] if markup[1] else re.sub(r"\\(.)", r"\1", markup[4])
     if kind == "L":
         label, _, url = text.partition(",")
@@ -119,12 +119,12 @@ def rooms_table() -> str:
 
 
 def architecture_page() -> str:
-    """docs/architecture.md with its table of parts renewed."""
+    """docs/architecture.md with an up-to-date table of parts."""
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     before, begin, rest = text.partition(ROOMS_BEGIN)
     _old, end, after = rest.partition(ROOMS_END)
     if not begin or not end:
-        stop(f"docs/architecture.md lacks '{ROOMS_BEGIN}' or '{ROOMS_END}'")
+        stop(f"docs/architecture.md does not contain '{ROOMS_BEGIN}' or '{ROOMS_END}'")
     return f"{before}{begin}\n\n{rooms_table()}\n\n{end}{after}"
 
 

@@ -1,4 +1,4 @@
-"""End what a tool started when the tool has ended, also when it was killed: leftovers.py NAME | --ended
+"""End the processes of a tool after it has ended, also if it was killed: leftovers.py NAME | --ended
 
 The tests (pytest, and `make test` around several) and the set-up begin() a run, named by its process, <pid>-<ticks>.
 What a run starts carries its name in the environment (SEATRIAL_STARTED_BY), clusters included; .cache/runs/<name> holds
@@ -21,7 +21,7 @@ from typing import Any
 
 from common import CACHE, ROOT
 
-# By its bare name: the set-up runs with any Python, in which another ansible_collections may hide ours.
+# By its module name alone: the set-up runs with any Python, in which another ansible_collections may hide ours.
 sys.path.append(str(ROOT / "plugins" / "module_utils"))
 import _processes
 
@@ -29,7 +29,7 @@ RUNS = CACHE / "runs"
 MARK = "SEATRIAL_STARTED_BY"
 #: In the environment of a rehearsal cluster's processes: its folder.
 INSTANCE = "SEATRIAL_INSTANCE"
-#: Seconds that processes get to end by themselves.
+#: Seconds between SIGTERM and SIGKILL.
 GRACE = 10.0
 #: How often, and seconds apart, end() looks for processes that others have started meanwhile.
 LOOKS, PAUSE = 3, 0.3
@@ -46,13 +46,13 @@ def folder_of(pid: int) -> Path:
 
 
 def is_under_way(name: str) -> bool:
-    """Whether the process of a run lives."""
+    """Whether the process of a run is running."""
     pid = name.partition("-")[0]
     return pid.isdigit() and name_of(int(pid)) == name
 
 
 def begin() -> None:
-    """Make this process a run: what it starts from now on is known by its name, and ends with it."""
+    """Make this process a run: the processes that it starts from now on have its name and are ended after it."""
     name = name_of(os.getpid())
     (RUNS / name).mkdir(parents=True, exist_ok=True)
     unmarked = {key: value for key, value in os.environ.items() if key != MARK}
@@ -71,7 +71,7 @@ def begin() -> None:
 
 @contextlib.contextmanager
 def begun() -> Iterator[None]:
-    """Be a run while the body runs; what is started afterwards is no part of it."""
+    """Be a run during the body; processes started afterwards do not belong to it."""
     before = os.environ.get(MARK)
     begin()
     try:
@@ -98,18 +98,18 @@ def await_end(name: str) -> None:
 
 
 def marked(name: str) -> dict[int, dict[str, str]]:
-    """The living processes that a run started: pid -> environment."""
+    """The running processes that a run started: pid -> environment."""
     return _processes.marked(MARK, name)
 
 
 def end(name: str, clusters: bool = True) -> None:
-    """End what a run left, and remove its data. Without ``clusters`` these stay, and the name by which they are found.
+    """End the processes of a run and remove its data. Without ``clusters`` its clusters and its name are kept.
 
     Raises RuntimeError, SeatrialError when something can't be ended.
     """
     for _look in range(LOOKS):
         left = marked(name)
-        # Who might start a cluster ends before the clusters.
+        # Processes that might start a cluster end before the clusters.
         _processes.end([_processes.Process.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE)
         for path in sorted({Path(one[INSTANCE]) for one in left.values() if INSTANCE in one}) if clusters else []:
             remove(path.parent, path.name)
@@ -149,7 +149,7 @@ def remove_all(data_dir: Path) -> None:
 
 
 def sweep(clusters: bool = True) -> list[str]:
-    """End what ended runs of this clone left, as end() does; return the names of those that are under way."""
+    """Call end() for each ended run of this clone; return the names of the running ones."""
     names = sorted(path.name for path in RUNS.glob("*-*") if path.is_dir())
     running = [name for name in names if is_under_way(name)]
     for name in names:
@@ -159,7 +159,7 @@ def sweep(clusters: bool = True) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Watch a run, or look after those that have ended."""
+    """Watch a run, or clean up after ended ones."""
     if arguments == ["--ended"]:
         print("\n".join(sweep()))
         return

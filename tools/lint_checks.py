@@ -1,4 +1,4 @@
-"""What looks at the tree without running it: lint_checks.py CHECK ... runs these checks, one after the other.
+"""Static checks of the tree: lint_checks.py CHECK ... runs these checks, one after the other.
 
 The table below is the only list of checks: `make lint` and the hooks of .pre-commit-config.yaml run them by name.
 """

@@ -1,4 +1,4 @@
-"""Debian packages that some tests need: installed when that is allowed, else those tests are reported as not run."""
+"""Debian packages that some tests need: installed if permitted, else those tests are reported as not run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def sshd() -> str | None:
 
 
 def ensure_chromium(log: Path) -> None:
-    """Install Debian's chromium when there is none and we are root on a Debian; say what happens otherwise."""
+    """Install Debian's chromium if it is missing and we are root on Debian; else report that its tests are not run."""
     if chromium():
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        say("no chromium here, and it can't be installed (not root, or no apt-get): tests that need it are not run")
+        say("chromium is missing and can't be installed (not root, or no apt-get): tests that need it are not run")
         return
-    say("installing Debian's chromium for the tests that look at the report")
+    say("installing Debian's chromium for the tests of the report")
     env = quiet_environment(DEBIAN_FRONTEND="noninteractive")
     for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]):
         if run_logged(command, log, " ".join(command[:2]), 600, env=env):
@@ -35,11 +35,11 @@ def ensure_chromium(log: Path) -> None:
 
 
 def ensure_sshd(log: Path) -> None:
-    """Install Debian's openssh-server when there is none and we are root on a Debian. No service is started."""
+    """Install Debian's openssh-server if it is missing and we are root on Debian. No service is started."""
     if sshd():
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        say("no sshd here, and it can't be installed (not root, or no apt-get): tests that need it are not run")
+        say("sshd is missing and can't be installed (not root, or no apt-get): tests that need it are not run")
         return
     say("installing Debian's openssh-server for the tests of loads on another host")
     env = quiet_environment(DEBIAN_FRONTEND="noninteractive")

@@ -1,4 +1,4 @@
-"""Check the documentation of plugins and roles with antsibull-docs, without fetching anything."""
+"""Check the documentation of plugins and roles with antsibull-docs, without downloads."""
 
 from __future__ import annotations
 

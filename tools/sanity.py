@@ -49,16 +49,16 @@ sys.exit(main(["install", "--no-index", "--find-links", here, "--disable-pip-ver
 
 
 def pip_version() -> str:
-    """The pip that this ansible-test wants in its environments."""
+    """The version of pip that this ansible-test installs in its environments."""
     source = next(VENV.glob("lib/python*/site-packages/ansible_test/_internal/python_requirements.py"))
     found = re.search(r"pip='([0-9.]+)'", source.read_text(encoding="utf-8"))
     if not found:
-        stop(f"{source} names no pip version any more: tools/sanity.py must be adapted")
+        stop(f"{source} contains no pip version any more: adapt tools/sanity.py")
     return found[1]
 
 
 def bootstrap(home: Path) -> None:
-    """Put the stand-in for the bootstrap script where ansible-test looks for it, unless one is there."""
+    """Provide our bootstrap script where ansible-test expects one, unless it exists."""
     version = pip_version()
     cache = home / ".ansible" / "test" / "cache"
     script = cache / f"get_pip_{version.replace('.', '_')}.py"
@@ -104,7 +104,7 @@ def run(tests: Sequence[str], log: Path, junit: Path, long: bool = False) -> int
 
 
 def main(arguments: list[str]) -> None:
-    """Run and show ansible-test's own words."""
+    """Run ansible-test and show its output."""
     with tempfile.TemporaryDirectory(prefix="seatrial-sanity-log-") as folder:
         log = Path(folder) / "log"
         tests = [one for one in arguments if not one.startswith("-")]

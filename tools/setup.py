@@ -1,4 +1,4 @@
-"""Make the virtual environment .venv complete: setup.py user|test
+"""Complete the virtual environment .venv: setup.py user|test
 
 ``complete.json`` in it is written last and names what was installed from which files, so a second call does
 nothing, an interrupted one is done again from the start, and a changed requirements file is noticed.
@@ -48,7 +48,7 @@ def wanted(level: str) -> dict[str, str]:
 
 
 def installed() -> dict[str, Any]:
-    """What ``complete.json`` says, or nothing when the environment is not complete or was moved here."""
+    """Content of ``complete.json``; empty if the environment is incomplete or was moved here."""
     try:
         record = json.loads(DONE.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -58,13 +58,13 @@ def installed() -> dict[str, Any]:
 
 
 def is_complete(level: str) -> bool:
-    """Whether nothing need be done for ``level``."""
+    """Whether the environment is complete for ``level``."""
     files = installed().get("files", {})
     return bool(files) and all(files.get(name) == digest for name, digest in wanted(level).items())
 
 
 def create() -> None:
-    """Create .venv with pip, over one that is there. Ends with what to install when Python can't."""
+    """Create .venv with pip, over an existing one. If Python can't, ends the tool with what to install."""
     log = CACHE / "setup-venv.log"
     if run_logged([sys.executable, "-m", "venv", str(VENV)], log, "venv", VENV_LIMIT) == 0:
         return
@@ -76,14 +76,14 @@ def create() -> None:
             f"{sys.executable} can't make virtual environments. Install its venv module "
             f"(Debian, Ubuntu: apt-get install python{version}-venv), or name another Python: make PYTHON=..."
         )
-    stop(f"making {VENV} failed: {said.strip()}")
+    stop(f"creating {VENV} failed: {said.strip()}")
 
 
 def make_venv() -> None:
-    """Create .venv over a whole one of before, or anew when an earlier attempt was interrupted or it was moved."""
+    """Update a complete .venv; create it from scratch after an interrupted attempt or if it was moved."""
     record = json.loads(DONE.read_text(encoding="utf-8")) if DONE.exists() else {}
     if BUSY.exists() or (record and record.get("where") != str(VENV)):
-        say("an earlier set-up was interrupted or moved: starting it anew")
+        say("an earlier set-up was interrupted or moved: starting from scratch")
         shutil.rmtree(VENV)
     VENV.mkdir(exist_ok=True)
     BUSY.touch()
@@ -105,14 +105,14 @@ def install(level: str) -> None:
 
 
 def compile_used() -> None:
-    """Compile what is imported, on all cores: else the first start compiles it, or every one, where it can't write."""
+    """Compile imported modules, on all cores: else the first start compiles them, or every one on a read-only disk."""
     site = next(VENV.glob("lib/python*/site-packages"))
     command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", "-x", OTHERS, str(site)]
     run_logged(command, CACHE / "setup-compile.log", "compiling", 600)  # a file that can't be compiled is no failure
 
 
 def main(level: str) -> None:
-    """Do what is missing for ``level``, once, also when two makes ask at the same time."""
+    """Complete the environment for ``level``, once, also if two makes request it at the same time."""
     if level not in LEVELS:
         stop(f"setup.py takes one of {', '.join(LEVELS)}, not '{level}'")
     check_home()

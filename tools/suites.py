@@ -21,13 +21,13 @@ from xml.etree import ElementTree
 import leftovers
 import lint_checks
 import sanity
-from before import OUTPUT, prepare, show
 from common import ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
+from prerequisites import OUTPUT, prepare, show
 
 
 @dataclass
 class Count:
-    """How many tests of a suite passed, failed and were not run, and why not."""
+    """Numbers of tests of a suite that passed, failed and were not run, with reasons."""
 
     passed: int = 0
     failed: int = 0
@@ -68,7 +68,7 @@ def read_junit(path: Path, count: Count) -> None:
 
 
 def pytest(name: str, folders: list[str], *options: str, limit: float = 1800.0) -> Count:
-    """Run pytest over ``folders``; a suite without tests is a failure, since something has lost them."""
+    """Run pytest over ``folders``; a suite without tests is a failure, because tests were lost."""
     count, junit, log = Count(), OUTPUT / f"{name}.xml", OUTPUT / f"{name}.log"
     junit.unlink(missing_ok=True)
     there = [folder for folder in folders if (ROOT / folder).is_dir()]
@@ -105,7 +105,7 @@ def side_by_side(
         code = run_logged(command, log, what, limit, env=env(what), heartbeat=False)
         return what, code, time.monotonic() - began, log
 
-    def turn(whats: list[str]) -> None:
+    def worker(whats: list[str]) -> None:
         for what, code, seconds, log in map(one, whats):
             say(f"  {what}: {'ok' if code == 0 else 'FAILED'} ({seconds:.1f} s)")
             if code == 0:
@@ -115,13 +115,13 @@ def side_by_side(
                 show(log, f"{name} {what}", 100)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        for future in [pool.submit(turn, whats) for whats in turns]:
+        for future in [pool.submit(worker, whats) for whats in turns]:
             future.result()
     return count
 
 
 def lint(name: str, long: bool) -> Count:
-    """Everything that looks at the tree without running it; each check counts as one test."""
+    """Static checks; each check counts as one test."""
     env = lint_checks.environment()
     return side_by_side(name, lint_checks.CHECKS, 900, lambda check: env)
 
@@ -162,7 +162,7 @@ def molecule(name: str, long: bool) -> Count:
 
 
 def read_coverage(path: Path) -> str:
-    """Say how much of the product's Python ran, of a report that coverage wrote as JSON; nothing when there is none."""
+    """Return a line on the coverage of the product, from coverage's JSON report; "" without one."""
     if not path.exists():
         return ""
     totals = json.loads(path.read_text(encoding="utf-8"))["totals"]
@@ -170,7 +170,7 @@ def read_coverage(path: Path) -> str:
 
 
 def unit(name: str, long: bool) -> Count:
-    """Fast tests of single parts, on both cores; how much of the product they run is measured."""
+    """Fast tests of single parts, on both cores, with coverage."""
     report = OUTPUT / f"{name}-coverage.json"
     options = ["--cov", f"--cov-report=json:{report}"]
     count = pytest(name, ["tests/unit"], "-n", "2", *options, limit=1800)
@@ -179,12 +179,12 @@ def unit(name: str, long: bool) -> Count:
 
 
 def install(name: str, long: bool) -> Count:
-    """The built archive, the clone and the README as a user meets them."""
+    """Tests of the built archive, the clone and the README from a user's perspective."""
     return pytest(name, ["tests/smoke"], "--durations=10")
 
 
 def integration(name: str, long: bool) -> Count:
-    """Against real control planes: two workers with one each, since most of the time is waiting."""
+    """Tests against real control planes: two workers with one each, because most of the time is waiting."""
     options = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=25"]
     return pytest(name, ["tests/integration"], *options, limit=3000)
 
@@ -195,7 +195,7 @@ def long_tests(name: str, long: bool) -> Count:
 
 
 def bench(name: str, long: bool) -> Count:
-    """The benchmarks; they print what they measure."""
+    """The benchmarks, which print their measurements."""
     count = pytest(name, ["tests/bench"], "-s", "-m", "", limit=2 * 3600)
     if not count.failed:
         say((OUTPUT / f"{name}.log").read_text(encoding="utf-8", errors="replace").rstrip())
@@ -220,7 +220,7 @@ BESIDE = frozenset({"molecule", "sanity", "lint", "unit"})
 
 
 def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:
-    """Run one suite; its own trouble is a failure of that suite and of no other."""
+    """Run one suite; its errors are failures of that suite only."""
     say(f"==== {name}")
     began = time.monotonic()
     try:
@@ -235,7 +235,7 @@ def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:
 
 
 def run_all(suites: dict[str, Suite], long: bool) -> dict[str, tuple[Count, float]]:
-    """Run the suites that bear company two at a time, then the others one by one."""
+    """Run the suites that tolerate concurrency two at a time, then the others one by one."""
     results: dict[str, tuple[Count, float]] = {}
     beside = [name for name in suites if name in BESIDE]
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -248,7 +248,7 @@ def run_all(suites: dict[str, Suite], long: bool) -> dict[str, tuple[Count, floa
 
 
 def table(results: dict[str, tuple[Count, float]]) -> str:
-    """The summary, a line a suite; reasons for what was not run below it."""
+    """The summary, one line per suite, followed by the reasons for tests that were not run."""
     lines = [f"{'suite':<14}{'passed':>8}{'failed':>8}{'not run':>9}{'time':>9}"]
     for name, (count, seconds) in results.items():
         lines.append(f"{name:<14}{count.passed:>8}{count.failed:>8}{count.skipped:>9}{seconds:>7.0f} s")
@@ -261,7 +261,7 @@ def table(results: dict[str, tuple[Count, float]]) -> str:
 
 
 def chosen(suites: dict[str, Suite], names: list[str]) -> dict[str, Suite]:
-    """The suites that were asked for, or all. An unknown name ends the run."""
+    """The requested suites, or all. An unknown name ends the run."""
     for name in names:
         if name not in suites:
             stop(f"there is no suite '{name}' here; there are {', '.join(suites)}")
@@ -269,7 +269,7 @@ def chosen(suites: dict[str, Suite], names: list[str]) -> dict[str, Suite]:
 
 
 def interrupted(number: int, frame: object) -> None:
-    """End what runs, so that nothing waits for it, and then ourselves."""
+    """End running commands, so that nothing waits for them, and then this process."""
     end_all()
     raise KeyboardInterrupt
 
@@ -298,7 +298,7 @@ def main(arguments: list[str]) -> int:
 
 
 def start() -> None:
-    """Be a run of leftovers.py, which ends what it starts; end with the suites' exit code."""
+    """Run the suites as a run of leftovers.py, which ends their processes; exit with their code."""
     os.chdir(ROOT)
     leftovers.begin()
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -306,7 +306,7 @@ def start() -> None:
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
-        say("interrupted: what ran was ended; the tests' clusters are stopped within seconds")
+        say("interrupted: running tests were ended; their clusters are stopped within seconds")
         sys.exit(130)
 
 

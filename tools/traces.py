@@ -1,4 +1,4 @@
-"""Fail when a tracked file names a path of somebody's machine, a package registry's host, or holds a key.
+"""Fail if a tracked file contains a path of a developer's machine, a package registry's host, or a key.
 
 What is searched is what git would commit: tracked files and new ones that are not ignored. A line may carry
 ``traces: ok`` with a reason.
@@ -30,7 +30,7 @@ PLACES = [
 
 
 def candidates() -> list[Path]:
-    """Files that are or could be committed; without git all that is there."""
+    """Files that are or could be committed; without git all files."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True
     )
@@ -57,7 +57,7 @@ def findings(path: Path) -> list[str]:
 
 
 def main() -> None:
-    """Print all findings; exit code 1 when there are any."""
+    """Print all findings; exit code 1 if there are any."""
     found = [line for path in candidates() for line in findings(path)]
     for line in found:
         say(line)

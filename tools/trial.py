@@ -1,4 +1,4 @@
-"""Set up what is missing and run one project: trial.py --project P --preset X | --setup-only
+"""Complete the set-up and run one project: trial.py --project P --preset X | --setup-only
 
 Standard library only: it says what it will do, and what that costs, before there is anything to say it with.
 """
@@ -26,7 +26,7 @@ INTERRUPTED = (4, 99)
 
 
 def projects() -> list[str]:
-    """Projects are the playbooks that have presets of their own; other playbooks are tools."""
+    """Names of the projects: playbooks with presets; other playbooks are tools."""
     found = sorted(
         path.name.removesuffix("_presets.yml") for path in (ROOT / "group_vars" / "all").glob("*_presets.yml")
     )
@@ -34,7 +34,7 @@ def projects() -> list[str]:
 
 
 def check_project(name: str) -> None:
-    """End with one clear error when there is no such project."""
+    """End the tool with one clear error if there is no such project."""
     known = projects()
     if name in known:
         return
@@ -71,7 +71,7 @@ def components(project: str, presets: str) -> set[str]:
 
 
 def to_build(wanted: set[str]) -> list[tuple[str, float, float]]:
-    """Parts of the rehearsal cluster, always there or wanted, whose binaries are not there yet: (name, minutes, GB)."""
+    """Parts of the rehearsal cluster, default or wanted, whose programs are missing: (name, minutes, GB)."""
     missing = []
     for part in sorted(COMPONENTS.glob("*/component.yml")):
         text = part.read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def to_build(wanted: set[str]) -> list[tuple[str, float, float]]:
 
 
 def announce(wanted: set[str]) -> None:
-    """Say what a first set-up takes, and end when the disk has no room for it. Says nothing when all is there."""
+    """Print what a first set-up takes, nothing if it is complete. Ends the tool if the disk is too small."""
     needs: list[tuple[str, Path, float]] = []
     lines = []
     if not setup.installed():
@@ -149,7 +149,7 @@ def leave(code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Parse, say, set up, run."""
+    """Parse the arguments, announce, set up, run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--project", default="fine_tuning")
     parser.add_argument("--preset", default="light")
@@ -163,7 +163,7 @@ def main() -> None:
     check_project(asked.project)
     where = os.environ.get("ARTIFACT_DIR") or "artifacts"
     say(f"Trial of {asked.project} with preset {asked.preset}: a rehearsal cluster on this machine (127.0.0.1 only;")
-    say("a real Kubernetes control plane, simulated nodes), the load, the report, and everything taken down again.")
+    say("a real Kubernetes control plane, simulated nodes), the load, the report, and the removal of everything.")
     say(f"The results go to {where}/{asked.project}-{asked.preset}-<id>/.")
     announce(components(asked.project, asked.preset))
     setup.main("user")

@@ -89,8 +89,8 @@ def as_nobody(work: Callable[[], None]) -> str:
 @pytest.mark.parametrize(
     ("home", "message"),
     [
-        ("", "error: HOME='' is no absolute path: "),
-        ("not/absolute", "error: HOME='not/absolute' is no absolute path: "),
+        ("", "error: HOME='' is not an absolute path: "),
+        ("not/absolute", "error: HOME='not/absolute' is not an absolute path: "),
         ("/nonexistent", "error: HOME=/nonexistent can't be written to by user "),
     ],
 )
@@ -105,7 +105,7 @@ def test_no_home_at_all_is_one_sentence(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(common.Path, "home", none)
-    with pytest.raises(SystemExit, match="HOME is not set, and the system knows no home of user"):
+    with pytest.raises(SystemExit, match="HOME is not set and user .* has no home folder"):
         common.check_home()
 
 

@@ -114,7 +114,7 @@ def test_clean_ends_what_was_left_and_stops_at_a_run_under_way(
     try:
         (leftovers.RUNS / ENDED).mkdir(parents=True, exist_ok=True)
         assert clean.end_leftovers() is False
-        assert "under way in this clone (process " in capsys.readouterr().out
+        assert "running in this clone (process " in capsys.readouterr().out
         assert left.wait(10) == -signal.SIGTERM
     finally:
         left.kill()

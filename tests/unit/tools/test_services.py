@@ -53,7 +53,7 @@ def test_a_part_that_could_not_be_made_leaves_nothing(services, tmp_path, raises
 def test_without_the_program_that_gets_it_that_is_said(services, tmp_path, monkeypatch, capsys, name):
     monkeypatch.setattr(services.shutil, "which", lambda _name: None)
     assert services.ensure(tmp_path / "services.log", [name]) == [name]
-    assert "here" in capsys.readouterr().out
+    assert "missing" in capsys.readouterr().out
 
 
 def test_another_version_has_another_place(services, monkeypatch):

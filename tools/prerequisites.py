@@ -1,4 +1,4 @@
-"""What is got before the tests begin: programs of the rehearsal cluster, servers, packages. And where output goes."""
+"""Prerequisites of the tests, provided beforehand: programs of the rehearsal cluster, servers, packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def show(log: Path, title: str, lines: int = SHOWN) -> None:
 
 
 def prepare(suites: Collection[str]) -> None:
-    """Get what the suites need beyond Python packages. What can't be had is said; their tests say what is missing."""
+    """Provide what the suites need beyond Python packages; report what is unavailable. Its tests are not run."""
     if CLUSTERED.intersection(suites):
         packages.ensure_chromium(OUTPUT / "packages.log")
         packages.ensure_sshd(OUTPUT / "packages.log")
