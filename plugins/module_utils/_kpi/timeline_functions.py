@@ -161,7 +161,7 @@ def _note(found: Quantile, q: float, censored: int = 0) -> str:
     if censored:
         return f"{censored:,} of {of:,} were still waiting at the end: Kaplan-Meier estimate"
     if 0.5 < q < 1 and of * (1 - q) < 1:
-        return f"close to the maximum: {of:,} rows are few for this quantile"
+        return f"close to the maximum, because there are few rows ({of:,}) for this quantile"
     return ""
 
 

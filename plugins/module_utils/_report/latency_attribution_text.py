@@ -21,7 +21,7 @@ def shown(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "total": _format.seconds(found["total"]) if found.get("total") is not None else "–",
         "n": found["n"],
         "of": found["of"],
-        "slowest": _format.count(slowest, "workload"),
+        "slowest": _format.count(slowest, "slowest workload"),
         "stages": [_row(one, stage_name(one["name"])) for one in found["stages"]],
         "writers": [_row(one, _format.writer(one["name"])) for one in found["writers"]],
         "waiting": [

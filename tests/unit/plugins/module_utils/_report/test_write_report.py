@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -100,6 +101,17 @@ def again(top, tmp_path, definitions, change):
     write_kpis(str(copy), [definitions])
     write_verdict(str(copy), 0.5)
     return rendered(copy)
+
+
+def test_the_report_of_one_workload_has_no_plural_and_no_percentage(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=1, canary=1.0, run_for=2.0), {})])
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    (answer,) = write_verdict(str(top), 0.5)["answer"]
+    assert answer.startswith("The workload was scheduled within ")
+    words = rendered(top).words
+    assert answer in words and "of 1 workload that ended" in words and "mean of the 1 slowest workload." in words
+    assert re.findall(r"\b1 [a-z ]*(?:workloads|rows|points|figures|checks)\b", words) == []
 
 
 def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, definitions):
