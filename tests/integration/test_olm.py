@@ -1,4 +1,4 @@
-"""Operators through the real OLM: installed, refused, explained, removed, and nothing of anybody else's touched."""
+"""Operators are installed and removed through the real OLM, and objects of others are never changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GPU = {
 
 @pytest.fixture(scope="module")
 def client(rehearsal_folder: Path) -> Iterator[Client]:
-    """A cluster of its own: operators belong to the whole of one."""
+    """A separate cluster, since operators affect a whole cluster."""
     options = support.options(rehearsal_folder, "olm", components=["olm"])
     made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
@@ -51,7 +51,7 @@ def client(rehearsal_folder: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def before(client: Client) -> Iterator[set[snapshot.Entry]]:
-    """Everything that was there before the test; the test must leave exactly that."""
+    """All objects before the test. The test must leave exactly these."""
     found = snapshot.settled(client)
     yield found
     assert snapshot.left(client, found) == []
@@ -71,7 +71,7 @@ def installed(client: Client, package: str) -> dict[str, Any]:
     return installed_operators.info(client, [package])[0]
 
 
-def test_two_operators_side_by_side_and_back(client: Client, before: set[snapshot.Entry]) -> None:
+def test_two_operators_are_installed_in_parallel_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
     assert put(client, NFD, GPU, check=True)["changed"]
     made = put(client, NFD, GPU)
     assert [(one["csv"], one["phase"]) for one in made["operators"]] == [
@@ -90,14 +90,14 @@ def test_two_operators_side_by_side_and_back(client: Client, before: set[snapsho
     assert not take_away(client)["changed"]
 
 
-def test_a_version_that_olm_makes_anew_while_its_plan_goes_is_removed_too(
+def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
     client: Client, before: set[snapshot.Entry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(client, NFD)
     delete_all, anew = remove_operators.delete_all, []
 
     def deleted_too_early(client: Client, objects: Any, *more: Any) -> None:
-        """As OLM does that had begun to execute a plan, or to make a role, before what asks for it went."""
+        """Recreate objects as OLM does if it was executing an InstallPlan, or creating a role, that was then deleted."""
         delete_all(client, objects, *more)
         for one in objects:
             if one["kind"] == "OperatorGroup":
@@ -115,7 +115,7 @@ def test_a_version_that_olm_makes_anew_while_its_plan_goes_is_removed_too(
     assert anew and gone["kept"] == []
 
 
-def test_bad_input_is_refused_before_anything_is_made(client: Client, before: set[snapshot.Entry]) -> None:
+def test_bad_input_is_refused_before_anything_is_created(client: Client, before: set[snapshot.Entry]) -> None:
     for change, message in (
         ({"package": "nfdd"}, r"has a package 'nfdd' \(did you mean 'nfd'\?\)"),
         ({"channel": "stabel"}, r"no channel 'stabel' \(did you mean 'stable'\?\)"),
@@ -127,7 +127,7 @@ def test_bad_input_is_refused_before_anything_is_made(client: Client, before: se
             put(client, GPU, {**NFD, **change})
 
 
-def test_what_others_installed_is_used_refused_or_left_but_never_changed(client: Client) -> None:
+def test_operators_of_others_are_used_or_refused_but_never_changed(client: Client) -> None:
     colleague = {**NFD, "namespace": "colleague", "operand": None}
     put(client, colleague, run="colleague")
     theirs = snapshot.settled(client)
@@ -157,7 +157,7 @@ def test_what_others_installed_is_used_refused_or_left_but_never_changed(client:
         take_away(client, run="colleague")
 
 
-def test_an_operator_stays_while_somebody_else_uses_it(client: Client, before: set[snapshot.Entry]) -> None:
+def test_an_operator_is_kept_while_somebody_else_uses_it(client: Client, before: set[snapshot.Entry]) -> None:
     put(client, {**NFD, "operand": None})
     kind = client.kind("nfd.openshift.io/v1", "NodeFeatureDiscovery")
     theirs = {
@@ -175,7 +175,7 @@ def test_an_operator_stays_while_somebody_else_uses_it(client: Client, before: s
 
 # A deployment that never gets available, a finalizer and an operand that fails are in Molecule's scenarios too.
 @pytest.mark.long
-def test_every_failure_ends_within_its_deadline_and_names_its_cause(
+def test_every_failure_is_reported_within_the_timeout_with_its_cause(
     client: Client, before: set[snapshot.Entry], tmp_path: Path
 ) -> None:
     asked = [
@@ -200,9 +200,7 @@ def test_every_failure_ends_within_its_deadline_and_names_its_cause(
     take_away(client)
 
 
-def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
-    client: Client, before: set[snapshot.Entry]
-) -> None:
+def test_a_blocking_finalizer_is_named_and_removed_only_on_request(client: Client, before: set[snapshot.Entry]) -> None:
     put(client, NFD)
     kind = client.kind("nfd.openshift.io/v1", "NodeFeatureDiscovery")
     path = kind.path("openshift-nfd", "nfd-instance")
@@ -218,7 +216,7 @@ def test_a_finalizer_that_hangs_is_named_and_only_taken_off_when_asked(
 
 # The same in a whole run, with a colleague's things around: test_stack_run.py.
 @pytest.mark.long
-def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given_back(client: Client) -> None:
+def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and_reverted(client: Client) -> None:
     def ask(state: str, **more: Any) -> dict[str, Any]:
         order = data_science_cluster.DataScienceSpec("run-0001", timeout=60, **more)
         return data_science_cluster.ensure(client, order, state, Step(None), print)
@@ -243,7 +241,7 @@ def test_a_colleagues_data_science_cluster_is_only_added_to_when_asked_and_given
         take_away(client, run="colleague")
 
 
-def test_open_data_hub_comes_from_a_private_image_of_a_catalog(client: Client, before: set[snapshot.Entry]) -> None:
+def test_open_data_hub_is_installed_from_a_private_catalog_image(client: Client, before: set[snapshot.Entry]) -> None:
     asked = {
         "package": "opendatahub-operator",
         "namespace": "test-odh",

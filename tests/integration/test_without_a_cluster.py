@@ -1,4 +1,4 @@
-"""Without a cluster, every role and every phase says in one sentence what is missing and what to do."""
+"""Without a cluster, every role and phase reports in one sentence what is missing and how to fix it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from playbook import ROOT, play
 
 SAMPLES = {"str": "x", "path": "/x", "int": 1, "float": 1.0, "bool": False, "list": [], "dict": {}}
-#: Entry points that leave the cluster of the run alone, in roles that work on it.
+#: Entry points that do not use the cluster, in roles that do.
 APART = {"workload/stop", "scheduler/report", "workload_scale/report", "olm_operator/for_role"}
 HINT = "needs a cluster, and there is none: call entry point acquire of role perfscale.seatrial.cluster first"
 
@@ -25,24 +25,24 @@ def test_the_list_of_what_is_held_needs_no_run(tmp_path: Path) -> None:
 
 
 def roles() -> list[Path]:
-    """The roles that work on the cluster of a run; role run only looks which settings fit it."""
+    """Return the roles that require the cluster of a run."""
     found = [path for path in sorted((ROOT / "roles").iterdir()) if "cluster_acquired." in texts(path)]
     return [path for path in found if path.name not in ("run", "cluster", "new_project")]
 
 
 def texts(role: Path) -> str:
-    """What a role says, its documentation left out."""
+    """Return the texts of a role without its documentation."""
     return "".join(path.read_text(encoding="utf-8") for path in role.glob("[dtv]*/*.yml"))
 
 
 def entry_points(role: Path) -> dict[str, dict[str, Any]]:
-    """Entry point -> its options. main is another name of one of the others, or the only one."""
+    """Return entry point -> options, without main if it is an alias."""
     specs = _files.read_yaml(role / "meta" / "argument_specs.yml")["argument_specs"]
     return {name: spec.get("options") or {} for name, spec in specs.items() if name != "main" or len(specs) == 1}
 
 
 def call(role: str, entry: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A block that includes an entry point and prints how it failed."""
+    """Return a block that includes an entry point and prints its error."""
     include = {
         "name": f"Call {role} {entry}",
         "ansible.builtin.include_role": {"name": f"perfscale.seatrial.{role}", "tasks_from": entry},
@@ -54,7 +54,7 @@ def call(role: str, entry: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def failures(tmp_path: Path, blocks: list[dict[str, Any]], run_dir: Path | None = None) -> dict[str, str]:
-    """Role/entry point -> the message with which it failed, all called in one play."""
+    """Call all blocks in one play; return role/entry point -> error message."""
     facts = {"run_id": "alone"} | ({"run_dir": str(run_dir)} if run_dir else {})
     setting = {"ansible.builtin.set_fact": facts}
     one = {"hosts": "localhost", "gather_facts": False, "tasks": [setting, *blocks]}
@@ -65,12 +65,12 @@ def failures(tmp_path: Path, blocks: list[dict[str, Any]], run_dir: Path | None 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
-    """What a role relies on besides a cluster."""
+    """The files that a role requires besides a cluster."""
     (tmp_path / "run" / "points" / "x").mkdir(parents=True)
     return tmp_path / "run"
 
 
-def test_every_role_alone_says_that_it_needs_a_cluster(tmp_path: Path, run_dir: Path) -> None:
+def test_every_role_reports_that_it_needs_a_cluster(tmp_path: Path, run_dir: Path) -> None:
     blocks, names = [], set()
     for role in roles():
         for entry, options in entry_points(role).items():

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every role says the same in defaults/main.yml and in its argument_specs, and has tasks for each entry point."""
+"""The defaults of every role equal its argument_specs, and each entry point has tasks."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def test_defaults_equal_argument_specs(role: Path) -> None:
         for name, spec in (entry.get("options") or {}).items()
         if not spec.get("required")
     }
-    defaults.pop("cluster_acquired", None)  # what is said where the fact of this name was never set
+    defaults.pop("cluster_acquired", None)  # the error message if the fact was never set
     assert defaults == declared
 
 
-def test_a_role_that_reads_the_cluster_of_a_run_says_where_there_is_none(role: Path) -> None:
+def test_a_role_that_needs_a_cluster_reports_a_missing_one(role: Path) -> None:
     texts = [path.read_text(encoding="utf-8") for path in role.glob("[dtv]*/*.yml")]
     if role.name != "cluster" and any("cluster_acquired." in text for text in texts):
         assert "needs a cluster, and there is none" in load(role / "defaults" / "main.yml")["cluster_acquired"]
 
 
-def test_what_only_a_run_knows_is_not_rendered_while_arguments_are_validated(role: Path) -> None:
+def test_facts_of_a_run_are_not_rendered_while_arguments_are_validated(role: Path) -> None:
     path = role / "meta" / "argument_specs.yml"
     lines = path.read_text(encoding="utf-8").splitlines()
     assert not [line for line in lines if "cluster_acquired." in line and "default:" in line and "!unsafe" not in line]
 
 
-def test_an_option_means_the_same_at_every_entry_point(role: Path) -> None:
+def test_an_option_is_the_same_at_every_entry_point(role: Path) -> None:
     seen: dict[str, dict] = {}
     for entry in entries(role).values():
         for name, spec in (entry.get("options") or {}).items():
@@ -75,7 +75,7 @@ def test_the_role_has_a_readme(role: Path) -> None:
     assert (role / "README.md").exists()
 
 
-def test_what_a_role_needs_of_a_cluster_is_written_as_doctor_reads_it(role: Path) -> None:
+def test_requirements_of_a_role_have_the_format_that_doctor_reads(role: Path) -> None:
     needs = load(role / "meta" / "doctor.yml") if (role / "meta" / "doctor.yml").exists() else {}
     known = {"kinds", "namespaces", "storage_classes", "plan", "permissions", "nodes", "installs"}
     assert set(needs) <= known

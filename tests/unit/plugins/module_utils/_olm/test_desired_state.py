@@ -1,4 +1,4 @@
-"""What is asked of OLM, checked before anything is touched."""
+"""Requested operators are validated before anything is changed."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_without_a_version_the_newest_of_the_default_channel_is_chosen() -> None
 
 
 @pytest.mark.parametrize("version", ["4.17.0", "v4.17.0", "nfd.v4.17.0"])
-def test_a_version_may_be_written_as_it_is_found_anywhere(version: str) -> None:
+def test_a_version_may_be_a_number_with_or_without_v_or_the_name_of_a_csv(version: str) -> None:
     offer = desired_state.choose(one(version=version), [manifest()])
     assert offer.csv == "nfd.v4.17.0" and not offer.newest
 
 
-def test_a_version_of_a_catalog_that_lists_none_is_named_as_the_newest_one_is() -> None:
+def test_without_entries_in_a_catalog_the_name_of_a_version_follows_the_newest() -> None:
     assert desired_state.choose(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
 
 
@@ -74,7 +74,7 @@ def test_a_version_of_a_catalog_that_lists_none_is_named_as_the_newest_one_is() 
         ({"watches": "all"}, ["a"], "can't watch all namespaces: it supports OwnNamespace, SingleNamespace"),
     ],
 )
-def test_what_a_catalog_does_not_offer_is_refused_with_the_nearest(
+def test_an_unknown_channel_or_version_is_refused_with_the_nearest_name(
     more: dict[str, Any], catalogs: list[str], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -97,12 +97,12 @@ def test_what_a_catalog_does_not_offer_is_refused_with_the_nearest(
         ({"operand": {"manifest": {"kind": "X"}}}, "requires apiVersion, kind and metadata.name"),
     ],
 )
-def test_what_can_not_be_meant_is_refused(more: dict[str, Any], message: str) -> None:
+def test_contradictory_options_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         one(**more)
 
 
-def test_the_same_package_twice_is_refused() -> None:
+def test_a_duplicate_package_is_refused() -> None:
     with pytest.raises(InputError, match="duplicate package 'nfd'"):
         desired_state.operators([NFD, {**NFD, "namespace": "other"}])
 
@@ -112,12 +112,12 @@ def test_a_version_makes_install_plans_wait_for_approval() -> None:
     assert one(approval="Manual").manual
 
 
-def test_in_openshifts_own_namespace_operators_watch_all() -> None:
+def test_operators_in_openshift_operators_watch_all_namespaces() -> None:
     modes = [{"type": "OwnNamespace", "supported": True}, {"type": "AllNamespaces", "supported": True}]
     assert desired_state.choose(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
 
 
-def test_an_example_is_found_by_its_kind_and_a_wrong_one_is_named() -> None:
+def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
     csv = {
         "metadata": {"name": "nfd.v1", "annotations": {"alm-examples": json.dumps([{"kind": "A"}, {"kind": "Bee"}])}}
     }
@@ -135,7 +135,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
 PATCHES = st.dictionaries(st.sampled_from("abc"), st.none() | JSON, max_size=3)
 
 
-def test_items_are_added_to_lists_and_nothing_is_dropped_or_doubled() -> None:
+def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
     base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
     once = desired_state.appended(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
     assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
@@ -155,7 +155,7 @@ def test_a_merge_patch_applied_twice_is_applied_once(base: dict[str, Any], patch
     assert all(once[name] == base[name] for name in base if name not in patch)
 
 
-def test_an_operator_group_fits_that_lets_it_watch_exactly_what_it_should() -> None:
+def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -> None:
     own = desired_state.choose(one(), [manifest()])
     everything = desired_state.choose(
         one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
@@ -167,7 +167,7 @@ def test_an_operator_group_fits_that_lets_it_watch_exactly_what_it_should() -> N
     assert not manifests.fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
 
 
-def test_a_subscription_differs_in_what_olm_acts_on_only() -> None:
+def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
     offer = desired_state.choose(one(version="4.17.0"), [manifest()])
     subscription = manifests.subscription(one(version="4.17.0"), offer, "run-0001")
     found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}

@@ -1,4 +1,4 @@
-"""An older version of an operator is refused before anything is done: OLM never goes back."""
+"""A downgrade of an operator is refused before anything is changed, since OLM never downgrades."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked
         ("nfd.4.17.9", {"channel": "old"}),
     ],
 )
-def test_an_older_version_is_refused_with_what_to_do(csv: str, asked: dict[str, str]) -> None:
+def test_a_downgrade_is_refused_with_a_remedy(csv: str, asked: dict[str, str]) -> None:
     message = f"nfd.4.18.0 is installed, and OLM does not downgrade to {csv}. Remove it first"
     with pytest.raises(InputError, match=re.escape(message)):
         check(csv, there(), **asked)
@@ -56,11 +56,11 @@ def test_an_older_version_is_refused_with_what_to_do(csv: str, asked: dict[str, 
         ("nfd.latest", {"version": "nfd.latest"}),  # no version that can be compared
     ],
 )
-def test_the_same_and_newer_ones_are_not(csv: str, asked: dict[str, str]) -> None:
+def test_the_same_and_newer_versions_are_accepted(csv: str, asked: dict[str, str]) -> None:
     check(csv, there(), **asked)
 
 
-def test_somebody_elses_is_refused_as_theirs() -> None:
+def test_another_version_of_an_operator_of_somebody_else_is_refused() -> None:
     with pytest.raises(OwnershipError, match="this run did not create"):
         check("nfd.4.17.0", there(ours=False), version="4.17.0")
 

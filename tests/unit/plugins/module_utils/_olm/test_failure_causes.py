@@ -1,4 +1,4 @@
-"""Causes read off objects as a cluster shows them."""
+"""Causes of a failure are found in the objects of a cluster."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def pod(**status: Any) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "status": status}
 
 
-def test_a_pod_that_found_no_node_says_why() -> None:
+def test_an_unschedulable_pod_gives_the_reason() -> None:
     one = pod(
         conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}]
     )
     assert failure_causes.pod_trouble(one) == ["Unschedulable: 0/2 nodes"]
 
 
-def test_a_container_that_waits_or_failed_says_why_and_one_that_starts_does_not() -> None:
+def test_a_waiting_or_failed_container_gives_the_reason_and_a_starting_one_does_not() -> None:
     one = pod(
         containerStatuses=[
             {"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}},
@@ -38,7 +38,7 @@ def test_a_container_that_waits_or_failed_says_why_and_one_that_starts_does_not(
     ]
 
 
-def test_a_deployment_counts_when_pods_are_missing() -> None:
+def test_a_deployment_without_all_its_pods_is_a_cause() -> None:
     def deployment(available: int) -> dict[str, Any]:
         return {
             "kind": "Deployment",
@@ -50,7 +50,7 @@ def test_a_deployment_counts_when_pods_are_missing() -> None:
     assert failure_causes.workload([deployment(1), deployment(2)], []) == ["Deployment n/d has 1 of 2 pods"]
 
 
-def test_the_newest_warnings_are_told() -> None:
+def test_the_newest_warnings_are_causes() -> None:
     def event(at: str, kind: str = "Warning") -> dict[str, Any]:
         return {
             "metadata": {},
@@ -64,7 +64,7 @@ def test_the_newest_warnings_are_told() -> None:
     assert found == ["event of Pod p: 2", "event of Pod p: 3"]
 
 
-def test_what_holds_an_object_is_named() -> None:
+def test_the_finalizer_that_blocks_a_deletion_is_named() -> None:
     held = {"kind": "Thing", "metadata": {"name": "t", "finalizers": ["example.com/hold"]}}
     assert "held by finalizer example.com/hold" in delete_and_wait.blocked(held)
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "some resources are remaining"}
@@ -119,7 +119,7 @@ def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
         assert readiness.is_meant(item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more)) == meant
 
 
-def test_a_servers_defaults_are_no_difference() -> None:
+def test_defaults_of_a_server_are_not_a_difference() -> None:
     assert readiness.covers({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
     assert not readiness.covers({"a": 1}, {"b": {"c": 2}})
     assert not readiness.covers({"l": [1, 2]}, {"l": [1]})

@@ -1,4 +1,4 @@
-"""Metrics that an exporter must serve are asked for through the API server's proxy."""
+"""Metrics of an exporter are read through the API server's proxy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pod(status: str = "True", **labels: str) -> dict[str, Any]:
 
 
 def asked_of(tmp_path: Path, answer: Any, one: dict[str, Any]) -> tuple[str, list[str]]:
-    """What the pod lacks by a server that answers so, and which paths were asked for."""
+    """Return what the pod lacks if the server answers so, and the requested paths."""
     with ScriptedServer(lambda _asked: answer) as server:
         config = server.kubeconfig(tmp_path / "config")
         with Client.from_kubeconfig(config) as client:
@@ -39,13 +39,13 @@ def asked_of(tmp_path: Path, answer: Any, one: dict[str, Any]) -> tuple[str, lis
         return lack, [each.path for each in asked]
 
 
-def test_a_metric_without_a_sample_is_waited_for(tmp_path: Path) -> None:
+def test_a_metric_without_a_sample_is_missing(tmp_path: Path) -> None:
     lack, paths = asked_of(tmp_path, reply(200, SERVED.encode()), pod())
     assert lack == " (not yet DCGM_FI_PROF_SM_ACTIVE)"
     assert paths == ["/api/v1/namespaces/gpu/pods/exporter-1:9400/proxy/metrics"]
 
 
-def test_all_of_them_are_enough(tmp_path: Path) -> None:
+def test_a_pod_that_serves_all_metrics_lacks_nothing(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, (SERVED + MORE).encode()), pod())[0] == ""
     assert served_metrics.names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
 
@@ -55,12 +55,12 @@ def test_an_exporter_that_does_not_answer_is_named_with_the_reason(tmp_path: Pat
     assert "no endpoint there" in lack
 
 
-def test_a_pod_that_is_not_ready_or_is_played_is_not_asked(tmp_path: Path) -> None:
+def test_a_pod_that_is_not_ready_or_is_simulated_is_not_queried(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, SERVED.encode()), pod("False")) == (" (it is not Ready)", [])
     assert asked_of(tmp_path, reply(200, SERVED.encode()), pod(**{_labels.SIMULATED: "true"})) == ("", [])
 
 
-def test_metrics_are_one_way_to_be_ready_among_others() -> None:
+def test_readiness_by_metrics_excludes_other_conditions() -> None:
     def expect(**ready: Any) -> desired_state.Operator:
         one = {"api_version": "v1", "kind": "Pod", "ready": ready}
         return desired_state.operators([{"package": "gpu", "namespace": "gpu", "expect": [one]}])[0]

@@ -1,4 +1,4 @@
-"""Components of a DataScienceCluster: exactly those asked for on one of ours, only added on somebody else's."""
+"""A DataScienceCluster of this run gets exactly the requested components; to others they are only added."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def apply(base: Any, patch: Any) -> Any:
     return result
 
 
-def test_exactly_the_asked_components_are_managed_and_every_other_is_removed() -> None:
+def test_exactly_the_requested_components_are_managed_and_all_others_removed() -> None:
     section = component_states.exact(["ray"], THERE)
     assert {name: value["managementState"] for name, value in section.items()} == {
         "dashboard": "Removed",
@@ -53,7 +53,7 @@ def test_the_components_are_those_of_the_stored_version() -> None:
         component_states.check(["dashbord"], found)
 
 
-def test_settings_reach_in_by_path_and_leave_the_rest() -> None:
+def test_settings_change_values_by_path_and_nothing_else() -> None:
     base = {"components": {"kserve": {"managementState": "Managed"}}}
     found = component_states.with_settings(base, {'spec.components.kserve["a.b"].c': 1, "components.kserve.x": "y"})
     assert found == {"components": {"kserve": {"managementState": "Managed", "a.b": {"c": 1}, "x": "y"}}}
@@ -62,7 +62,7 @@ def test_settings_reach_in_by_path_and_leave_the_rest() -> None:
         component_states.with_settings(base, {"components.kserve.managementState.x": 1})
 
 
-def test_somebody_elses_cluster_is_not_changed_without_leave() -> None:
+def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
     theirs = cluster(dashboard="Managed", ray="Removed")
     lacking = component_states.missing(theirs, ["dashboard", "ray", "kserve"])
     assert lacking == {"ray": "Removed", "kserve": ""}
@@ -75,7 +75,7 @@ def test_somebody_elses_cluster_is_not_changed_without_leave() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(THERE), STATES), st.lists(st.sampled_from(THERE), unique=True))
-def test_what_was_added_to_somebody_elses_is_taken_back_as_it_was(states: dict[str, str], asked: list[str]) -> None:
+def test_additions_to_a_cluster_of_somebody_else_are_reverted_exactly(states: dict[str, str], asked: list[str]) -> None:
     before = cluster(**{name: state for name, state in states.items() if state})
     once = apply(before, component_states.adding(component_states.missing(before, asked), {}, "run-0001"))
     assert component_states.missing(once, asked) == {}
