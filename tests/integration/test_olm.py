@@ -97,7 +97,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
     delete_all, anew = remove_operators.delete_all, []
 
     def deleted_too_early(client: Client, objects: Any, *more: Any) -> None:
-        """Recreate objects as OLM does if it was executing an InstallPlan, or creating a role, that was then deleted."""
+        """Recreate objects as OLM does if it was executing an InstallPlan or creating a role that was deleted."""
         delete_all(client, objects, *more)
         for one in objects:
             if one["kind"] == "OperatorGroup":
