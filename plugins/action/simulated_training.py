@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the log that the played pods of a training show."""
+"""Write the log that the training pods of a training show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base imp
 
 
 class ActionModule(SeatrialAction):
-    """Compute run time and figures from the settings of a point and put the log where KWOK serves it."""
+    """Computes run time and figures from the settings of a point, and writes the log that KWOK serves."""
 
     ARGUMENTS = {
         "path": {"type": "path"},
@@ -27,12 +27,14 @@ class ActionModule(SeatrialAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Write the log (unless it has no place) and return what is played."""
+        """Write the log, if it has a path, and return run time and figures."""
         pods, gpus = arguments["pods"], arguments["gpus"]
-        played = _training_simulation.simulate(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
+        training = _training_simulation.simulate(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
         changed = False
         if arguments["path"] and not self._task.check_mode:
-            texts = _training_simulation.lines(played, arguments["model_name"], arguments["dataset_name"], pods, gpus)
+            texts = _training_simulation.lines(training, arguments["model_name"], arguments["dataset_name"], pods, gpus)
             changed = _training_simulation.write(arguments["path"], texts)
-        Step(arguments["step_dir"]).log(f"played: pods run {played.run_seconds:g} s, their log says {played.figures}")
-        return {"changed": changed, "run_seconds": played.run_seconds, "figures": played.figures}
+        Step(arguments["step_dir"]).log(
+            f"simulated: pods run {training.run_seconds:g} s, figures in their log {training.figures}"
+        )
+        return {"changed": changed, "run_seconds": training.run_seconds, "figures": training.figures}

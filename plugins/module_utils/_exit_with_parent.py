@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""End with whoever called us, also when nobody was left to say so.
+"""Exit when the parent process dies, even if it could not signal us.
 
-Ansible's worker passes Ctrl-C on to the module that it runs. A worker that is killed passes nothing on, and what it
-had started would go on creating, or leasing, for a run that is over. So a module looks for itself.
+Ansible's worker passes Ctrl-C on to the module that it runs. A worker that is killed passes nothing on, and its module
+would continue to create objects or lease machines for a run that has ended. Therefore the module checks its parent.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from contextlib import contextmanager
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 
-#: How often (seconds) we look.
+#: Interval between two checks, seconds.
 INTERVAL = 1.0
 
 
 @contextmanager
 def ended_with_parent(interval: float = INTERVAL) -> Iterator[None]:
-    """Send ourselves SIGTERM while the body runs if our parent or the leader of our process group is gone.
+    """Send SIGTERM to this process if its parent or its process group leader dies while the body runs.
 
     Ansible makes each of its workers the leader of a group. Where we lead our own group, only the parent counts.
     """
@@ -48,7 +48,7 @@ def ended_with_parent(interval: float = INTERVAL) -> Iterator[None]:
 
 
 def lives(pid: int) -> bool:
-    """Tell whether there is a process of this number, whoever owns it."""
+    """Return whether a process with this id exists, of any owner."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

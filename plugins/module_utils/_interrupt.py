@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ctrl-C, a kill, a closed terminal, a lock that is lost: noted, so that a load can end in order."""
+"""Records signals (Ctrl-C, kill, closed terminal) and a lost lock, so that a load can end in order."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import
 
 
 class Interrupted(SeatrialError):
-    """The call was ended from outside; what it had done is written down."""
+    """The call was interrupted; everything it did is recorded."""
 
 
 class Interrupt:
-    """Holds the name of the first signal that came, or an empty string.
+    """The name of the first signal that was received, or an empty string.
 
-    guard: says why we may not go on, or an empty string; asked at every check.
+    guard: returns why the call must stop, or an empty string; called by every check().
     """
 
     def __init__(self, guard: Callable[[], str] | None = None) -> None:
@@ -31,12 +31,12 @@ class Interrupt:
         self.event = threading.Event()
 
     def note(self, number: int, _frame: Any) -> None:
-        """Be a signal handler."""
+        """Handle a signal."""
         self.name = self.name or signal.Signals(number).name
         self.event.set()
 
     def check(self) -> None:
-        """Raise Interrupted if a signal came, or if we may not go on."""
+        """Raise Interrupted after a signal, or if the guard returns a reason."""
         if self.name:
             raise Interrupted(f"interrupted by {self.name}")
         reason = self.guard() if self.guard is not None else ""
@@ -46,7 +46,7 @@ class Interrupt:
 
 @contextmanager
 def noticed(guard: Callable[[], str] | None = None) -> Iterator[Interrupt]:
-    """Note SIGINT, SIGTERM and SIGHUP while the body runs. For the main thread."""
+    """Record SIGINT, SIGTERM and SIGHUP while the body runs. For the main thread."""
     interrupt = Interrupt(guard)
     before = {number: signal.signal(number, interrupt.note) for number in ENDING}
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A JSON-lines file that one process appends to, whole lines only; a torn end is cut off."""
+"""A JSON-lines file to which one process appends whole lines; a torn last line is cut off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 
 def repair(handle: int) -> int:
-    """Cut a torn last line off the file ``handle`` (open for reading and writing); return how many bytes went."""
+    """Cut a torn last line off the file ``handle`` (open for reading and writing); return the number of bytes cut."""
     size = os.fstat(handle).st_size
     end = size
     while end > 0:
@@ -35,9 +35,9 @@ def repair(handle: int) -> int:
 
 
 class JsonlAppender:
-    """A JSON-lines file that this process alone appends to, whole lines only, from any thread.
+    """A JSON-lines file to which only this process appends, whole lines, from any thread.
 
-    Raises OwnershipError when another process does so already.
+    Raises OwnershipError if another process has the file open.
     """
 
     def __init__(self, path: Path, schema: str, who: str) -> None:
@@ -50,22 +50,22 @@ class JsonlAppender:
         except BlockingIOError as error:
             os.close(self._handle)
             raise OwnershipError(
-                f"{path}: another {who} is writing to it; one point directory takes one at a time"
+                f"{path}: another {who} is writing to it; a point directory permits one at a time"
             ) from error
         self.repaired = repair(self._handle)
 
     def write(self, record: dict[str, Any]) -> None:
-        """Append one record. Raises DataError when the disk does not take it whole."""
+        """Append one record. Raises DataError if it cannot be written whole."""
         if self._validate:
             _files.check(self.schema, record)
         self._append(f"{_files.encode(record)}\n".encode())
 
     def write_row(self, row: str) -> None:
-        """Append a record that is JSON already."""
+        """Append a record that is JSON text."""
         self.write_rows((row,))
 
     def write_rows(self, rows: Sequence[str]) -> None:
-        """Append records that are JSON already, in one go."""
+        """Append records that are JSON text, in one write."""
         if self._validate:
             for row in rows:
                 _files.check(self.schema, json.loads(row))
@@ -82,18 +82,18 @@ class JsonlAppender:
             raise DataError(f"{self.path} can't be written: only {written} of {len(data)} bytes went to disk")
 
     def sync(self) -> None:
-        """Have the disk keep what was written."""
+        """Sync the file to disk."""
         os.fsync(self._handle)
 
     def close(self) -> None:
-        """Close the file and with it the lock (in a forked child: this process's hold of it only)."""
+        """Close the file and release its lock (in a forked child, only the child's handle)."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def session_line(schema: str, run: str, point: str, clock: Clock) -> dict[str, Any]:
-    """Return the line with which a process begins to write."""
+    """Return the first line of a process in a file."""
     return {
         "type": "session",
         "schema": schema,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Logs of many pods, fetched side by side: one file a pod."""
+"""Fetches the logs of many pods concurrently, one file per pod."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import
 #: Labels of the training-operator and of Kubernetes that name a pod's job.
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name")
 
-#: How often (seconds) a progress line is said.
-_TELL = 5.0
+#: Interval between two progress lines, seconds.
+_INTERVAL = 5.0
 
 
 @dataclass(frozen=True)
 class LogCollectionSpec:
-    """What module pod_logs was asked for. ``limit_bytes``: per log, 0 for all of it; ``maximum``: 0 for no limit."""
+    """Parameters of module pod_logs. ``limit_bytes``: per log, 0 for no limit; ``maximum``: 0 for no limit."""
 
     dest: str
     namespace: str = ""
@@ -41,16 +41,16 @@ class LogCollectionSpec:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> LogCollectionSpec:
-        """Take the options that a module was given. Raises InputError for those that select nothing or everything."""
-        order = cls(**{one.name: given[one.name] for one in fields(cls)})
-        if order.which != "none" and not order.selector:
-            raise InputError("selector is empty: say which pods' logs are to be collected")
-        return order
+        """Return a module's parameters. Raises InputError for an empty selector."""
+        spec = cls(**{one.name: given[one.name] for one in fields(cls)})
+        if spec.which != "none" and not spec.selector:
+            raise InputError("selector is empty: it has to select the pods whose logs are collected")
+        return spec
 
 
 @dataclass(frozen=True)
 class LoggedPod:
-    """One pod whose log may be wanted."""
+    """A pod whose log may be fetched."""
 
     name: str
     namespace: str
@@ -61,7 +61,7 @@ class LoggedPod:
 
     @classmethod
     def of(cls, item: Mapping[str, Any]) -> LoggedPod:
-        """Read a pod as the API server sends it."""
+        """Return a pod from its object."""
         meta = item["metadata"]
         labels = meta.get("labels") or {}
         index = labels.get(_labels.INDEX, "")
@@ -76,10 +76,9 @@ class LoggedPod:
 
 
 def choose(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[list[LoggedPod], int]:
-    """Return the pods whose logs are fetched, in the order of their index, and how many were left out by ``maximum``.
+    """Return the pods whose logs are fetched, by index, and the number of pods beyond ``maximum``.
 
-    ``which``: ``all``, ``failed`` or ``none``. With ``all`` and a maximum the failed ones come first, as their logs
-    are what is looked for.
+    ``which``: ``all``, ``failed`` or ``none``. With ``all`` and a maximum, failed pods take precedence.
     """
     wanted = [] if which == "none" else [one for one in pods if which == "all" or one.phase == "Failed"]
     wanted.sort(key=lambda one: (one.phase != "Failed", one.index is None, one.index or 0, one.name))
@@ -88,7 +87,7 @@ def choose(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[list[Lo
 
 
 def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
-    """Return the name of a pod's log file: the namespace is in it only where two pods have the same name."""
+    """Return the name of a pod's log file; it contains the namespace only if two pods have the same name."""
     same = sum(one.name == pod.name for one in pods)
     return f"{pod.name}.log" if same == 1 else f"{pod.namespace}_{pod.name}.log"
 
@@ -96,31 +95,29 @@ def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
 class LogCollection:
     """One call: list the pods, fetch their logs."""
 
-    def __init__(
-        self, client: Client, order: LogCollectionSpec, say: Callable[[str], None] = lambda text: None
-    ) -> None:
+    def __init__(self, client: Client, spec: LogCollectionSpec, say: Callable[[str], None] = lambda text: None) -> None:
         self.client = client
-        self.order = order
+        self.spec = spec
         self.say = say
         self._lock = threading.Lock()
         self._done = 0
         self._changed = False
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
 
     def run(self) -> dict[str, Any]:
-        """Return the module's result. A log that can't be had is an ``error`` of its pod, not of the call."""
-        order = self.order
-        if order.which == "none":
+        """Return the module's result. A log that cannot be fetched is an ``error`` of its pod, not of the call."""
+        spec = self.spec
+        if spec.which == "none":
             return {"changed": False, "pods": [], "found": 0, "collected": 0, "left_out": 0, "unread": []}
-        listed = self.client.list(self.client.kind("v1", "Pod"), order.namespace, order.selector)[0]
+        listed = self.client.list(self.client.kind("v1", "Pod"), spec.namespace, spec.selector)[0]
         pods = [LoggedPod.of(item) for item in listed]
-        chosen, left_out = choose(pods, order.which, order.maximum)
-        folder = Path(order.dest)
+        chosen, left_out = choose(pods, spec.which, spec.maximum)
+        folder = Path(spec.dest)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"dest {folder} can't be made: {error.strerror}") from error
-        with ThreadPool(max(1, order.parallel)) as pool:
+            raise InputError(f"dest {folder} cannot be created: {error.strerror}") from error
+        with ThreadPool(max(1, spec.parallel)) as pool:
             rows = list(pool.map(lambda pod: self._one(pod, folder / file_name(pod, chosen), len(chosen)), chosen))
         unread = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         return {
@@ -144,7 +141,7 @@ class LogCollection:
         try:
             body = self._fetch(pod)
             if not path.exists() or path.read_bytes() != body:
-                # Half a log after a kill would look like a whole one.
+                # Renamed when complete: a partial log after a kill would look like a whole one.
                 half = path.with_name(f".{path.name}.half")
                 half.write_bytes(body)
                 os.replace(half, path)
@@ -154,13 +151,13 @@ class LogCollection:
             row["error"] = str(error)
         except OSError as error:
             row["error"] = f"{path}: {error.strerror}"
-        self._tell(of)
+        self._report(of)
         return row
 
     def _fetch(self, pod: LoggedPod) -> bytes:
-        order = self.order
-        query: dict[str, Any] = {"limitBytes": order.limit_bytes or None, "tailLines": order.tail_lines or None}
-        container = order.container or (pod.containers[0] if len(pod.containers) > 1 else "")
+        spec = self.spec
+        query: dict[str, Any] = {"limitBytes": spec.limit_bytes or None, "tailLines": spec.tail_lines or None}
+        container = spec.container or (pod.containers[0] if len(pod.containers) > 1 else "")
         query["container"] = container
         path = self.client.kind("v1", "Pod").path(pod.namespace, pod.name, "log")
         reply = self.client.raw("GET", path, accept="*/*", query=query)
@@ -168,16 +165,16 @@ class LogCollection:
             raise api_error(reply, f"log of pod {pod.namespace}/{pod.name}", self.client.access)
         return reply.body
 
-    def _tell(self, of: int) -> None:
+    def _report(self, of: int) -> None:
         with self._lock:
             self._done += 1
-            if time.monotonic() - self._told >= _TELL:
-                self._told = time.monotonic()
+            if time.monotonic() - self._reported >= _INTERVAL:
+                self._reported = time.monotonic()
                 self.say(f"{self._done} of {of} logs")
 
 
 def text(result: Mapping[str, Any]) -> str:
-    """Return a result in one sentence."""
+    """Return the result in one sentence."""
     parts = [f"{result['collected']} of {result['found']} pods' logs collected"]
     if result["left_out"]:
         parts.append(f"{result['left_out']} left out by the maximum")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines that tell what a long call is doing; an action built on plugin_utils/progress_action.py shows them."""
+"""Progress lines of a long call, which an action based on plugin_utils/progress_action.py shows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import time
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
 
-#: Seconds between two lines: at least, when something changed, and at most, when nothing did.
+#: Minimum interval between two lines after a change, and maximum interval without one, seconds.
 SOON = 1.0
 LATEST = 10.0
 
 
 class Progress:
-    """Appends lines to ``path`` (None: nowhere), and the rarer of them to the step's log."""
+    """Appends lines to ``path`` (None: nowhere), and fewer of them to the log of the step."""
 
     def __init__(self, path: str | None, step: Step | None = None) -> None:
         self._path = path
@@ -26,12 +26,12 @@ class Progress:
         self._logged = float("-inf")
 
     def say(self, line: str) -> None:
-        """Show ``line`` now, and log it."""
+        """Show and log ``line`` now."""
         self._show(line)
         self._log(line)
 
     def update(self, state: str, line: str) -> bool:
-        """Show ``line`` if ``state`` changed and a second has passed, or if ten have; return whether it was shown."""
+        """Show ``line`` SOON after ``state`` changed, else LATEST after the last line; return whether it was shown."""
         now = time.monotonic()
         waited = now - self._shown
         if waited < SOON or (state == self._last and waited < LATEST):
@@ -46,7 +46,7 @@ class Progress:
     def _show(self, line: str) -> None:
         if self._path is None:
             return
-        # One write: whoever follows the file never sees half a line of ours mixed with another's.
+        # One write, so that lines of several processes never mix.
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(handle, line.encode() + b"\n")

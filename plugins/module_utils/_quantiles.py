@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How late the generator was: sent minus intended, in seconds."""
+"""Quantiles of times in seconds, such as the lateness of a load (sent minus intended)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def quantile(ordered: Sequence[float], q: float) -> float:
 
 
 def summary(values: Sequence[float]) -> dict[str, float] | None:
-    """Return P50, P95, P99 and max in seconds, rounded to the microsecond; None when nothing had a time to keep."""
+    """Return P50, P95, P99 and max in seconds, rounded to microseconds; None without values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -28,5 +28,5 @@ def summary(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def on_time(found: dict[str, float] | None, most: float) -> bool:
-    """Tell whether the P99 of a summary() is within ``most`` seconds; a closed loop is never late."""
+    """Return whether the P99 of a summary() is at most ``most`` seconds. A closed loop (None) is always on time."""
     return found is None or found["p99"] <= most

@@ -1,15 +1,15 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures of a training that it printed itself, found in the logs of its pods.
+"""Reads the figures that a training prints from the logs of its pods.
 
-Two forms are known:
+Two formats are supported:
 
 - The last line of a Hugging Face Trainer: a Python dictionary, ``{'train_runtime': 12.3, 'train_loss': 0.9, …}``.
-- JSON lines, mostly wrapped in terminal colours, one a step, as instruct-lab's training library prints them
+- JSON lines, mostly with terminal colours, one per step, as instruct-lab's training library prints them
   (``{"step": 7, "overall_throughput": 11.2, "samples_seen": 350, "total_loss": 0.7, …}``).
 
-Names are the Trainer's, so that a KPI does not care which library ran; units: seconds, and things a second.
+Names are those of the Trainer, so that KPIs do not depend on the library. Units are seconds and items per second.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 
-#: What a summary line must hold at least one of to be taken as the end of a training.
+#: A summary line contains at least one of these.
 SUMMARY = (
     "train_runtime",
     "train_samples_per_second",
@@ -36,7 +36,7 @@ SUMMARY = (
     "train_loss",
 )
 
-#: Other spellings seen -> ours.
+#: Alternative names -> ours.
 _ALSO = {
     "tokens_per_second": "train_tokens_per_second",
     "train_tokens_per_sec": "train_tokens_per_second",
@@ -45,7 +45,7 @@ _ALSO = {
 #: Terminal colours and cursor movements (ECMA-48 control sequences).
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _DICTIONARY = re.compile(r"\{[^{}]*\}")
-#: nan and inf are printed bare in a Python dictionary, where they are no literals.
+#: nan and inf, which are no Python literals.
 _NOT_FINITE = re.compile(r"(?<=[\s:,])(nan|-?inf)(?=\s*[,}])")
 _POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
 
@@ -55,16 +55,16 @@ _LONGEST = 16_384
 
 @dataclass
 class LogFigures:
-    """What one log says: ``values`` by name; ``error`` says why there are none."""
+    """Figures of one log: ``values`` by name, or ``error``, the reason why there are none."""
 
     values: dict[str, float] = field(default_factory=dict)
     error: str | None = None
 
 
 def parse(lines: Iterable[str]) -> LogFigures:
-    """Find the figures in the lines of one log; of several summaries the last one counts.
+    """Return the figures of one log. Of several summaries, the last one counts.
 
-    Never raises for what a log may hold: a log without figures has an ``error``.
+    Never raises for the content of a log: a log without figures has an ``error``.
     """
     summary: dict[str, float] = {}
     steps: list[dict[str, float]] = []
@@ -88,18 +88,18 @@ def parse(lines: Iterable[str]) -> LogFigures:
         return LogFigures(_of_steps(steps))
     if empty:
         return LogFigures(error="the log is empty, as those of simulated nodes are")
-    return LogFigures(error=f"the log says: {trouble[:200]}" if trouble else "no line with training figures")
+    return LogFigures(error=f"the log reports: {trouble[:200]}" if trouble else "no line with training figures")
 
 
 def plain(line: str) -> str:
-    """Return a log line without colours, of a progress bar only what stands on screen last, without its end."""
+    """Return a log line without colours and end of line; of a progress bar, only its last state."""
     text = _CONTROL.sub("", line.rstrip("\r\n"))
     text = text.rsplit("\r", 1)[-1].strip()
     return "" if len(text) > _LONGEST else text
 
 
 def _records(text: str) -> Iterable[dict[Any, Any]]:
-    """Yield the dictionaries, Python's or JSON's, that stand anywhere in a line."""
+    """Yield the dictionaries (Python or JSON) in a line."""
     if "{" not in text:
         return
     for found in _DICTIONARY.finditer(text):
@@ -119,7 +119,7 @@ def _literal(body: str) -> Any:
 
 
 def _numbers(record: dict[Any, Any]) -> dict[str, float]:
-    """Return the finite numbers of a record by their name; text that is a number counts as one."""
+    """Return the finite numbers of a record by name, including numbers as text."""
     found: dict[str, float] = {}
     for name, value in record.items():
         if isinstance(value, bool):
@@ -134,10 +134,10 @@ def _numbers(record: dict[Any, Any]) -> dict[str, float]:
 
 
 def _of_steps(steps: list[dict[str, float]]) -> dict[str, float]:
-    """Sum up a training that prints its steps only.
+    """Summarize a training that prints only its steps.
 
-    Throughput is the median over the steps but the first (which compiles and fills caches), loss that of the last
-    step, runtime what the printed durations of the steps add up to.
+    Throughput is the median over the steps except the first (which compiles and fills caches), loss that of the last
+    step, runtime the sum of the printed durations.
     """
     steady = steps[1:] or steps
     figures: dict[str, float] = {"steps": float(len(steps))}
@@ -167,7 +167,7 @@ class TrainingLog:
 
 
 def logs_in(folder: str | Path) -> list[TrainingLog]:
-    """Return the logs that lie in ``folder`` as <pod>.log; index and workload are read from the pod's name."""
+    """Return the logs <pod>.log in ``folder``; index and workload follow from the name of the pod."""
     logs: list[TrainingLog] = []
     for path in sorted(Path(folder).glob("*.log")):
         found = _POD.search(path.stem)
@@ -178,7 +178,7 @@ def logs_in(folder: str | Path) -> list[TrainingLog]:
 
 
 def logs_of(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[TrainingLog]:
-    """Return the logs that the module pod_logs says it collected (its ``pods``)."""
+    """Return the logs of ``pods``, a result of module pod_logs."""
     logs: list[TrainingLog] = []
     for one in collected:
         path = str(Path(folder) / one["log"]) if one.get("log") else ""
@@ -198,7 +198,7 @@ def _row(log: TrainingLog, simulated: bool, root: Path) -> dict[str, Any]:
             with open(log.path, encoding="utf-8", errors="replace", newline="\n") as stream:
                 figures = parse(stream)
         except OSError as error:
-            figures = LogFigures(error=f"log {log.path}: can't be read: {error.strerror}")
+            figures = LogFigures(error=f"log {log.path} cannot be read: {error.strerror}")
     row: dict[str, Any] = {
         "index": log.index,
         "pod": log.pod,
@@ -217,7 +217,7 @@ def _row(log: TrainingLog, simulated: bool, root: Path) -> dict[str, Any]:
 def write(point_dir: str | Path, logs: list[TrainingLog], simulated: bool) -> tuple[bool, list[dict[str, Any]]]:
     """Write training.jsonl of a point; return whether it changed, and its rows.
 
-    Raises InputError when the point has no directory.
+    Raises InputError if the directory of the point does not exist.
     """
     folder = Path(point_dir)
     if not folder.is_dir():
@@ -230,7 +230,7 @@ def write(point_dir: str | Path, logs: list[TrainingLog], simulated: bool) -> tu
 
 
 def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how many logs had figures and the median of each figure: what a task shows."""
+    """Return the number of logs, of logs with figures, and the median of each figure."""
     good = [row for row in written if not row["error"]]
     names = sorted({name for row in good for name in row["figures"]})
     medians = {
@@ -240,14 +240,14 @@ def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def text(written: list[dict[str, Any]], simulated: bool) -> str:
-    """Return what was found in one sentence, the headline figure first."""
+    """Return the summary in one sentence, the headline figure first."""
     found = summary(written)
     medians = found["medians"]
     shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
     units = {"train_runtime": " s", "train_loss": ""}
     figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
-    played = " (simulated, not measured)" if simulated and figures else ""
-    tail = f": median {', '.join(figures)}{played}" if figures else ""
+    remark = " (simulated, not measured)" if simulated and figures else ""
+    tail = f": median {', '.join(figures)}{remark}" if figures else ""
     reasons = [row["error"] for row in written if row["error"]]
     missing = f" ({_format.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
     return f"training figures in {found['with_figures']} of {_format.count(found['logs'], 'log')}{tail}{missing}"

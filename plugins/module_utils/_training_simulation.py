@@ -1,16 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The log that played pods of a training show, and the figures in it. None of it is a measurement.
+"""The log of simulated training pods, and the figures in it. None of them is a measurement.
 
-On a rehearsal cluster no container runs: KWOK plays the pods, and all of them have one log. What it says follows from
-the settings by this formula, so that a matrix gives a plausible picture:
+On a rehearsal cluster no container runs: KWOK simulates the pods, and all of them share one log. Its figures follow
+from the settings by this formula, so that a matrix gives a plausible picture:
 
 - n = pods x GPUs of each (1 where there is none) accelerators do the work of one speedup(n) times as fast,
   speedup(n) = n / (1 + 0.03 (n - 1)): Amdahl's law with a serial share of 3 % (G. Amdahl, AFIPS 1967).
-- One accelerator takes ``run_seconds``; the pods of a job are played for run_seconds / speedup(n).
+- One accelerator takes ``run_seconds``; the pods of a job run for run_seconds / speedup(n).
 - The work is fixed: run_seconds x 8 samples (x 0.5 without GPUs), each of max_seq_length tokens.
-- 90 % of the played time is training, the rest start-up; the loss falls with the number of steps as 2 / steps^0.1.
+- 90 % of the simulated time is training, the rest start-up; the loss falls with the number of steps as 2 / steps^0.1.
 - A GPU holds 16 GB of model, and 2 MB for each token of a batch at the peak.
 """
 
@@ -37,24 +37,24 @@ FIRST_LINE = (
 
 @dataclass(frozen=True)
 class SimulatedTraining:
-    """What is played: ``run_seconds`` of each job's pods, and the figures that their log shows."""
+    """``run_seconds`` of each job's pods, and the figures in their log."""
 
     run_seconds: float
     figures: dict[str, float]
 
 
 def speedup(accelerators: int) -> float:
-    """Return how much faster ``accelerators`` are than one."""
+    """Return the speedup of ``accelerators`` over one."""
     return accelerators / (1 + SERIAL_SHARE * (accelerators - 1))
 
 
 def simulate(run_seconds: float, pods: int, gpus: int, hyper_parameters: Mapping[str, Any]) -> SimulatedTraining:
-    """Compute what is played for one job. Raises InputError for a setting that no training could have.
+    """Simulate one job. Raises InputError for an impossible setting.
 
     run_seconds: of one accelerator. gpus: of each pod.
     """
     if run_seconds <= 0 or pods < 1 or gpus < 0:
-        raise InputError(f"a training of {run_seconds:g} s on {pods} pods with {gpus} GPUs each can't be played")
+        raise InputError(f"a training of {run_seconds:g} s on {pods} pods with {gpus} GPUs each cannot be simulated")
     accelerators = pods * max(gpus, 1)
     lasts = run_seconds / speedup(accelerators)
     runtime = lasts * TRAINING_SHARE
@@ -96,13 +96,13 @@ def _positive(values: Mapping[str, Any], name: str, default: float = 1.0) -> flo
     return number
 
 
-def lines(played: SimulatedTraining, model: str, dataset: str, pods: int, gpus: int) -> list[str]:
-    """Return the log, one text a line."""
-    figures = ", ".join(f"'{name}': {value}" for name, value in played.figures.items())
+def lines(training: SimulatedTraining, model: str, dataset: str, pods: int, gpus: int) -> list[str]:
+    """Return the lines of the log."""
+    figures = ", ".join(f"'{name}': {value}" for name, value in training.figures.items())
     return [
         FIRST_LINE,
         f"fine-tuning of {model} on {dataset}: {_many(pods, 'pod')} with {_many(gpus, 'GPU')} each",
-        f"{{'loss': {round(played.figures['train_loss'] * 1.1, 4)}, 'learning_rate': 1e-05, 'epoch': 0.5}}",
+        f"{{'loss': {round(training.figures['train_loss'] * 1.1, 4)}, 'learning_rate': 1e-05, 'epoch': 0.5}}",
         f"{{{figures}}}",
         "training finished",
     ]
@@ -113,18 +113,18 @@ def _many(number: int, word: str) -> str:
 
 
 def in_cri_format(texts: list[str]) -> str:
-    """Return lines as a container runtime keeps them, which is what KWOK serves (Kubernetes CRI logging format)."""
+    """Return lines in the Kubernetes CRI logging format, which KWOK serves."""
     return "".join(f"2026-01-01T00:00:00.{number:09d}Z stdout F {text}\n" for number, text in enumerate(texts, 1))
 
 
 def write(path: str | Path, texts: list[str]) -> bool:
-    """Put the log in place; return whether that changed it. Raises InputError when its folder is not there."""
+    """Write the log; return whether it changed. Raises InputError if its folder does not exist."""
     target = Path(path)
     if not target.parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}; is the rehearsal cluster up?")
+        raise InputError(f"{target}: folder {target.parent} does not exist; is the rehearsal cluster running?")
     content = in_cri_format(texts)
     if target.exists() and target.read_text(encoding="utf-8") == content:
         return False
-    # In place and not by a rename: a reader may hold the file open.
+    # In place instead of by a rename, because a reader may have the file open.
     target.write_text(content, encoding="utf-8")
     return True

@@ -10,8 +10,8 @@ module: pod_logs
 short_description: Collect the logs of pods
 version_added: 0.1.0
 description:
-  - Lists pods by label and fetches their logs side by side into one file a pod.
-  - A log that can't be had is reported with its pod and does not fail the task.
+  - Lists pods by label and fetches their logs concurrently, one file per pod.
+  - A log that cannot be fetched is reported with its pod and does not fail the task.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -27,43 +27,43 @@ attributes:
     support: none
   idempotent:
     support: full
-    details: Each call fetches the logs anew, and has changed nothing when they are the same.
+    details: Each call fetches the logs again, and reports a change only if they differ.
 options:
   namespace:
-    description: Namespace of the pods; all namespaces when empty.
+    description: Namespace of the pods. Empty means all namespaces.
     type: str
     default: ''
   selector:
-    description: Label selector of the pods. Needed unless O(which=none).
+    description: Label selector of the pods. Required unless O(which=none).
     type: str
     default: ''
   dest:
-    description: Directory for the files C(<pod>.log); made when it is missing.
+    description: Directory for the files C(<pod>.log). It is created if it is missing.
     type: path
     required: true
   which:
-    description: Logs of all pods, of those that failed, or none.
+    description: Whether to collect the logs of all pods, of failed pods, or none.
     type: str
     choices: [all, failed, none]
     default: all
   maximum:
-    description: Collect at most so many logs, those of failed pods before others. V(0) is no limit.
+    description: Maximum number of logs, those of failed pods first. V(0) means no limit.
     type: int
     default: 0
   container:
-    description: Container whose log is fetched; the first one when empty.
+    description: Container whose log is fetched. Empty means the first one.
     type: str
     default: ''
   limit_bytes:
-    description: Fetch at most so many bytes from the beginning of each log. V(0) is no limit.
+    description: Maximum number of bytes from the beginning of each log. V(0) means no limit.
     type: int
     default: 0
   tail_lines:
-    description: Fetch only so many lines from the end of each log. V(0) is no limit.
+    description: Maximum number of lines from the end of each log. V(0) means no limit.
     type: int
     default: 0
   parallel:
-    description: How many logs are fetched at once.
+    description: Number of logs that are fetched concurrently.
     type: int
     default: 16
 seealso:
@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 pods:
-  description: One entry a chosen pod, in the order of the index.
+  description: One entry per selected pod, by index.
   returned: success
   type: list
   elements: dict
@@ -94,36 +94,36 @@ pods:
       description: Index of its workload, from the label C(perfscale.seatrial/index).
       type: int
     workload:
-      description: Name of the job that it belongs to.
+      description: Name of its job.
       type: str
     phase:
       description: Its phase, such as V(Succeeded).
       type: str
     log:
-      description: Name of the file in O(dest), null when there is none.
+      description: Name of the file in O(dest), or null.
       type: str
     error:
       description: Why there is no log, or null.
       type: str
 found:
-  description: How many pods the selector met.
+  description: Number of pods that match the selector.
   returned: success
   type: int
 collected:
-  description: How many logs were written.
+  description: Number of logs that were written.
   returned: success
   type: int
 left_out:
-  description: How many logs were wanted but are beyond O(maximum).
+  description: Number of logs that were skipped because of O(maximum).
   returned: success
   type: int
 unread:
-  description: Pods whose log could not be had, with the reason.
+  description: Pods whose log could not be fetched, with the reason.
   returned: success
   type: list
   elements: str
 summary:
-  description: All of it in one sentence.
+  description: The result in one sentence.
   returned: success
   type: str
 """
@@ -157,14 +157,14 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        order = _pod_logs.LogCollectionSpec.of(given)
+        spec = _pod_logs.LogCollectionSpec.of(given)
         say = step.reporter(given["progress_file"], "logs")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("logs"):
-            result = _pod_logs.LogCollection(client, order, say).run()
+            result = _pod_logs.LogCollection(client, spec, say).run()
         text = _pod_logs.text(result)
         if given["which"] != "none":
             say(text)
-        # A log that can't be had takes its figures along (n of N shows it); the jobs themselves were judged before.
+        # A missing log only loses its figures (n of N shows it). The jobs themselves were judged before.
         return {"summary": text, **({"warnings": [text]} if result["unread"] else {}), **result}
 
     _module_main.run(module, work)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: simulated_training
-short_description: Write the log that played pods of a training show
+short_description: Write the log of simulated training pods
 version_added: 0.1.0
 description:
-  - On a simulated cluster no training runs. This computes from the settings how long its pods are played and which
-    figures they print, and writes the log that all of them show. Its first line says that it is played.
-  - The formula stands in C(plugins/module_utils/_training_simulation.py).
+  - On a simulated cluster no training runs. This module computes from the settings how long the simulated pods run and
+    which figures their log contains, and writes this log. Its first line states that it is simulated.
+  - The formula is documented in C(plugins/module_utils/_training_simulation.py).
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -28,31 +28,31 @@ attributes:
 options:
   path:
     description:
-      - Where the cluster takes the log of its played pods from, which is C(cluster_acquired.sutest.played_logs).
-        Without it nothing is written.
+      - File from which the cluster serves the log of simulated pods (C(cluster_acquired.sutest.played_logs)). Without
+        it, nothing is written.
     type: path
   run_seconds:
-    description: How long the training would take on one accelerator, in seconds.
+    description: Duration of the training on one accelerator, in seconds.
     type: float
     required: true
   pods:
-    description: Pods of a job.
+    description: Number of pods of a job.
     type: int
     required: true
   gpus:
-    description: GPUs of each pod.
+    description: Number of GPUs of each pod.
     type: int
     required: true
   model_name:
-    description: Model that is named in the log.
+    description: Name of the model in the log.
     type: str
     required: true
   dataset_name:
-    description: Dataset that is named in the log.
+    description: Name of the dataset in the log.
     type: str
     required: true
   hyper_parameters:
-    description: Batch sizes, sequence length and epochs are read from them.
+    description: Hyperparameters, of which batch sizes, sequence length and epochs are used.
     type: dict
     default: {}
 seealso:
@@ -60,7 +60,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Play the training
+- name: Simulate the training
   perfscale.seatrial.simulated_training:
     path: "{{ cluster_acquired.sutest.played_logs }}"
     run_seconds: 8
@@ -73,12 +73,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 run_seconds:
-  description: How long the pods of a job are to be played, in seconds.
+  description: Simulated run time of the pods of a job, in seconds.
   returned: success
   type: float
   sample: 4.12
 figures:
-  description: The figures that the log shows.
+  description: Figures in the log.
   returned: success
   type: dict
 """

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: training_figures
-short_description: Read the figures that trainings printed
+short_description: Read the figures that trainings print in their logs
 version_added: 0.1.0
 description:
-  - Reads logs of training pods and writes the figures found in them into C(training.jsonl) of a point, one line a log.
-  - Known are the summary that a Hugging Face Trainer prints last (C(train_runtime), C(train_samples_per_second),
-    C(train_steps_per_second), C(train_tokens_per_second), C(train_loss)) and JSON lines, one a step, with or without
+  - Reads logs of training pods and writes their figures to C(training.jsonl) of a point, one line per log.
+  - It supports the summary that a Hugging Face Trainer prints last (C(train_runtime), C(train_samples_per_second),
+    C(train_steps_per_second), C(train_tokens_per_second), C(train_loss)) and JSON lines, one per step, with or without
     terminal colours.
-  - Needs no cluster, so it can be repeated on a run directory at any time.
+  - It needs no cluster and can be repeated on a run directory at any time.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,21 +30,21 @@ attributes:
     support: full
 options:
   point_dir:
-    description: Directory of the point; C(training.jsonl) is written there.
+    description: Directory of the point, in which C(training.jsonl) is written.
     type: path
     required: true
   logs_dir:
-    description: Directory of the logs; C(logs) in the point's directory when empty.
+    description: Directory of the logs. Empty means C(logs) in the directory of the point.
     type: path
     default: ''
   pods:
     description:
-      - The pods as M(perfscale.seatrial.pod_logs) returned them. Without them every C(*.log) in O(logs_dir) is read,
-        and index and workload are taken from the file's name.
+      - The pods that M(perfscale.seatrial.pod_logs) returned. Without them, every C(*.log) in O(logs_dir) is read, and
+        index and workload follow from the file name.
     type: list
     elements: dict
   simulated:
-    description: Whether the logs were played and not written by a training.
+    description: Whether the logs are simulated and not of a training.
     type: bool
     required: true
 seealso:
@@ -60,15 +60,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 logs:
-  description: How many logs were read.
+  description: Number of logs that were read.
   returned: success
   type: int
 with_figures:
-  description: How many of them had figures.
+  description: Number of logs with figures.
   returned: success
   type: int
 medians:
-  description: The median of each figure over these logs.
+  description: Median of each figure over these logs.
   returned: success
   type: dict
   sample: {train_runtime: 4.2, train_samples_per_second: 13.7}
@@ -78,7 +78,7 @@ errors:
   type: list
   elements: str
 summary:
-  description: All of it in one sentence.
+  description: The result in one sentence.
   returned: success
   type: str
 """

@@ -13,12 +13,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError, nearest
 
 SHIPPED = Path(__file__).resolve().parents[2] / "roles" / "workload" / "files" / "stages"
-#: Finds a file by the name that a task uses for it, as ansible.builtin.template does. Raises AnsibleError.
+#: Finds a file by (folder, name), as ansible.builtin.template does. Raises AnsibleError.
 Find = Callable[[str, str], str]
 
 
 def request(given: Any, find: Find) -> dict[str, Any]:
-    """Return options of workload_submit with every name of a file replaced by what it holds."""
+    """Return options of workload_submit with every name of a file replaced by its content."""
     found = dict(given or {})
     for name, read in (("templates", templates), ("arrival", arrival), ("stages", stages)):
         if found.get(name) is not None:
@@ -45,21 +45,21 @@ def _template(one: dict[str, Any], find: Find) -> dict[str, Any]:
 
 
 def arrival(given: Any, find: Find) -> Any:
-    """Return the module's ``arrival`` with the content of a trace beside its name."""
+    """Return the module's ``arrival`` with the content of its trace."""
     if not isinstance(given, dict) or not given.get("src") or given.get("content"):
         return given
     return {**given, "content": Path(find("files", str(given["src"]))).read_text(encoding="utf-8")}
 
 
 def stages(given: Any, find: Find) -> Any:
-    """Return the module's ``stages`` with names of kinds and of files replaced by the definitions."""
+    """Return the module's ``stages`` with names of kinds and files replaced by the definitions."""
     if not isinstance(given, list):
         return given
     return [_definition(one, find) for one in given]
 
 
 def _definition(one: Any, find: Find) -> Any:
-    """A name stands for its file; a dictionary with ``use`` is the definition of that name with keys replaced."""
+    """Return the definition of a name, or that of ``use`` in a dictionary with the other keys replaced."""
     if isinstance(one, str):
         return _named(one, find)
     if isinstance(one, dict) and "use" in one:
@@ -75,10 +75,11 @@ def _named(name: str, find: Find) -> dict[str, Any]:
         if not path.exists():
             known = [_files.read_yaml(one)["kind"] for one in sorted(SHIPPED.glob("*.yml"))]
             raise InputError(
-                f"no stage definition of kind '{name}' is shipped{nearest(name, known)}; there are {', '.join(known)}. "
-                f"Write one and give its path, ending in .yml"
+                f"the collection has no stage definition of kind '{name}'{nearest(name, known)}; "
+                f"it has {', '.join(known)}. "
+                f"Write a definition and pass its path, which ends in .yml"
             )
     definition = _files.read_yaml(path)
     if not isinstance(definition, dict):
-        raise DataError(f"{path}: a stage definition is a dictionary")
+        raise DataError(f"{path}: a stage definition must be a dictionary")
     return definition

@@ -77,7 +77,7 @@ def test_a_log_without_figures_says_so_and_why_when_it_knows() -> None:
     broken = _training_figures.parse(
         ["Traceback (most recent call last):", "torch.cuda.OutOfMemoryError: CUDA out of memory"]
     )
-    assert broken.error == "the log says: torch.cuda.OutOfMemoryError: CUDA out of memory"
+    assert broken.error == "the log reports: torch.cuda.OutOfMemoryError: CUDA out of memory"
 
 
 @given(st.lists(st.text(max_size=200)), st.lists(st.text(max_size=200)))

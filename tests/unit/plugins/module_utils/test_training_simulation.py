@@ -77,7 +77,7 @@ def test_writing_the_same_log_again_changes_nothing(tmp_path: Path) -> None:
     assert _training_simulation.write(path, ["one"]) is True
     assert _training_simulation.write(path, ["one"]) is False
     assert _training_simulation.write(path, ["two"]) is True
-    with pytest.raises(InputError, match="is the rehearsal cluster up"):
+    with pytest.raises(InputError, match="is the rehearsal cluster running"):
         _training_simulation.write(tmp_path / "gone" / "pod.log", ["one"])
 
 
@@ -85,5 +85,5 @@ def test_writing_the_same_log_again_changes_nothing(tmp_path: Path) -> None:
 def test_a_hyper_parameter_that_no_training_could_have_is_refused(value: object) -> None:
     with pytest.raises(InputError, match="fine_tuning_hyper_parameters.per_device_train_batch_size is"):
         _training_simulation.simulate(8, 1, 1, {**HYPER, "per_device_train_batch_size": value})
-    with pytest.raises(InputError, match="can't be played"):
+    with pytest.raises(InputError, match="cannot be simulated"):
         _training_simulation.simulate(0, 1, 1, HYPER)

@@ -38,9 +38,9 @@ def test_the_name_of_a_kind_stands_for_the_shipped_definition(tmp_path: Path) ->
     assert [one["kind"] for one in found] == ["PyTorchJob", "Mine", "Mine"]
     with pytest.raises(InputError) as caught:
         workload_files.stages(["PytorchJobs"], finder(tmp_path))
-    assert "did you mean 'PyTorchJob'?" in str(caught.value) and "give its path" in str(caught.value)
+    assert "did you mean 'PyTorchJob'?" in str(caught.value) and "pass its path" in str(caught.value)
     (tmp_path / "files" / "mine.yml").write_text("- 1\n")
-    with pytest.raises(DataError, match="a stage definition is a dictionary"):
+    with pytest.raises(DataError, match="a stage definition must be a dictionary"):
         workload_files.stages(["mine.yml"], finder(tmp_path))
 
 
