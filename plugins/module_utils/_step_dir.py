@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
 #: Copy of Ansible's output in the run directory; plugin_utils/run_log.py writes it.
 ANSIBLE_LOG = "ansible.log"
@@ -37,7 +36,7 @@ class Step:
             with open(self.path / "log", "a", encoding="utf-8") as stream:
                 stream.write(f"{stamp()} {text}\n")
 
-    def reporter(self, progress_file: str | None, who: str) -> Say:
+    def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
         """Return a function that logs a line and appends it to the file that the action plugin follows."""
 
         def say(text: str) -> None:
