@@ -14,8 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_reco
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phase_record import close, close_running
 
-#: Phases in which a run makes objects on its clusters.
-MAKING = ("prepare", "test")
+#: Phases in which a run creates objects on its clusters.
+CREATING = ("prepare", "test")
 
 
 class ActionModule(SeatrialAction):
@@ -28,20 +28,20 @@ class ActionModule(SeatrialAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Close what was running, then note the new state."""
+        """End the running phase, then record the new state."""
         directory = Path(self._templar.template(task_vars["run_dir"]))
         name, state = arguments["name"], arguments["state"]
-        if task_vars.get("run_beside"):  # another session works on the run, and the record is its
+        if task_vars.get("run_beside"):  # the record belongs to the session that works on the run
             return {"changed": False, "phases": run_record.read(directory)["phases"]}
 
-        if state == "started" and name in MAKING:
+        if state == "started" and name in CREATING:
             run_cluster_records.update(directory, run_cluster_records.read(directory), {"objects": True})
 
         def edit(record: dict[str, Any]) -> None:
             phases = record["phases"]
             if state == "started":
                 close_running(phases, "passed")
-                phases.pop(name, None)  # phases stand in the order in which they last ran
+                phases.pop(name, None)  # phases are in the order in which they last ran
                 phases[name] = {"status": "running", "started": stamp(), "ended": None, "seconds": None, "error": None}
             elif name is None:
                 close_running(phases, state, arguments["error"])

@@ -25,7 +25,7 @@ class ActionModule(SeatrialAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Change point.yml and return where the point's files are."""
+        """Update point.yml and return the paths of the point."""
         top = Path(self._templar.template(task_vars["run_dir"]))
         directory = top / "points" / arguments["point"]
         if not (directory / "point.yml").exists():

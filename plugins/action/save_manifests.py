@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the manifests that a role applies in the directory of its call."""
+"""Save the manifests that a role applies in the directory of its call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings
 
 
 class ActionModule(SeatrialAction):
-    """Write src/<name>.yml; what a Secret holds is left out."""
+    """Write src/<name>.yml, without the data of Secrets."""
 
     ARGUMENTS = {
         "step_dir": {"type": "path", "required": True},

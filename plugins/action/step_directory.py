@@ -15,12 +15,12 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base imp
 
 
 class ActionModule(SeatrialAction):
-    """Return the path of a new NNN__role__entry below the fact run_dir."""
+    """Create NNN__role__entry in the directory of fact run_dir and return its path."""
 
     ARGUMENTS = {"role": {"type": "str", "required": True}, "entry": {"type": "str", "required": True}}
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Make the directory and write the first line of its log."""
+        """Create the directory and write the first line of its log."""
         top = task_vars.get("run_dir")
         if not top:
             raise InputError(f"role {arguments['role']} has no run directory: call entry point open of role run first")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The screen of a run: phases, progress, failures, summary. The log has the rest."""
+"""Terminal output of a run: phases, progress, failures, summary. The log contains the rest."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ version_added: 0.1.0
 author:
   - The perfscale.seatrial authors (@perfscale)
 description:
-  - Shows the phases of a run, the progress of what takes long, messages of C(debug), warnings, each failure once with
-    the name of its task, and the summary. With C(-v) and more it shows what P(ansible.builtin.default#callback) shows.
-  - What that one would show is always appended to C(ansible.log) in the directory of the run, when there is one.
+  - Shows the phases of a run, the progress of long tasks, messages of C(debug), warnings, each failure once with the
+    name of its task, and the summary. With C(-v) it shows the output of P(ansible.builtin.default#callback).
+  - Always appends that output to C(ansible.log) in the run directory, if there is one.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
 requirements:
-  - "It is set as stdout callback: C(stdout_callback=perfscale.seatrial.quiet) in C(ansible.cfg), or the environment
+  - "Set it as stdout callback: C(stdout_callback=perfscale.seatrial.quiet) in C(ansible.cfg), or the environment
     variable C(ANSIBLE_STDOUT_CALLBACK)."
 seealso:
   - plugin: ansible.builtin.default
@@ -63,23 +63,23 @@ class CallbackModule(Default):
             self._display = run_log.LogOnly(self._screen)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
-        """Show the heading of a phase, and what a debug task says."""
+        """Show the heading of a phase, and the output of a debug task."""
         self._find_directory(result)
         super().v2_runner_on_ok(result)
         if self._quiet and result.task.action == _PHASE and result.task.args.get("state", "started") == "started":
             self._screen.display(f"== {result.task.args['name']}", color=constants.COLOR_HIGHLIGHT)
         if self._quiet and result.task.action in _DEBUG and not result.task.loop:
-            self._say(result_display.said(result.result))
+            self._say(result_display.debug_output(result.result))
         sys.stdout.flush()  # progress goes to stderr: in a pipe, both stay in order
 
     def v2_runner_item_on_ok(self, result: CallbackTaskResult) -> None:
-        """Show what a debug task says in a loop."""
+        """Show the output of a debug task in a loop."""
         super().v2_runner_item_on_ok(result)
         if self._quiet and result.task.action in _DEBUG:
-            self._say(result_display.said(result.result))
+            self._say(result_display.debug_output(result.result))
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
-        """Show a failure once: a task that passes on what another one has failed with is left out."""
+        """Show a failure once: a task that repeats the failure of another one is left out."""
         lines = result_display.failure(result.result, self._origin(result))
         summarised = result.task.action == _CLOSE and result.result.get("failures")
         super().v2_runner_on_failed(result, ignore_errors)
@@ -110,12 +110,12 @@ class CallbackModule(Default):
         sys.stdout.flush()
 
     def _say(self, lines: list[str], color: str | None = None) -> None:
-        """Show lines on the screen alone: the log has them from the default callback."""
+        """Show lines only on the screen: the default callback has written them to the log."""
         for line in lines:
             self._screen.display(line, color=color, screen_only=True)
 
     def _origin(self, result: CallbackTaskResult) -> str:
-        """Return the place of the value that an error is about, where that is not the task itself."""
+        """Return the file and line of the value that caused an error, unless that is the task itself."""
         event, found = getattr(result.exception, "event", None), ""
         while event is not None:
             found = event.formatted_source_context or found

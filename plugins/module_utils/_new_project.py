@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A new project from the skeleton: the same files under another name, and nothing that is there is changed."""
+"""Write a new project from the skeleton: the same files under another name. Existing files are never changed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 
-#: What the project is called in the skeleton: in variables and file names, and where no underscore may stand.
+#: Name of the project in the skeleton: in variables and file names, and where underscores are not allowed.
 WORD, DASHED = "my_project", "my-project"
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-#: A scenario's pool and namespace carry the name: they must stay within 63 characters.
+#: The pool and the namespace of a scenario contain the name and may have at most 63 characters.
 _LONGEST = 30
 PRESETS = Path("group_vars") / "all"
 
 
 def check_name(name: str, root: Path) -> None:
-    """Raise InputError unless ``name`` can be that of a new project in the collection at ``root``."""
+    """Raise InputError unless a project called ``name`` can be added to the collection at ``root``."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         raise InputError(
             f"name '{name}': a project's name has a-z, 0-9 and single _, begins with a letter and has at most "
             f"{_LONGEST} characters"
         )
     if name == WORD:
-        raise InputError(f"name '{name}': that is what the skeleton is called; give another")
+        raise InputError(f"name '{name}': that is the name of the skeleton; give another one")
     if not (root / "galaxy.yml").is_file() or not (root / "playbooks" / "_project.yml").is_file():
-        raise InputError(f"{root} is no clone of the collection: galaxy.yml or playbooks/_project.yml is not in it")
+        raise InputError(f"{root} is no clone of the collection: it has no galaxy.yml or no playbooks/_project.yml")
 
 
 def render(skeleton: Path, name: str) -> dict[Path, str]:
@@ -44,16 +44,16 @@ def render(skeleton: Path, name: str) -> dict[Path, str]:
     return {Path(named(str(path.relative_to(skeleton)))): named(path.read_text(encoding="utf-8")) for path in sources}
 
 
-def make(skeleton: Path, root: Path, name: str, dry: bool = False) -> dict[str, Any]:
+def write(skeleton: Path, root: Path, name: str, dry: bool = False) -> dict[str, Any]:
     """Write the project ``name`` into the collection at ``root``; return changed and its files.
 
-    Raises InputError naming a file that is there with another content, before anything is written.
+    Raises InputError naming a file that exists with other content, before anything is written.
     """
     check_name(name, root)
     files = render(skeleton, name)
     for path, text in files.items():
         if (root / path).exists() and (root / path).read_text(encoding="utf-8") != text:
-            raise InputError(f"{root / path} is there already and is another one: nothing was written")
+            raise InputError(f"{root / path} exists and has other content: nothing was written")
     missing = [path for path in files if not (root / path).exists()]
     link = Path("playbooks") / PRESETS / f"{name}_presets.yml"
     linked = (root / link).is_symlink()

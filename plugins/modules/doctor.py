@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: doctor
-short_description: Look whether a cluster has what a run needs
+short_description: Check whether a cluster meets the requirements of a run
 version_added: 0.1.0
 description:
-  - Resolves the settings of a project as a run would, asks the cluster for every right that the phases need
-    (SelfSubjectAccessReview), for kinds, storage classes, quotas and GPUs, and estimates the plan. Nothing on it is
-    changed.
-  - What a role needs stands in its C(meta/doctor.yml).
+  - Resolves the settings of a project as a run would. Checks every permission that the phases need
+    (SelfSubjectAccessReview), kinds, storage classes, quotas and GPUs, and estimates the plan. Changes nothing on the
+    cluster.
+  - The C(meta/doctor.yml) of a role states what the role needs.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -36,16 +36,16 @@ options:
     required: true
   run_dir:
     description:
-      - Directory of the run that asks. Its settings count, phases that its tags leave out and those until C(cluster) do
-        not, and nothing is shown.
+      - Directory of the run whose cluster is checked. Its settings are used. Phases up to C(cluster) and those that its
+        tags exclude are not checked, and nothing is printed.
     type: path
     default: ""
   subject:
-    description: User whom the RBAC is bound to.
+    description: User that the RBAC is bound to.
     type: str
     default: ""
   rbac_file:
-    description: File that the least RBAC is written to; none when empty.
+    description: File to write the least RBAC to. Empty means none.
     type: path
     default: ""
   requirements:
@@ -55,7 +55,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Look whether the cluster has what the run needs
+- name: Check whether the cluster has what the run needs
   perfscale.seatrial.doctor:
     kubeconfig: "{{ cluster_kubeconfig }}"
     project: workload_scale
@@ -64,18 +64,18 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: What was looked at. Each C(result) is C(ok), C(missing) or C(note).
+  description: The checks. Each C(result) is C(ok), C(missing) or C(note).
   returned: success
   type: list
   elements: dict
   sample:
     - {result: ok, check: kind, detail: Job (batch/v1)}
 missing:
-  description: How many checks found that something is missing.
+  description: Number of checks that found something missing.
   returned: success
   type: int
 estimates:
-  description: What each point of the plan takes at least.
+  description: Lower bounds of the duration and the GPU hours of each point.
   returned: success
   type: list
   elements: dict
@@ -85,7 +85,7 @@ rbac:
   type: list
   elements: dict
 lines:
-  description: All of it for people.
+  description: The checks as lines of text.
   returned: success
   type: list
   elements: str
@@ -126,7 +126,7 @@ def main() -> None:
         lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
         path = Path(given["rbac_file"]) if given["rbac_file"] else None
-        lines.append(f"  the least RBAC: {path or 'give -e doctor_rbac_file=<file>, and it is written there'}")
+        lines.append(f"  the least RBAC: {path or 'give -e doctor_rbac_file=<file> to write it'}")
         changed = path is not None and (not path.exists() or path.read_text(encoding="utf-8") != text)
         if path is not None and changed and not module.check_mode:
             _files.replace_text(path, text)

@@ -10,9 +10,9 @@ module: new_project
 short_description: Write a new project
 version_added: 0.1.0
 description:
-  - Writes playbook, role, presets, KPIs, molecule scenario and documentation page of a project that runs at once, from
-    a skeleton.
-  - A file that is there already and differs is an error, before anything is written.
+  - Writes the playbook, role, presets, KPIs, molecule scenario and documentation page of a project from a skeleton. The
+    project runs without changes.
+  - Fails before anything is written if a file exists with other content.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ options:
     type: str
     required: true
   root:
-    description: The clone of the collection that the project is written into.
+    description: The clone of the collection to write the project to.
     type: path
     required: true
   skeleton:
@@ -76,7 +76,7 @@ def main() -> None:
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        return _new_project.make(Path(given["skeleton"]), Path(given["root"]), given["name"], module.check_mode)
+        return _new_project.write(Path(given["skeleton"]), Path(given["root"]), given["name"], module.check_mode)
 
     _module_main.run(module, work)
 

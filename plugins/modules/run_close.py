@@ -10,10 +10,10 @@ module: run_close
 short_description: Close a run and print its summary
 version_added: 0.1.0
 description:
-  - Writes C(FAILURES) and C(FINISHED), ends C(run.yml), and prints what ran, where, the headline figures, the verdict,
-    where the time went, what is still held and the command that gives it back.
-  - Fails when something failed; the message begins with the first failure.
-  - It runs on the controller, as an action.
+  - Writes C(FAILURES), C(FINISHED) and the end of the run in C(run.yml). Prints what ran and where, the headline
+    figures, the verdict, the time by category, what is still held and the give-back command.
+  - Fails if something failed; the message begins with the first failure.
+  - Runs on the controller, as an action.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -25,10 +25,10 @@ attributes:
     support: none
   idempotent:
     support: none
-    details: Each call records a moment.
+    details: Each call records its time.
 options:
   failures:
-    description: Messages of what failed, in order.
+    description: Messages of all failures, in order.
     type: list
     elements: str
     default: []
@@ -38,8 +38,8 @@ options:
     default: true
   final:
     description:
-      - V(false) before the run is copied to somewhere else. The files are written as they would be at the end, so that
-        the copy says how the run went, but nothing is printed and nothing fails.
+      - V(false) before the run directory is copied elsewhere. The files are written as at the end of the run, so that
+        the copy contains its result, but nothing is printed and the module does not fail.
     type: bool
     default: true
 """
@@ -52,7 +52,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 failures:
-  description: What failed, the verdict included.
+  description: All failures, including that of the verdict.
   returned: always
   type: list
   elements: str
@@ -66,7 +66,7 @@ closed:
   returned: when O(final=true)
   type: str
 split:
-  description: Seconds by category, C(ansible) for Ansible's own part and C(total).
+  description: Seconds by category, C(ansible) for Ansible itself, and C(total).
   returned: always
   type: dict
 """

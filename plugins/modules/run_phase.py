@@ -10,8 +10,8 @@ module: run_phase
 short_description: Record that a phase of a run begins or ends
 version_added: 0.1.0
 description:
-  - Notes the phase in C(run.yml) of the run directory. A phase that begins ends the one before it as passed.
-  - It runs on the controller, as an action.
+  - Records the phase in C(run.yml) of the run directory. The start of a phase ends the previous one as passed.
+  - Runs on the controller, as an action.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -24,13 +24,13 @@ attributes:
     support: none
   idempotent:
     support: none
-    details: Each call records a moment.
+    details: Each call records its time.
 options:
   name:
-    description: Name of the phase. Without it, O(state=passed) and O(state=failed) end whatever is running.
+    description: Name of the phase. Without it, O(state=passed) and O(state=failed) end the running phase.
     type: str
   state:
-    description: What happens to the phase. O(state=skipped) is for one that had nothing to do.
+    description: The new state of the phase. O(state=skipped) is for a phase that had nothing to do.
     type: str
     choices: [started, passed, failed, skipped]
     default: started
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 phases:
-  description: The phases so far, as they stand in C(run.yml).
+  description: The phases so far, as in C(run.yml).
   returned: success
   type: dict
 """

@@ -10,8 +10,8 @@ module: run_point
 short_description: Record that a test point begins or ends
 version_added: 0.1.0
 description:
-  - Notes it in C(points/<nnn>/point.yml) of the run directory.
-  - It runs on the controller, as an action.
+  - Records the state in C(points/<nnn>/point.yml) of the run directory.
+  - Runs on the controller, as an action.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -24,14 +24,14 @@ attributes:
     support: none
   idempotent:
     support: none
-    details: Each call records a moment.
+    details: Each call records its time.
 options:
   point:
     description: Name of the point.
     type: str
     required: true
   state:
-    description: What happens to the point.
+    description: The new state of the point.
     type: str
     choices: [running, passed, failed]
     required: true

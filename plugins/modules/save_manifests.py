@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: save_manifests
-short_description: Keep the manifests that a role applies
+short_description: Save the manifests that a role applies
 version_added: 0.1.0
 description:
   - Writes manifests into C(src/) of a role call's directory, so that a run shows what was applied.
-  - What a Secret holds is replaced by C(<secret>).
+  - The data of a Secret is replaced by C(<secret>).
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -19,7 +19,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: The file is written in check mode too, since it is where a dry run shows what it would apply.
+    details: The file is written in check mode too; it shows what would be applied.
   diff_mode:
     support: none
   idempotent:
@@ -43,7 +43,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep what is applied
+- name: Save the manifests
   perfscale.seatrial.save_manifests:
     step_dir: "{{ __fine_tuning_step.path }}"
     name: prepare

@@ -11,14 +11,14 @@ short_description: Resolve the settings of a run and open its directory
 version_added: 0.1.0
 description:
   - Applies the layers of settings in their order (role defaults, inventory, presets, cluster profiles,
-    C(overrides), C(-e)), coerces every value to its declared type, computes the points of the matrix, and writes what
-    ran and who set it into a new run directory.
-  - Checks everything before anything is made. An unknown preset, setting or tag, a preset cycle, a value of the wrong
-    type and a secret that is missing are one error each, with the place and the nearest known name.
-  - A phase without the cluster that it needs, and a file or kubeconfig that is not there, are refused as well.
-  - With the tag C(settings) alone it prints the settings that were set, the points and an estimate, and makes nothing.
-  - With the variable C(run_dir) it goes on with that run and its settings.
-  - It runs on the controller, as an action.
+    C(overrides), C(-e)), converts every value to its declared type, computes the points of the matrix, and writes the
+    settings and their sources into a new run directory.
+  - Checks all input before anything is created. An unknown preset, setting or tag, a preset cycle, a value of the wrong
+    type and a missing secret are one error each, with the place and the nearest known name.
+  - A phase without the cluster that it needs, and a missing file or kubeconfig, are errors as well.
+  - With only the tag C(settings) it prints the settings that were set, the points and an estimate, and creates nothing.
+  - With the variable C(run_dir) it continues that run with its settings.
+  - Runs on the controller, as an action.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -34,13 +34,13 @@ attributes:
     details: Each call without C(run_dir) opens a new run.
 options:
   phases:
-    description: Phases of the playbook, which are its tags.
+    description: All phases of the playbook; they are its tags.
     type: list
     elements: str
     required: true
   cluster:
     description:
-      - A cluster that is now known (C(api_host), C(node_names), C(kind)). The settings of the run are then resolved
+      - The acquired cluster (C(api_host), C(node_names), C(kind)). The settings of the run are then resolved
         again with the presets that C(cluster_profiles) names for it.
     type: dict
 """
@@ -67,7 +67,7 @@ beside:
   returned: success
   type: bool
 run_dir:
-  description: The run directory; null when the settings were only shown.
+  description: The run directory; null if the settings were only shown.
   returned: success
   type: str
 run_id:
@@ -87,7 +87,7 @@ presets:
   type: list
   elements: str
 late:
-  description: Settings that hold a name which only the run defines; they are rendered when a role uses them.
+  description: Settings that refer to a name which only the run defines; they are rendered when a role uses them.
   returned: success
   type: list
   elements: str
@@ -96,16 +96,16 @@ pre_cleanup:
   returned: success
   type: bool
 remote_tmp:
-  description: The folder for modules on this machine where the one that is set can't be used, else null.
+  description: The folder for modules on this machine if the configured one can't be used, else null.
   returned: success
   type: str
 gives_back:
-  description: The phases that give back, should this session be cut short, what it would give back at its end.
+  description: The phases that give back what this session holds if it is interrupted.
   returned: success
   type: list
   elements: str
 keep_failed:
-  description: Whether a cluster that failed stays.
+  description: Whether a failed cluster is kept.
   returned: success
   type: bool
 """

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: step_directory
-short_description: Make the numbered directory of a role call
+short_description: Create the numbered directory of a role call
 version_added: 0.1.0
 description:
-  - Makes the next C(NNN__role__entry) in the run directory, in which the modules of that role call leave their log,
-    their timings and the manifests that they apply.
-  - The number is given out once, also when two plays write to one run directory.
+  - Creates the next C(NNN__role__entry) in the run directory. The modules of that role call write their log, their
+    timings and the manifests that they apply into it.
+  - Each number is used once, even if two plays write to one run directory.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -20,12 +20,12 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: The directory is made in check mode too, since it is where a dry run leaves its log.
+    details: The directory is created in check mode too: a dry run writes its log into it.
   diff_mode:
     support: none
   idempotent:
     support: none
-    details: Each call makes a directory.
+    details: Each call creates a directory.
 options:
   role:
     description: Short name of the role that is called.
@@ -37,7 +37,7 @@ options:
     required: true
 seealso:
   - name: How perfscale.seatrial is built
-    description: What a run directory holds.
+    description: The files of a run directory.
     link: https://github.com/perfscale/seatrial/blob/main/docs/architecture.md
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An action that exports a run: it tells the module what must not leave, and notes in run.yml where the run went."""
+"""Base action of the export modules: passes them the secrets to scan for, and records the address in run.yml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ExportAction(ProgressAction):
     """Base of the actions export_*."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Add the values of all secret settings and the kubeconfigs of the run, for the gate."""
+        """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""
         known = {
             name: value
             for name in settings_catalogue.load(ROOT).secrets
@@ -39,7 +39,7 @@ class ExportAction(ProgressAction):
         }
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module, then note the address in run.yml."""
+        """Run the module, then record the address in run.yml."""
         result = super().run(tmp, task_vars)
         exported = result.get("exported")
         if exported and not result.get("failed"):
@@ -52,5 +52,5 @@ class ExportAction(ProgressAction):
             try:
                 run_record.change(top, edit)
             except SeatrialError as error:
-                result.setdefault("warnings", []).append(f"the address is not noted in run.yml: {error}")
+                result.setdefault("warnings", []).append(f"the address was not recorded in run.yml: {error}")
         return result

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Running a module of this collection where it lies, when it runs on this machine with the Python that Ansible runs on.
+"""Run a module of this collection from its own file, if it runs on this machine with Ansible's Python.
 
-Ansible packs a module with all that it imports, once in a task, and the module's process unpacks it and compiles it
-anew: about two seconds of processor time for the larger of ours, of which nothing is needed when the files are there.
-The module gets the same arguments in the same way; whatever is otherwise (another machine, another Python, another
-user) is left to Ansible.
+For each task Ansible packs a module with everything that it imports, and the module's process unpacks and compiles it:
+about two seconds of processor time for our larger modules. On the local machine the files are there already. The
+module gets the same arguments in the same way. In all other cases (another machine, another Python, another user)
+Ansible packs the module as usual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import sys
 import types
 
 for name, roots in (("ansible_collections", {roots!r}), ("ansible_collections.perfscale", {roots!r}[:1])):
-    # Made by hand: where Ansible's own collections are installed, a package of this name hides others.
+    # Created explicitly: where Ansible's own collections are installed, a package of this name hides others.
     package = sys.modules[name] = types.ModuleType(name)
     package.__path__ = [root + "/" + name.replace(".", "/") for root in roots]
 from ansible.module_utils import basic
@@ -40,7 +40,7 @@ runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 
 @dataclass(frozen=True)
 class Payload:
-    """What ActionBase runs, as it gets it from its own way of packing."""
+    """A program for ActionBase to run, with the attributes of one that Ansible packed."""
 
     b_module_data: bytes
     shebang: str
@@ -56,7 +56,7 @@ def root() -> Path | None:
 
 
 def payload(module: str, arguments: dict[str, Any], folder: Path) -> Payload:
-    """Return what runs the module ``module`` (its full name) from ``folder``. Raises ImportError, TypeError."""
+    """Return the program that runs ``module`` (its full name) from ``folder``. Raises ImportError, TypeError."""
     from ansible.module_utils.common.json import Direction, get_module_encoder
 
     encoder = get_module_encoder(_PROFILE, Direction.CONTROLLER_TO_MODULE)
@@ -70,7 +70,7 @@ def payload(module: str, arguments: dict[str, Any], folder: Path) -> Payload:
 
 
 def _others() -> list[str]:
-    """Return all folders in which Ansible looks for collections: a module of ours may use another one's."""
+    """Return all folders in which Ansible looks for collections: our modules may use other collections."""
     from ansible.utils.collection_loader import AnsibleCollectionConfig
 
     try:
@@ -109,16 +109,16 @@ class InPlaceAction(ActionBase):
 
     def _configure_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         folder = root()
-        if folder is not None and module_name.startswith("perfscale.seatrial.") and self._is_home(task_vars):
+        if folder is not None and module_name.startswith("perfscale.seatrial.") and self._is_local(task_vars):
             path = folder / "ansible_collections" / "perfscale" / "seatrial" / "plugins" / "modules"
             try:
                 return payload(module_name, module_args, folder), str(path / f"{module_name.split('.')[2]}.py")
             except (ImportError, TypeError):
-                pass  # another version of Ansible than we know
+                pass  # an unknown version of Ansible
         return super()._configure_module(module_name, module_args, task_vars)
 
-    def _is_home(self, task_vars: dict[str, Any]) -> bool:
-        """Tell whether the module would run on this machine, as this user, with this Python."""
+    def _is_local(self, task_vars: dict[str, Any]) -> bool:
+        """Return whether the module would run on this machine, as this user, with this Python."""
         if self._connection.transport != "local" or self._connection.become or self._task.async_val:
             return False
         delegated = self._task.delegate_to

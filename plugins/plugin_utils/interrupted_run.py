@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs that do not come to their end: what they hold is given back by the process of ansible-playbook itself.
+"""Interrupted runs: the process of ansible-playbook gives back what they hold before it exits.
 
-On Ctrl-C, on SIGTERM, on SIGHUP, and when localhost counts as unreachable, Ansible runs neither ``rescue`` nor
-``always`` tasks. A run that was opened and not closed when the process exits is ended here: its tasks are waited for,
-another ansible-playbook gives back what this one would have given back at its end, and the last line on the screen is
-the command that gives back the rest.
+On SIGINT, SIGTERM, SIGHUP, and if localhost is unreachable, Ansible runs neither ``rescue`` nor ``always`` tasks. If a
+run is still open when the process exits, this code waits for its tasks, starts another ansible-playbook that gives back
+what this one would have given back at its end, and prints the give-back command as the last line.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 OPENS, CLOSES = "perfscale.seatrial.settings", "perfscale.seatrial.run_close"
 
-#: Phases that take or make something.
+#: Phases that acquire or create something.
 TAKING = {"lease", "cluster", "prepare", "test"}
 
-#: Seconds that tasks which were interrupted may take to end in order, as a lease does that gives back by itself.
+#: Seconds that interrupted tasks may take to end in order; a lease, for example, is released by its own module.
 PATIENCE = 120.0
-#: Seconds that a give-back which was interrupted may take to end.
+#: Seconds that an interrupted give-back may take to end.
 LAST_PATIENCE = 20.0
-#: One Ctrl-C may arrive more than once (make, timeout and a terminal all pass it on): seconds until another counts.
+#: One Ctrl-C may arrive several times (make, timeout and a terminal all pass it on): seconds until another one counts.
 SAME = 1.0
 _LOOK = 0.2
 
@@ -51,10 +50,10 @@ Say = Callable[[str], None]
 
 
 def phases(chosen: Iterable[str], every: Iterable[str], settings: Mapping[str, Any]) -> list[str]:
-    """Return the phases that give back what a session of the ``chosen`` phases gives back at its end.
+    """Return the phases that give back what a session of the ``chosen`` phases would give back at its end.
 
-    None where things stay up on purpose: by --tags, by a setting, or because the playbook is there to take something
-    that stays. every: all phases of the playbook.
+    Empty if resources stay on purpose: by --tags, by a setting, or because the playbook acquires something that stays.
+    every: all phases of the playbook.
     """
     if "cleanup" not in every or not TAKING & set(chosen):
         return []
@@ -63,7 +62,7 @@ def phases(chosen: Iterable[str], every: Iterable[str], settings: Mapping[str, A
 
 
 class RunWatch:
-    """Which runs are open in this process, which must be ansible-playbook's own; ends them when it exits."""
+    """The open runs of this process, which must be ansible-playbook itself; ends them when the process exits."""
 
     def __init__(self, say: Say) -> None:
         self._print = say
@@ -75,10 +74,10 @@ class RunWatch:
         self._ending = False
         self._enough = False
 
-    # While the run goes on
+    # During the run
 
     def note(self, action: str, result: Mapping[str, Any]) -> None:
-        """Take notice of a task's result: of the one that opens a run, or closes it."""
+        """Record the result of a task that opens or closes a run."""
         if action == OPENS and result.get("run_dir") and not (result.get("only_settings") or result.get("beside")):
             if not self._open:
                 self._install()
@@ -155,7 +154,7 @@ class RunWatch:
             self._say("  held      nothing that is known of; the command below is safe to run and checks again")
 
     def _await_tasks(self) -> None:
-        """Wait for what the workers had started: it ends in order, and nobody may give back beside it."""
+        """Wait until the processes of the workers have ended in order: giving back must not run beside them."""
         self._groups |= _workers()
         deadline, told = time.monotonic() + PATIENCE, False
         while (left := _of_groups(self._groups)) and not self._enough and time.monotonic() < deadline:
@@ -169,11 +168,11 @@ class RunWatch:
         self._say(f"giving back what it holds ({', '.join(wanted)}); Ctrl-C leaves it to the command below")
         with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
             log = Path(folder) / "log"
-            # Whatever Ansible could not write to before, it can write here.
+            # The usual folders may be full or read-only; this one is writable.
             environment = {**os.environ, "ANSIBLE_LOCAL_TEMP": folder, "ANSIBLE_REMOTE_TMP": folder}
-            environment.pop("ANSIBLE_STDOUT_CALLBACK", None)  # ansible-runner's is for a program to read
+            environment.pop("ANSIBLE_STDOUT_CALLBACK", None)  # that of ansible-runner writes for a program
             with open(log, "wb") as stream:
-                # A session of its own: Ctrl-C reaches it by us, and it goes on when we are killed.
+                # A separate session: Ctrl-C reaches it only through us, and it survives if we are killed.
                 process = subprocess.Popen(
                     words,
                     env=environment,
@@ -201,19 +200,19 @@ class RunWatch:
             self._say(line)
 
     def _say(self, line: str) -> None:
-        # The terminal may be gone, which is no reason to keep what is held.
+        # A closed terminal must not stop giving back.
         with contextlib.suppress(OSError, ValueError):
             self._print(line)
             sys.stdout.flush()
 
 
 def _workers() -> set[int]:
-    """Return Ansible's workers. Each leads a process group, to which the module belongs that it runs."""
+    """Return Ansible's workers. Each leads a process group, which contains the module that it runs."""
     return {one.pid for one in multiprocessing.active_children() if one.pid}
 
 
 def _children() -> list[int]:
-    """Return all children, also a worker that is being forked at this moment."""
+    """Return all children, including a worker that is being forked at this moment."""
     return [pid for pid in _processes.pids() if _processes.parent_of(pid) == os.getpid()]
 
 
@@ -231,7 +230,7 @@ def _locked(directory: Path) -> bool:
 
 
 def _interrupted(directory: Path) -> None:
-    """Write into run.yml how the run stands; whoever goes on with it sees the same."""
+    """Write the state of the run into run.yml, for a session that continues it."""
 
     def edit(record: dict[str, Any]) -> None:
         for phase in record["phases"].values():

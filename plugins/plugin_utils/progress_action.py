@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An action that runs the module of its own name, shows what it says meanwhile, and never leaves it behind.
+"""An action that runs a module, shows its progress, and ends it when the task ends.
 
-The module appends lines to its ``progress_file``; they are printed as they come, at a terminal, into a pipe and
-into Ansible's log alike. When the run ends before the module does (Ctrl-C, a ``timeout:``, the main process
-killed), the module gets SIGTERM, on which it writes what it knows and ends.
+The module appends lines to its ``progress_file``. The action prints them at once, to a terminal, a pipe and Ansible's
+log alike. If the task ends before the module does (Ctrl-C, ``timeout:``, the main process was killed), the module gets
+SIGTERM, upon which it writes its results so far and exits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 
-#: How often (seconds) the file is looked at. A line is shown at most this much after it was written.
+#: Seconds between two reads of the file; a line is shown at most this long after it was written.
 INTERVAL = 0.2
 
 
@@ -44,7 +44,7 @@ class ProgressAction(InPlaceAction):
 
 @contextlib.contextmanager
 def _progress_file(arguments: dict[str, Any], transport: str) -> Iterator[str | None]:
-    """The file that is followed: empty at the start. None where the module runs on another machine."""
+    """Yield the progress file, empty; for a module on another machine that of the arguments, if any."""
     if transport != "local":
         yield arguments.get("progress_file")
         return
@@ -63,14 +63,14 @@ def _progress_file(arguments: dict[str, Any], transport: str) -> Iterator[str | 
 
 @contextlib.contextmanager
 def following(path: str | None, show: Callable[[str], None]) -> Iterator[None]:
-    """Show each whole line appended to ``path`` while the body runs; end our process group if it is cut short."""
+    """Show each complete line appended to ``path`` while the body runs; end our process group if the body raises."""
     over = threading.Event()
     follower = Thread(target=_follow, args=(path, show, over), daemon=True)
     follower.start()
     try:
         yield
     except BaseException:
-        # Ctrl-C or the task's timeout reached this process only: pass it on to the module.
+        # Ctrl-C or the task's timeout reached only this process: pass it on to the module.
         end_group()
         raise
     finally:
@@ -83,7 +83,7 @@ def _follow(path: str | None, show: Callable[[str], None], over: threading.Event
     tail = ProgressTail(path)
     while not over.wait(INTERVAL):
         if os.getppid() != parent:
-            # The main process is gone: nobody is left to show lines to, or to end the module but us.
+            # The main process has exited: only this thread can end the module now.
             end_group()
             return
         for line in tail.lines():
@@ -93,14 +93,14 @@ def _follow(path: str | None, show: Callable[[str], None], over: threading.Event
 
 
 class ProgressTail:
-    """Reads the whole lines that were appended to a file since the last look. A file that is not there is empty."""
+    """Reads the complete lines that were appended to a file since the last read. A missing file counts as empty."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._offset = 0
 
     def lines(self) -> list[str]:
-        """Return the new lines without their ends; a line that is still being written waits."""
+        """Return the new lines without line ends; an incomplete line is left for the next call."""
         if self._path is None:
             return []
         try:
@@ -115,9 +115,9 @@ class ProgressTail:
 
 
 def end_group() -> None:
-    """Send SIGTERM to the other processes of our group: the module and what it started.
+    """Send SIGTERM to the other processes of our group: the module and its children.
 
-    Ansible makes each of its workers the leader of a group; where that is not so, nothing is sent.
+    Each of Ansible's workers leads a process group. A process that does not lead its group sends nothing.
     """
     if os.getpgrp() != os.getpid():
         return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results of tasks as lines for people."""
+"""Results of tasks as lines of text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-#: Most lines of a program's output that are shown with its failure.
+#: Maximum number of lines of a program's output that are shown with its failure.
 MOST = 20
 
 
-def said(result: Mapping[str, Any]) -> list[str]:
-    """Return what a debug task says: the lines of its message, or the variable with its value."""
+def debug_output(result: Mapping[str, Any]) -> list[str]:
+    """Return the output of a debug task: the lines of its message, or the variable with its value."""
     if "msg" in result:
         message = result["msg"]
         return [line for one in (message if isinstance(message, list) else [message]) for line in _lines(one)]

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A log of everything that Ansible displays, in the directory of the run.
 
-It is a handler of Ansible's own logger, the one that ``log_path`` uses, so it gets what goes to the screen and what is
-displayed with ``log_only``. Lines that come before the run has a directory wait in memory.
+It is a handler of the logger that Ansible uses for ``log_path``. It therefore receives everything that is displayed,
+also with ``log_only``. Messages are buffered in memory until the run has a directory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible.utils import display as displays
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
 
-#: How many messages wait for a directory; a playbook without one drops the oldest.
+#: Maximum number of buffered messages; the oldest are dropped.
 WAITING = 10_000
 
 
@@ -36,7 +36,7 @@ class RunLog(logging.Handler):
         self._waiting: deque[str] = deque(maxlen=WAITING)
 
     def open(self, directory: Path) -> None:
-        """Append what waits, and from now on everything, to the log of this directory. Raises OSError."""
+        """Append the buffered messages and all later ones to the log of this directory. Raises OSError."""
         path = directory / ANSIBLE_LOG
         if path == self.path:
             return
@@ -66,7 +66,7 @@ class RunLog(logging.Handler):
 
 
 def attach() -> RunLog:
-    """Return the one log of this process, which gets what Ansible displays from now on."""
+    """Return the only log of this process; it receives everything that Ansible displays from now on."""
     logger = logging.getLogger("ansible")
     found = next((one for one in logger.handlers if isinstance(one, RunLog)), None)
     if found is None:
@@ -80,7 +80,7 @@ def attach() -> RunLog:
 
 
 class LogOnly:
-    """A Display whose banners, results and errors go to the log alone; warnings still reach the screen."""
+    """A Display whose banners, results and errors go only to the log; warnings still reach the screen."""
 
     banner = Display.banner
     _error = Display._error
@@ -92,6 +92,6 @@ class LogOnly:
         return getattr(self._screen, name)
 
     def display(self, msg: str, color: str | None = None, screen_only: bool = False, **more: Any) -> None:
-        """Write ``msg`` to the log, unless it is meant for the screen alone."""
+        """Write ``msg`` to the log, unless it is for the screen only."""
         if not screen_only:
             self._screen.display(msg, color=color, log_only=True, caplevel=more.get("caplevel"))

@@ -23,8 +23,8 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_a_second_call_changes_nothing(clone: Path) -> None:
-    first = _new_project.make(SKELETON, clone, "my_llm_test")
-    second = _new_project.make(SKELETON, clone, "my_llm_test")
+    first = _new_project.write(SKELETON, clone, "my_llm_test")
+    second = _new_project.write(SKELETON, clone, "my_llm_test")
     assert (first["changed"], second["changed"]) == (True, False)
     assert first["files"] == second["files"]
     presets = clone / "playbooks/group_vars/all/my_llm_test_presets.yml"
@@ -32,7 +32,7 @@ def test_a_second_call_changes_nothing(clone: Path) -> None:
 
 
 def test_nothing_of_the_skeletons_name_is_left_and_every_setting_has_the_new_one(clone: Path) -> None:
-    found = _new_project.make(SKELETON, clone, "my_llm_test")
+    found = _new_project.write(SKELETON, clone, "my_llm_test")
     for name in found["files"]:
         assert "my_project" not in name + (clone / name).read_text(encoding="utf-8"), name
     defaults = yaml.safe_load((clone / "roles/my_llm_test/defaults/main.yml").read_text(encoding="utf-8"))
@@ -42,23 +42,23 @@ def test_nothing_of_the_skeletons_name_is_left_and_every_setting_has_the_new_one
 
 
 def test_a_dry_call_says_the_same_and_writes_nothing(clone: Path) -> None:
-    found = _new_project.make(SKELETON, clone, "my_llm_test", dry=True)
+    found = _new_project.write(SKELETON, clone, "my_llm_test", dry=True)
     assert found["changed"] and not (clone / "roles" / "my_llm_test").exists()
 
 
 def test_a_file_that_is_another_one_is_named_and_nothing_is_written(clone: Path) -> None:
     (clone / "playbooks" / "mine.yml").write_text("--- # mine\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"playbooks/mine\.yml is there already"):
-        _new_project.make(SKELETON, clone, "mine")
+    with pytest.raises(InputError, match=r"playbooks/mine\.yml exists and has other content"):
+        _new_project.write(SKELETON, clone, "mine")
     assert list((clone / "roles").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["My_Test", "a-b", "9lives", "a__b", "x" * 31, "my_project", ""])
 def test_a_name_that_can_not_be_one_is_refused(name: str, clone: Path) -> None:
     with pytest.raises(InputError, match="name '"):
-        _new_project.make(SKELETON, clone, name)
+        _new_project.write(SKELETON, clone, name)
 
 
 def test_a_folder_that_is_no_clone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no clone of the collection"):
-        _new_project.make(SKELETON, tmp_path, "mine")
+        _new_project.write(SKELETON, tmp_path, "mine")

@@ -71,4 +71,4 @@ def action(transport: str = "local", become: Any = None, delegate_to: str | None
 def test_only_what_would_run_here_as_us_with_this_python_is_at_home(
     given: dict[str, Any], variables: dict[str, Any], home: bool
 ) -> None:
-    assert action(**given)._is_home(variables) is home
+    assert action(**given)._is_local(variables) is home
