@@ -134,7 +134,7 @@ def web_server(folder: Path) -> Iterator[str]:
 def test_an_installation_that_was_interrupted_is_gone_on_with_and_a_kept_cluster_keeps_its_lease(
     made_up: Lab, tmp_path: Path
 ) -> None:
-    made_up.stand_in.tell(seconds={"agent wait-for bootstrap-complete": 20})
+    made_up.stand_in.configure(seconds={"agent wait-for bootstrap-complete": 20})
     where: dict[str, Any] = {"artifacts": tmp_path / "artifacts", "env": made_up.environment}
     with web_server(made_up.folder / "share") as url:
         words = ["-i", str(made_up.inventory), "-e", "preset=light,bare_metal", "-e", f"cluster_agent_share_url={url}"]
@@ -145,7 +145,7 @@ def test_an_installation_that_was_interrupted_is_gone_on_with_and_a_kept_cluster
             time.sleep(0.1)
         end(process, "kill")
         (run_dir,) = run_dirs(tmp_path / "artifacts")
-        made_up.stand_in.tell(seconds={})
+        made_up.stand_in.configure(seconds={})
         kept = ["-e", f"run_dir={run_dir}", "-e", "cluster_keep=true"]
         done = play(*words, *kept, "--tags", "cluster", **where)
         assert done.code == 0, done.output[-6000:]

@@ -1,4 +1,4 @@
-"""A cluster out of a Hive pool: a rehearsal cluster is the hub, another one is what its player gives out."""
+"""A cluster out of a Hive pool: a rehearsal cluster is the hub, another one is what its simulator gives out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hive_player
+import hive_simulator
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive_claim
@@ -24,7 +24,7 @@ def hub(world: World) -> Iterator[Client]:
     """The hub with its (stand-in) definitions and an empty pool in the world's namespace."""
     client = world.client
     definitions = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-    for one in hive_player.crds():
+    for one in hive_simulator.crds():
         if client.get(definitions, one["metadata"]["name"]) is None:
             client.create(one)
     pool = {
@@ -37,7 +37,7 @@ def hub(world: World) -> Iterator[Client]:
     yield client
     for one in client.list(client.kind(hive_claim.VERSION, "ClusterClaim"), world.namespace)[0]:
         path = client.kind(hive_claim.VERSION, "ClusterClaim").path(world.namespace, one["metadata"]["name"])
-        client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=hive_player.MERGE_PATCH)
+        client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=hive_simulator.MERGE_PATCH)
     client.delete(client.kind(hive_claim.VERSION, "ClusterPool"), POOL, world.namespace)
 
 
@@ -46,7 +46,7 @@ def settle(client: Client) -> None:
     import time
 
     deadline = time.monotonic() + 20
-    for kind in hive_player.KINDS:
+    for kind in hive_simulator.KINDS:
         while True:
             try:
                 client.list(client.kind(hive_claim.VERSION, kind))
@@ -70,8 +70,8 @@ def test_a_claim_is_made_once_waited_for_and_given_back_by_role_cluster(
 ) -> None:
     options = own_instance("hive-claimed", components=[])
     claimed = cluster_lifecycle.present(options, support.quiet)
-    player = hive_player.Player(hub, world.namespace, Path(claimed["kubeconfig"]))
-    player.start()
+    simulator = hive_simulator.HiveSimulator(hub, world.namespace, Path(claimed["kubeconfig"]))
+    simulator.start()
     lab = Lab(tmp_path / "lab", "g-hive")
     words = [
         *("-e", "cluster_provider=hive_pool", "-e", f"cluster_hive_kubeconfig={world.kubeconfig}"),
@@ -87,23 +87,23 @@ def test_a_claim_is_made_once_waited_for_and_given_back_by_role_cluster(
         assert record["console"] == "https://console.example.com"
         assert record["expires"] < record["taken"][:11] + "99", "the pool's shorter lifetime counts"
         assert Path(record["kubeconfig"]).stat().st_mode & 0o777 == 0o600
-        [made] = player.seen
+        [made] = simulator.seen
         assert made["spec"] == {"clusterPoolName": POOL, "lifetime": "10800s"}
         assert made["metadata"]["annotations"][hive_claim.OWNER] == "ann"
         done = lab.run("acquire,release", *words)
         assert done.code == 0, done.output
-        assert len(player.seen) == 1, "the claim was not made again"
+        assert len(simulator.seen) == 1, "the claim was not made again"
     finally:
-        player.stop()
+        simulator.stop()
     assert lab.clusters["sutest"]["state"] == "released" and not Path(record["kubeconfig"]).exists()
     assert hub.list(hub.kind(hive_claim.VERSION, "ClusterClaim"), world.namespace)[0] == []
     assert hub.list(hub.kind(hive_claim.VERSION, "ClusterDeployment"), f"{POOL}-a1b2c")[0] == []
-    assert player.errors == []
+    assert simulator.errors == []
 
 
 def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world: World, tmp_path: Path) -> None:
-    player = hive_player.Player(hub, world.namespace, tmp_path / "none", size=0)
-    player.start()
+    simulator = hive_simulator.HiveSimulator(hub, world.namespace, tmp_path / "none", size=0)
+    simulator.start()
     said: list[str] = []
     try:
         asked = wish(world, timeout=2.0)
@@ -117,7 +117,7 @@ def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world:
         assert hive_claim.release(hub, asked) is True
         assert hive_claim.release(hub, asked) is False
     finally:
-        player.stop()
+        simulator.stop()
     assert said[-1].startswith("claim t-claim of pool small waits")
 
 

@@ -70,7 +70,7 @@ def test_a_cluster_of_another_run_is_neither_used_nor_deleted(stand_in: StandIn)
 
 
 def test_a_failed_one_says_why_and_leaves_its_log_and_can_be_deleted(stand_in: StandIn, tmp_path: Path) -> None:
-    stand_in.tell(broken="Your AWS account has insufficient quota")
+    stand_in.configure(broken="Your AWS account has insufficient quota")
     one = manager(stand_in)
     one.create(SETTINGS, {}, "")
     with pytest.raises(ProcessError, match="cluster perf: error: Your AWS account has insufficient quota"):
@@ -83,11 +83,11 @@ def test_what_was_made_for_a_cluster_is_deleted_also_when_only_the_cluster_could
     one = manager(stand_in)
     one.create(SETTINGS, {}, "")
     for stuck in ("operator-roles", "oidc-provider", "oidc-provider"):
-        stand_in.tell(stuck=stuck)
+        stand_in.configure(stuck=stuck)
         with pytest.raises(ProcessError, match=f"Access denied to {stuck}"):
             manager(stand_in).delete(30)
         assert service(stand_in) == []
-    stand_in.tell(stuck="")
+    stand_in.configure(stuck="")
     assert manager(stand_in).delete(30) is True
     assert manager(stand_in).delete(30) is False
 
@@ -99,7 +99,7 @@ def test_what_can_not_be_right_is_told(stand_in: StandIn) -> None:
         manager(stand_in).create({**SETTINGS, "cluster_managed_hosted": True}, {}, "")
     with pytest.raises(ProcessError, match="ocm get /api.*Not logged in"):
         manager(stand_in, token="wrong").find()
-    stand_in.tell(polls=10_000)
+    stand_in.configure(polls=10_000)
     one = manager(stand_in)
     one.create(SETTINGS, {}, "")
     with pytest.raises(WaitTimeout, match="cluster perf is still pending after 0.2 s"):
@@ -109,7 +109,7 @@ def test_what_can_not_be_right_is_told(stand_in: StandIn) -> None:
 @pytest.mark.long
 def test_role_cluster_takes_and_gives_back_a_managed_one(tmp_path: Path, stand_in: StandIn, rehearsal: Any) -> None:
     lab = Lab(tmp_path, "g1-managed")
-    stand_in.tell(kubeconfig=str(rehearsal.kubeconfig))
+    stand_in.configure(kubeconfig=str(rehearsal.kubeconfig))
     lab.env = {**stand_in.environment, "SEATRIAL_CLUSTER_MANAGED_TOKEN": TOKEN}
     words = lab.settings(
         **SETTINGS,

@@ -1,4 +1,4 @@
-"""MachineSets on a rehearsal cluster with stand-in CRDs, whose player makes KWOK nodes."""
+"""MachineSets on a rehearsal cluster with stand-in CRDs, whose simulator makes KWOK nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import machine_player
+import machine_api_simulator
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
@@ -40,15 +40,15 @@ def client(rehearsal: Any) -> Iterator[Client]:
     """A cluster that makes its machines itself: one set of two workers."""
     client = rehearsal.client()
     definitions = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-    for one in machine_player.crds():
+    for one in machine_api_simulator.crds():
         if client.get(definitions, one["metadata"]["name"]) is None:
             client.create(one)
     if client.get(client.kind("v1", "Namespace"), NAMESPACE) is None:
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     settle(client)
-    client.create(machine_player.machine_set(WORKERS, 2))
-    player = machine_player.Player(client, broken=("p5.48xlarge",))
-    player.start()
+    client.create(machine_api_simulator.machine_set(WORKERS, 2))
+    simulator = machine_api_simulator.MachineApiSimulator(client, broken=("p5.48xlarge",))
+    simulator.start()
     yield client
     for one in client.list(client.kind(VERSION, "MachineSet"), NAMESPACE)[0]:
         client.delete(client.kind(VERSION, "MachineSet"), one["metadata"]["name"], NAMESPACE)
@@ -56,8 +56,8 @@ def client(rehearsal: Any) -> Iterator[Client]:
     while client.list(client.kind(VERSION, "Machine"), NAMESPACE)[0]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    player.stop()
-    assert player.errors == []
+    simulator.stop()
+    assert simulator.errors == []
     client.close()
 
 

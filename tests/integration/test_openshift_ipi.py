@@ -77,7 +77,7 @@ def test_a_cluster_is_made_told_and_destroyed_and_no_secret_is_left_anywhere(clo
 
 def test_two_clusters_are_made_at_the_same_time_each_as_its_host_says(cloud: Cloud) -> None:
     cloud.hosts({"sutest": {}, "driver": {"cluster_ipi_variant": "single_node", "cluster_ipi_region": "eu-west-1"}})
-    cloud.stand_in.tell(together=2)  # neither is done before the other was begun
+    cloud.stand_in.configure(together=2)  # neither is done before the other was begun
     done = cloud.run("acquire,release", *cloud.words)
     assert done.code == 0, done.output
     assert cloud.stand_in.seen == [("us-east-2", 6), ("eu-west-1", 1)]
@@ -87,7 +87,7 @@ def test_two_clusters_are_made_at_the_same_time_each_as_its_host_says(cloud: Clo
 
 @pytest.mark.long
 def test_a_failed_install_leaves_a_bundle_and_is_destroyed_also_from_another_machine(cloud: Cloud) -> None:
-    cloud.stand_in.tell(fail={"bootstrap": "Cluster operator etcd Degraded: no quorum"})
+    cloud.stand_in.configure(fail={"bootstrap": "Cluster operator etcd Degraded: no quorum"})
     done = cloud.run("acquire", *cloud.words, "-e", "cluster_keep_failed=true")
     assert done.code != 0
     assert "openshift-install create cluster: Cluster operator etcd Degraded: no quorum" in done.flat(), done.output

@@ -1,4 +1,4 @@
-"""When the write that made a stage was received and answered by the API server: the truth, from its audit log.
+"""Ground truth from the audit log: when the API server received and answered the write that caused a stage.
 
 Read apart from the collection's own reading of audit logs, so that one can't hide a mistake of the other.
 """
@@ -20,7 +20,7 @@ def moment(text: str) -> float:
 
 
 def stages_of_jobs(log: Path, run: str) -> dict[str, dict[int, Window]]:
-    """Return stage -> index of the job -> [requestReceivedTimestamp, stageTimestamp] of the write that made it.
+    """Return stage -> index of the job -> [requestReceivedTimestamp, stageTimestamp] of the write that caused it.
 
     Jobs of one pod that succeeds: created, pods_scheduled, pods_running, pods_succeeded, succeeded. (The log of a pod's
     own create does not hold the name that the server generated.)

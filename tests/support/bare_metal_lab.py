@@ -1,4 +1,4 @@
-"""A lab of made-up machines: a QUADS simulator that leases them, emulated BMCs, a stand-in for the installer."""
+"""A lab of simulated machines: a QUADS simulator, emulated BMCs, a stand-in for the installer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Lab:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a user of this lab has in the environment: the secrets."""
+        """The environment variables of a user of this lab: the secrets."""
         return {
             **self.stand_in.environment,
             "SEATRIAL_QUADS_LEASE_PASSWORD": USER_CANARY,
@@ -49,7 +49,7 @@ class Lab:
         }
 
     def leases(self) -> list[dict[str, Any]]:
-        """The leases that stand."""
+        """The active leases."""
         return [one for one in servers.state(self.server.simulator)["assignments"] if one["active"]]
 
     def left(self) -> list[str]:
@@ -71,7 +71,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab(folder: Path, kubeconfig: str, **told: Any) -> Iterator[Lab]:
+def lab(folder: Path, kubeconfig: str, **settings: Any) -> Iterator[Lab]:
     """Run a lab of six machines while the body does."""
     macs = {name: f"02:11:22:33:{at:02x}:00" for at, name in enumerate(NAMES, start=1)}
     with emulator(folder / "bmcs", macs, BMC_CANARY) as bmcs:
@@ -81,7 +81,7 @@ def lab(folder: Path, kubeconfig: str, **told: Any) -> Iterator[Lab]:
         simulator = Simulator(config, Clock(1_795_219_182.0, speed=1.0))
         simulator.access.add("jo@example.com", USER_CANARY)
         server = servers.start(simulator, folder / "quads")
-        stand_in = StandIn(folder / "stand-in", kubeconfig=kubeconfig, emulator=str(folder / "bmcs"), **told)
+        stand_in = StandIn(folder / "stand-in", kubeconfig=kubeconfig, emulator=str(folder / "bmcs"), **settings)
         settings = {
             "quads_lease_api_url": server.url,
             "quads_lease_ca_path": str(server.ca),

@@ -1,4 +1,4 @@
-"""The table of docs/benchmarks.md: what was measured, against what, with which result, on which machine."""
+"""The table of docs/benchmarks.md: measurements, targets, results and the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGIN, END = "<!-- load: written by make bench -->", "<!-- load: end -->"
 
 @dataclass(frozen=True)
 class Row:
-    """One line. ``met``: whether the target was reached."""
+    """One row. ``met``: whether the target was reached."""
 
     what: str
     target: str
@@ -64,7 +64,7 @@ class Table:
 
 
 def put(page: Path, begin: str, end: str, text: str) -> None:
-    """Replace what stands between two marks of a page."""
+    """Replace the text between two marks of a page."""
     held = page.read_text(encoding="utf-8")
     made = re.sub(f"(?s){re.escape(begin)}.*{re.escape(end)}", lambda _: f"{begin}\n\n{text}\n\n{end}", held)
     page.write_text(made, encoding="utf-8")

@@ -21,12 +21,12 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def program() -> str | None:
-    """Return the path of a Chromium, None when there is none."""
+    """Return the path of a Chromium, None if there is none."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
 
 
 class Browser:
-    """One page of one browser; use it as a context."""
+    """One page of one browser, a context manager."""
 
     def __init__(self, timeout: float = 60.0) -> None:
         found = program()
@@ -101,7 +101,7 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def call(self, method: str, parameters: dict[str, Any] | None = None, page: bool = True) -> dict[str, Any]:
-        """Send one command and return its result. Raises RuntimeError with the browser's words."""
+        """Send one command and return its result. Raises RuntimeError with the browser's message."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters or {}}
         if page:
@@ -117,15 +117,15 @@ class Browser:
             self._note(answer)
 
     def _note(self, answer: dict[str, Any]) -> None:
-        method, told = answer.get("method"), answer.get("params", {})
+        method, params = answer.get("method"), answer.get("params", {})
         if method == "Runtime.exceptionThrown":
-            self.messages.append(told["exceptionDetails"]["text"])
+            self.messages.append(params["exceptionDetails"]["text"])
         elif method == "Log.entryAdded":
-            self.messages.append(told["entry"]["text"])
-        elif method == "Network.requestWillBeSent" and not told["request"]["url"].startswith(
+            self.messages.append(params["entry"]["text"])
+        elif method == "Network.requestWillBeSent" and not params["request"]["url"].startswith(
             ("data:", "file:", "about:")
         ):
-            self.messages.append(f"fetched {told['request']['url']}")
+            self.messages.append(f"fetched {params['request']['url']}")
 
     def _next(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._buffer:
@@ -161,7 +161,7 @@ class Browser:
         return self.call("Runtime.evaluate", {"expression": expression, "returnByValue": True})["result"].get("value")
 
     def result(self, expression: str) -> Any:
-        """Return what the promise of a JavaScript expression gives. Raises RuntimeError when it fails."""
+        """Return the result of the promise of a JavaScript expression. Raises RuntimeError if it fails."""
         arguments = {"expression": expression, "returnByValue": True, "awaitPromise": True}
         answer = self.call("Runtime.evaluate", arguments)
         if "exceptionDetails" in answer:

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of an API server that cuts, delays and refuses connections when told to."""
+"""A TCP proxy in front of an API server that cuts, delays and refuses connections on demand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CuttingProxy:
         self.cut()
 
     def cut(self) -> int:
-        """Reset every connection; return how many there were."""
+        """Reset every connection; return their number."""
         with self._lock:
             held, self._open = self._open, []
         for one in held:

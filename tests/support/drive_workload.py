@@ -1,4 +1,4 @@
-"""Runs workload_submit or workload_sample in a process of its own, without Ansible, so that a test can kill it.
+"""Runs workload_submit or workload_sample in a separate process, without Ansible, so that a test can kill it.
 
 usage: drive_workload.py submit|sample OPTIONS.json      prints the result, or {"failed": ..., "msg": ...}, as JSON
 """
@@ -15,7 +15,7 @@ COLLECTIONS = Path(__file__).resolve().parents[2] / "collections"
 
 
 def defaults(options: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """Fill in what AnsibleModule would."""
+    """Return parameters with the defaults that AnsibleModule would add."""
     filled = {}
     for name, one in spec.items():
         value = options.get(name, one.get("default"))
@@ -28,7 +28,7 @@ def defaults(options: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def start(what: str, options: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
-    """Start a call in a group of its own; its result comes on stdout."""
+    """Start a call in a new process group; it prints its result."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{what}-options.json"
     path.write_text(json.dumps(options, default=str), encoding="utf-8")
@@ -38,7 +38,7 @@ def start(what: str, options: dict[str, Any], folder: Path) -> subprocess.Popen[
 
 
 def result(process: subprocess.Popen[str], timeout: float = 120) -> dict[str, Any]:
-    """Wait for a started call and return what it printed."""
+    """Wait for a started call and return its result."""
     output, _none = process.communicate(timeout=timeout)
     return json.loads(output)
 

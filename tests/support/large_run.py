@@ -31,7 +31,7 @@ def version(at: float) -> int:
 
 
 def lives(count: int) -> list[list[tuple[float, str, str]]]:
-    """Return for each workload when it was due and its moments: (seconds, kind, stage), all after the start."""
+    """Return for each workload its due time and its stages: (seconds, kind, stage), relative to the start."""
     rng = random.Random(11)
     due, at = [], 0.0
     for _ in range(count):

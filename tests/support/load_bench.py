@@ -1,4 +1,4 @@
-"""Runs loads for the benchmarks, ours and those of others, each in processes of its own, and counts what they cost."""
+"""Runs loads for the benchmarks, ours and those of others, each in separate processes, and measures their cost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def definitions(*kinds: str) -> list[dict[str, Any]]:
 
 @dataclass
 class Cost:
-    """What a group of processes took: wall and processor seconds, and the largest resident memory of each in KiB."""
+    """Cost of a group of processes: wall and CPU seconds, and the peak resident memory of each in KiB."""
 
     seconds: float
     cpu: float
@@ -101,13 +101,13 @@ class Bench:
         self._runs = 0
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove remaining objects."""
         self.clear()
         self.client.delete(self.client.kind("v1", "Namespace"), self.namespace)
         self.client.close()
 
     def clear(self, patience: float = 300.0) -> float:
-        """Delete all jobs and pods, wait until they are gone; return how long that took."""
+        """Delete all jobs and pods, wait until they are deleted; return the seconds."""
         began = time.monotonic()
         for version, kind in (("batch/v1", "Job"), ("v1", "Pod")):
             path = self.client.kind(version, kind).path(self.namespace)
@@ -120,7 +120,7 @@ class Bench:
         return time.monotonic() - began
 
     def submit(self, count: int, measure_memory: bool = False, kubeconfig: str = "", **options: Any) -> Done:
-        """Run workload_submit in a process of its own, with all that it does in a run."""
+        """Run workload_submit in a separate process, with everything that it does in a run."""
         self._runs += 1
         folder = self.folder / f"run-{self._runs}"
         run_id = f"{self.namespace}-{self._runs}"
@@ -152,7 +152,7 @@ class Bench:
         return Done(result, cost, folder / "points" / "001")
 
     def raw(self, count: int, in_flight: int) -> Done:
-        """Run tests/bench/raw_create.py; the rate is what it says itself."""
+        """Run tests/bench/raw_create.py; the rate is the one that it prints."""
         self._runs += 1
         template = self.folder / "raw.json"
         template.write_text(json.dumps(SUSPENDED), encoding="utf-8")
@@ -168,7 +168,7 @@ class Bench:
         return Done(result, cost, self.folder)
 
     def kubectl(self, count: int, processes: int) -> Done:
-        """Create each object by a kubectl of its own, so many at a time."""
+        """Create each object with a separate kubectl, several at a time."""
         self._runs += 1
         folder = self.folder / f"kubectl-{self._runs}"
         folder.mkdir()
@@ -216,7 +216,7 @@ class Usage:
         return used.ru_utime + used.ru_stime
 
     def until_now(self) -> Cost:
-        """Return what was used since this was made."""
+        """Return the cost since the creation of this object."""
         return Cost(time.monotonic() - self._at, self._now() - self._cpu)
 
 
@@ -245,7 +245,7 @@ class Memory(threading.Thread):
 
 
 def resident(pid: int) -> int:
-    """Return the memory of a process that is no file's, KiB; 0 when it is gone."""
+    """Return the anonymous memory of a process in KiB; 0 if it has ended."""
     try:
         found = re.search(r"RssAnon:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
     except OSError:
@@ -254,7 +254,7 @@ def resident(pid: int) -> int:
 
 
 def child_of(pid: int) -> int:
-    """Return the first child of a process, 0 when it has none."""
+    """Return the first child of a process, 0 if it has none."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     except OSError:

@@ -1,4 +1,4 @@
-"""A namespace of its own on a real API server, and loads put into it: what the tests of the load engine share."""
+"""A separate namespace on a real API server with loads in it, shared by the tests of the load engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ metadata: {name: "{{ name }}"}
 
 
 class World:
-    """A namespace of its own, and calls into it."""
+    """A separate namespace, and calls that use it."""
 
     def __init__(self, client: Client, kubeconfig: str, namespace: str, folder: Path) -> None:
         self.client = client
@@ -70,7 +70,7 @@ class World:
         return sorted(one["metadata"]["name"] for one in found)
 
     def through(self, port: int) -> str:
-        """Return a kubeconfig that leads through a proxy on this port."""
+        """Return a kubeconfig that uses a proxy on this port."""
         document = yaml.safe_load(Path(self.kubeconfig).read_text(encoding="utf-8"))
         for one in document["clusters"]:
             one["cluster"]["server"] = f"https://127.0.0.1:{port}"
@@ -114,7 +114,7 @@ def group_is_gone(leader: int, within: float = 5.0) -> bool:
 
 
 def wait_until_created(world: World, number: int) -> None:
-    """Wait until the ledger tells of so many objects."""
+    """Wait until the ledger has this number of objects."""
     ledger = world.point_dir / "ledger.jsonl"
     deadline = time.monotonic() + 30
     while not (ledger.exists() and ledger.read_bytes().count(b'"created"') >= number):

@@ -1,4 +1,4 @@
-"""Running ansible-playbook as a user does, and reading what it printed."""
+"""Running ansible-playbook as a user does, and reading its output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Done:
 
 
 def environment(artifacts: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a terminal of a user has, with artefacts below ``artifacts``; nothing of pytest's."""
+    """The environment of a user's terminal, with artefacts below ``artifacts``, without pytest's variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV", "ANSIBLE_"))}
     path = f"{PROGRAM.parent}{os.pathsep}{kept.get('PATH', '')}"
     return {**kept, "PATH": path, "ARTIFACT_DIR": str(artifacts), "ANSIBLE_NOCOLOR": "1", **(more or {})}
@@ -60,7 +60,7 @@ def play(
 def begin(
     *words: str, artifacts: Path, log: Path, project: str = "fine_tuning", env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start the playbook in a process group of its own, as a terminal would; the output goes to ``log``."""
+    """Start the playbook in a new process group, as a terminal would; the output goes to ``log``."""
     command = [str(PROGRAM), str(ROOT / "playbooks" / f"{project}.yml"), *words]
     with open(log, "wb") as stream:
         return subprocess.Popen(

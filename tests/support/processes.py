@@ -1,4 +1,4 @@
-"""What is left of a run on this machine: processes, and ports on which something listens."""
+"""Remains of a run on this machine: processes and listening ports."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def traces(data_dir: Path) -> list[str]:
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
         except OSError:
             continue
-        if str(data_dir).encode() in told:
-            found.append(f"{entry.name}: {told[:200]!r}")
+        if str(data_dir).encode() in text:
+            found.append(f"{entry.name}: {text[:200]!r}")
     return found
 
 

@@ -16,7 +16,7 @@ from quads_simulator.answers import Request
 
 @dataclass(frozen=True)
 class Exchange:
-    """One transcript. ``user``: what curl's -u said; ``token``: whether a bearer token went along, and which."""
+    """One transcript. ``user``: the argument of curl's -u; ``token``: the bearer token, if any."""
 
     name: str
     request: Request
@@ -37,7 +37,7 @@ class Exchange:
 
 
 def read(path: Path) -> Exchange | None:
-    """Parse a transcript, None when it is no answered curl command."""
+    """Parse a transcript, None if it is not an answered curl command."""
     command, _, answer = path.read_text(encoding="utf-8").partition("\n\n")
     if not command.startswith("$ curl") or not answer.startswith("HTTP/"):
         return None
@@ -77,7 +77,7 @@ def read(path: Path) -> Exchange | None:
 
 
 def shape(value: Any) -> Any:
-    """Return the keys and the types of a JSON value, without what differs from one call to the next."""
+    """Return the keys and the types of a JSON value, without values that differ between calls."""
     if isinstance(value, dict):
         return {key: shape(one) for key, one in value.items()}
     if isinstance(value, list):

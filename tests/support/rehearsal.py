@@ -16,25 +16,25 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seat
 
 
 def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster_lifecycle.Options:
-    """What to ask for an instance in ``data_dir``."""
+    """Options of an instance in ``data_dir``."""
     return cluster_lifecycle.Options(
         name=name, data_dir=str(data_dir), cache_dir=str(CACHE), components_dir=str(COMPONENTS), **more
     )
 
 
 def quiet(_line: str) -> None:
-    """Say nothing."""
+    """Discard a message."""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A cluster that runs. ``info`` is what module rehearsal_cluster returned."""
+    """A running cluster. ``info``: the result of module rehearsal_cluster."""
 
     kubeconfig: str
     info: dict[str, Any]
 
     def client(self) -> Client:
-        """Return a client of its own for the caller."""
+        """Return a new client for the caller."""
         return Client.from_kubeconfig(self.kubeconfig)
 
     @property

@@ -67,7 +67,7 @@ class Lab:
         return _files.read_yaml(self.run_dir / "cluster.yml")["clusters"]
 
     def everything(self) -> str:
-        """What stands in the files of the run and beside it, for a look for secrets."""
+        """The content of all files of the run and beside it, to search for secrets."""
         return "".join(path.read_text(errors="replace") for path in self.run_dir.rglob("*") if path.is_file())
 
     @staticmethod

@@ -21,7 +21,7 @@ STAGES = {one["kind"]: one for one in (_files.read_yaml(STAGE_FILES / f"{name}.y
 
 
 def stamp(moment: float) -> str:
-    """Return a moment as the files write it."""
+    """Return a time in the format of the files."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp as written
 
     return written(moment)
@@ -29,7 +29,7 @@ def stamp(moment: float) -> str:
 
 @dataclass
 class World:
-    """What one point is to look like. Times in seconds."""
+    """The properties of one point. Times in seconds."""
 
     count: int = 12
     rate: float = 2.0
@@ -125,7 +125,7 @@ def _plan(folder: Path, world: World, point: str, names: list[str]) -> None:
 def _live(
     world: World, rng: random.Random, index: int, name: str, commits: list[_Commit], attempts: list[dict[str, Any]]
 ) -> None:
-    """Play the life of one workload."""
+    """Simulate the life cycle of one workload."""
     fate = world.outcomes.get(index, "succeeded")
     if fate == "unsent":
         return

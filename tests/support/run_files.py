@@ -30,7 +30,7 @@ LINES = {
 
 
 def validated(run_dir: Path) -> Iterator[Path]:
-    """Yield every file of the run that has a schema and fits it. Raises DataError for one that does not."""
+    """Yield every file of the run that has a schema and fits it. Raises DataError for an invalid one."""
     for pattern, schema in DOCUMENTS.items():
         for path in sorted(run_dir.glob(pattern)):
             _files.check(schema, _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path))
@@ -43,5 +43,5 @@ def validated(run_dir: Path) -> Iterator[Path]:
 
 
 def missing(run_dir: Path) -> list[str]:
-    """Return the patterns for which a finished run of one point should hold a file and does not."""
+    """Return the patterns for which a finished run of one point should have a file, but does not."""
     return [pattern for pattern in (*DOCUMENTS, *LINES) if not list(run_dir.glob(pattern))]

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback whose answers a test writes, for what a real API server can't be made to do on demand."""
+"""An HTTP server on loopback with scripted replies, for faults that a real API server can't produce on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESET = "reset"
 
 @dataclass
 class Asked:
-    """One request as it came in."""
+    """One received request."""
 
     method: str
     path: str
@@ -26,7 +26,7 @@ class Asked:
 
 @dataclass
 class ScriptedServer:
-    """Calls ``answer(asked)`` for every request; keeps what was asked, in order."""
+    """Calls ``answer(asked)`` for every request; keeps the requests, in order."""
 
     answer: Callable[[Asked], Any]
     asked: list[Asked] = field(default_factory=list)
@@ -49,7 +49,7 @@ class ScriptedServer:
             one.close()
 
     def kubeconfig(self, path: Any, user: dict[str, Any] | None = None) -> str:
-        """Write a kubeconfig that leads here and return its path."""
+        """Write a kubeconfig of this server and return its path."""
         document = {
             "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
             "users": [{"name": "u", "user": user or {}}],
@@ -87,7 +87,7 @@ class ScriptedServer:
 
 
 def reply(status: int, body: Any = b"", **headers: str) -> bytes:
-    """Return an answer as bytes; a body that is no bytes is sent as JSON."""
+    """Return an answer as bytes; a body other than bytes is sent as JSON."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(data)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]

@@ -35,7 +35,7 @@ def _tool() -> ModuleType:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses now."""
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -118,7 +118,7 @@ def _free(port: int) -> bool:
 
 @contextlib.contextmanager
 def prometheus(folder: Path, scrape: dict[str, object]) -> Iterator[str]:
-    """Run Debian's Prometheus, scraping every second what ``scrape`` (a scrape_config) says; yield its address."""
+    """Run Debian's Prometheus, scraping ``scrape`` (a scrape_config) every second; yield its address."""
     program = _tool().prometheus() / "usr" / "bin" / "prometheus"
     if not program.is_file():
         pytest.skip("no Prometheus here (tools/services.py prometheus)")
@@ -134,7 +134,7 @@ def prometheus(folder: Path, scrape: dict[str, object]) -> Iterator[str]:
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Return a certificate for 127.0.0.1 that vouches for itself, and its key."""
+    """Return a self-signed certificate for 127.0.0.1, and its key."""
     from datetime import UTC, datetime, timedelta
     from ipaddress import ip_address
 
@@ -167,7 +167,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 @contextlib.contextmanager
 def tls(folder: Path, to: str) -> Iterator[tuple[str, Path]]:
-    """Put TLS before a server of plain HTTP; yield the https address and who vouches for it."""
+    """Put TLS before a server of plain HTTP; yield the https address and the CA file."""
     host, port = to.removeprefix("http://").split(":")
     crt, key = certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

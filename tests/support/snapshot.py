@@ -25,7 +25,7 @@ EXCLUDED = {
 
 
 class Entry(NamedTuple):
-    """One object, as the issue wants it compared."""
+    """One object, reduced to the compared parts."""
 
     group: str
     kind: str
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 def take(client: Client) -> set[Entry]:
-    """Return every object of every kind that can be listed, those of EXCLUDED kinds left out."""
+    """Return every object of every kind that can be listed, except those of EXCLUDED kinds."""
     kinds = [one for one in client.kinds() if "list" in one.verbs and one.kind not in EXCLUDED]
     found: set[Entry] = set()
     with ThreadPool(8) as pool:
@@ -46,7 +46,7 @@ def take(client: Client) -> set[Entry]:
 
 
 def settled(client: Client, timeout: float = 60) -> set[Entry]:
-    """Return the same once controllers have come to rest: two looks, two seconds apart, see the same."""
+    """Return the same once controllers are idle: two snapshots, two seconds apart, are equal."""
     deadline = time.monotonic() + timeout
     before = take(client)
     while True:
@@ -59,7 +59,7 @@ def settled(client: Client, timeout: float = 60) -> set[Entry]:
 
 
 def left(client: Client, before: set[Entry], timeout: float = 120) -> list[str]:
-    """Return what differs from ``before`` once nothing changes any more, or after ``timeout`` seconds.
+    """Return the differences from ``before`` once nothing changes any more, or after ``timeout`` seconds.
 
     OLM takes back some of what it wrote (roles of an OperatorGroup) when it next looks at everything, once a minute.
     """
@@ -92,6 +92,6 @@ def _entry(kind: Kind, item: dict[str, Any]) -> Entry:
 
 
 def differences(before: set[Entry], after: set[Entry]) -> list[str]:
-    """Return what is gone and what is new, one line each."""
+    """Return deleted and new objects, one line each."""
     gone = [f"- {one}" for one in sorted(before - after)]
     return gone + [f"+ {one}" for one in sorted(after - before)]

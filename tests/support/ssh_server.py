@@ -1,4 +1,4 @@
-"""A real sshd on loopback with keys of its own, for tests of what happens when connections break."""
+"""A real sshd on loopback with its own keys, for tests of broken connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 class Server:
-    """One sshd, which lets in whoever started it and nobody else."""
+    """One sshd, which accepts only the user who started it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
@@ -90,7 +90,7 @@ class Server:
         shutil.rmtree(self.control, ignore_errors=True)
 
     def variables(self) -> dict[str, Any]:
-        """What an inventory says of a host that is this machine, reached through this server."""
+        """Inventory variables of a host that is this machine, reached through this server."""
         options = f"-o UserKnownHostsFile={self.folder}/known_hosts -o StrictHostKeyChecking=yes -o ConnectTimeout=5"
         return {
             "ansible_connection": "ssh",

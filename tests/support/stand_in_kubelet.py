@@ -1,4 +1,4 @@
-"""A stand-in for a kubelet: on a node of its own it runs the commands of pods as local processes.
+"""A stand-in for a kubelet: it has a node and runs the commands of its pods as local processes.
 
 IT IS A STAND-IN. It pulls no image and isolates nothing: where a pod mounts something, the stand-in puts the path of a
 folder into command, arguments and environment instead. What is in the folders is real: ConfigMaps and Secrets as the
@@ -39,7 +39,7 @@ def now() -> str:
 
 
 def end_below(folder: Path) -> None:
-    """Kill what works in a folder."""
+    """Kill the processes that work in a folder."""
     for one in Path("/proc").iterdir():
         if one.name.isdigit():
             with contextlib.suppress(OSError):
@@ -48,7 +48,7 @@ def end_below(folder: Path) -> None:
 
 
 class Kubelet:
-    """The node ``name`` from ``with`` to its end. ``tolerations`` and ``selector``: what brings a pod there."""
+    """The node ``name`` from ``with`` to its end. ``tolerations`` and ``selector``: required of its pods."""
 
     def __init__(self, kubeconfig: str, name: str, folder: Path) -> None:
         self.client = Client.from_kubeconfig(kubeconfig)
@@ -147,7 +147,7 @@ class Kubelet:
         self._status(pod, "Running", {"running": {"startedAt": now()[:19] + "Z"}})
 
     def _volume(self, pod: dict[str, Any], volume: dict[str, Any], folder: Path) -> Path:
-        """Lay down what a volume holds. Raises LookupError for what is not there yet."""
+        """Write the content of a volume. Raises LookupError if its source does not exist yet."""
         space = pod["metadata"]["namespace"]
         folder.mkdir(parents=True, exist_ok=True)
         if "secret" in volume:

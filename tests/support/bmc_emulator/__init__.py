@@ -1,4 +1,4 @@
-"""BMCs to try machines on: sushy-tools' Redfish emulator with its fake machines, one port for each, and faults.
+"""BMCs for tests: sushy-tools' Redfish emulator with its fake machines, one port for each, and faults.
 
 The emulator is the real one: power, virtual media (it fetches the image) and boot override change in it. What is ours
 is in front of it: every machine has a BMC of its own, which may be dead, busy, or have a job queue as a Dell's.
@@ -33,7 +33,7 @@ class Emulator:
     password: str
 
     def state(self) -> dict[str, Any]:
-        """What each machine is: power, boot, media (device -> image), and the requests that changed it."""
+        """State of each machine: power, boot, media (device -> image), and the requests that changed it."""
         with urllib.request.urlopen(self.steer_url, timeout=30) as answer:
             return json.load(answer)
 
@@ -71,5 +71,5 @@ def emulator(folder: Path, macs: dict[str, str], password: str = "made-up", limi
 
 def attach(folder: Path) -> Emulator:
     """The emulator that runs in this folder."""
-    told = json.loads((folder / "emulator.json").read_text(encoding="utf-8"))
-    return Emulator(told["steer"], Path(told["ca"]), told["machines"], told["user"], told["password"])
+    state = json.loads((folder / "emulator.json").read_text(encoding="utf-8"))
+    return Emulator(state["steer"], Path(state["ca"]), state["machines"], state["user"], state["password"])

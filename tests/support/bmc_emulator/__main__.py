@@ -1,6 +1,6 @@
 """Start emulated BMCs:  python tests/support/bmc_emulator --folder=/tmp/bmcs --machine=one=02:11:22:33:01:00
 
-They run until they are told to stop and forget everything then.
+They run until they are stopped and then forget everything.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Quiet(WSGIRequestHandler):
 
 
 class Front:
-    """The BMC of one machine: shows its System only, and goes wrong as it is told to."""
+    """The BMC of one machine: shows only its System, with injected faults."""
 
     def __init__(self, name: str, uuid: str) -> None:
         self.name = name
@@ -146,7 +146,7 @@ class Bmcs:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="folder for certificate, state and emulator.json")
     parser.add_argument("--machine", action="append", required=True, help="<name>=<MAC>, once a machine")
@@ -179,7 +179,7 @@ def main() -> None:
         bmcs.start(name)
     steering = make_server("127.0.0.1", 0, bmcs.steering(), True, request_handler=Quiet)
     machines = {name: {"address": f"127.0.0.1:{bmcs.ports[name]}", "mac": macs[name]} for name in macs}
-    told = {
+    state = {
         "steer": f"http://127.0.0.1:{steering.port}",
         "ca": bmcs.tls[0],
         "machines": machines,
@@ -187,7 +187,7 @@ def main() -> None:
         "password": given.password,
         "pid": os.getpid(),
     }
-    (folder / ".emulator.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder / ".emulator.json").write_text(json.dumps(state), encoding="utf-8")
     (folder / ".emulator.json").rename(folder / "emulator.json")
     steering.serve_forever()
 

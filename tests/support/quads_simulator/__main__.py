@@ -44,7 +44,7 @@ def options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     given = options()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="quads-simulator-"))
     config = Config(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Seconds since the epoch, UTC. ``speed`` 0: moves only when told; 1: as fast as real time."""
+    """Seconds since the epoch, UTC. ``speed`` 0: moves only on demand; 1: as fast as real time."""
 
     def __init__(self, now: float, speed: float = 0.0) -> None:
         self._base = now

@@ -167,7 +167,7 @@ def _cidr(value: object) -> bool:
 
 
 def complaint(document: Any, schema: dict[str, Any]) -> str:
-    """What is wrong with a document, in a line; empty when nothing is."""
+    """The first error of a document, in one line; empty without an error."""
     found = list(jsonschema.Draft202012Validator(schema, format_checker=_FORMATS).iter_errors(document))
     if not found:
         return ""

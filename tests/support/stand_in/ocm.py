@@ -17,8 +17,8 @@ from typing import Any
 PATH = "/api/clusters_mgmt/v1/clusters"
 
 
-def told() -> dict[str, Any]:
-    """What the test says."""
+def settings() -> dict[str, Any]:
+    """The settings of the test."""
     return json.loads(Path(os.environ["SEATRIAL_STAND_IN"]).read_text(encoding="utf-8"))
 
 
@@ -31,7 +31,7 @@ def fail(message: str) -> None:
 def check_login() -> None:
     """Refuse whoever does not have the token, as the service does."""
     path = os.environ.get("OCM_CONFIG")
-    if not path or json.loads(Path(path).read_text(encoding="utf-8")).get("refresh_token") != told().get("token"):
+    if not path or json.loads(Path(path).read_text(encoding="utf-8")).get("refresh_token") != settings().get("token"):
         fail("Not logged in, run the 'login' command")
 
 
@@ -39,7 +39,7 @@ class Service:
     """The clusters that the service knows, by id; under a lock while it is open."""
 
     def __enter__(self) -> dict[str, Any]:
-        self.path = Path(told()["cloud"]).with_name("managed.json")
+        self.path = Path(settings()["cloud"]).with_name("managed.json")
         self.lock = open(f"{self.path}.lock", "w", encoding="utf-8")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.known: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
@@ -61,16 +61,16 @@ def make(known: dict[str, Any], cluster: dict[str, Any]) -> dict[str, Any]:
 
 def go_on(known: dict[str, Any]) -> None:
     """Let states change as they are looked at."""
-    following = {"pending": "installing", "installing": "error" if told().get("broken") else "ready"}
+    following = {"pending": "installing", "installing": "error" if settings().get("broken") else "ready"}
     for cluster in list(known.values()):
         cluster["seen"] += 1
-        if cluster["seen"] % told().get("polls", 2):
+        if cluster["seen"] % settings().get("polls", 2):
             continue
         if cluster["state"] == "uninstalling":
             del known[cluster["id"]]
         cluster["state"] = following.get(cluster["state"], cluster["state"])
         if cluster["state"] == "error":
-            cluster["status"] = {"provision_error_message": told()["broken"]}
+            cluster["status"] = {"provision_error_message": settings()["broken"]}
 
 
 def main() -> None:
@@ -94,7 +94,9 @@ def main() -> None:
                 fail(f"unknown parameter {words[2:]}")
             print(json.dumps({"items": [one for one in known.values() if one["name"] == asked[1]]}))
         elif verb == "get" and rest[1:] == ["credentials"]:
-            print(json.dumps({"kubeconfig": Path(told()["kubeconfig"]).read_text(), "admin": {"user": "kubeadmin"}}))
+            print(
+                json.dumps({"kubeconfig": Path(settings()["kubeconfig"]).read_text(), "admin": {"user": "kubeadmin"}})
+            )
         elif verb == "get" and rest[1:] == ["logs", "install"]:
             print(json.dumps({"content": "a stand-in's log\n"}))
         elif verb == "delete" and rest[0] in known:

@@ -34,7 +34,7 @@ class StandIn:
     def __init__(self, folder: Path, words: list[str]) -> None:
         self.folder = folder
         self.what = " ".join(words)
-        self.told = json.loads(Path(os.environ["SEATRIAL_STAND_IN"]).read_text(encoding="utf-8"))
+        self.settings = json.loads(Path(os.environ["SEATRIAL_STAND_IN"]).read_text(encoding="utf-8"))
         folder.mkdir(parents=True, exist_ok=True)
 
     def log(self, level: str, message: str) -> None:
@@ -51,19 +51,19 @@ class StandIn:
         sys.exit(1)
 
     def run(self) -> None:
-        """Do what the command line says."""
+        """Run the command."""
         self.log("debug", VERSION)
-        time.sleep((self.told.get("seconds") or {}).get(self.what, 0))
-        if self.what in (self.told.get("fail") or {}):
+        time.sleep((self.settings.get("seconds") or {}).get(self.what, 0))
+        if self.what in (self.settings.get("fail") or {}):
             self.log("debug", "the lines before a failure")
-            self.log("error", self.told["fail"][self.what])
+            self.log("error", self.settings["fail"][self.what])
             self.fatal("failed waiting for the rest")
         getattr(self, "do_" + self.what.replace(" ", "_").replace("-", "_"))()
 
     # input
 
     def read(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Read an input file, refuse what is not documented, and consume it as the real one does."""
+        """Read an input file, reject undocumented fields, and delete it as the real one does."""
         path = self.folder / name
         if not path.exists():
             self.fatal(f"failed to fetch Install Config: no {name} in {self.folder}")
@@ -87,13 +87,13 @@ class StandIn:
     def hand_out(self) -> None:
         """Write kubeconfig and password."""
         (self.folder / "auth").mkdir(exist_ok=True)
-        shutil.copyfile(self.told["kubeconfig"], self.folder / "auth" / "kubeconfig")
+        shutil.copyfile(self.settings["kubeconfig"], self.folder / "auth" / "kubeconfig")
         (self.folder / "auth" / "kubeadmin-password").write_text("KuBe-adMin-CaNary", encoding="utf-8")
 
     # a cloud
 
     def do_create_manifests(self) -> None:
-        """Write what says how many workers of which type there will be."""
+        """Write the manifests with number and type of the workers."""
         config = self.install_config()
         (self.folder / "openshift").mkdir(exist_ok=True)
         for zone in "abc":
@@ -131,28 +131,28 @@ class StandIn:
         (self.folder / "bootstrap.ign").write_text(json.dumps({"spot": spot}), encoding="utf-8")
 
     def cloud(self) -> dict[str, Any]:
-        """What stands in the cloud, by infraID."""
-        path = Path(self.told["cloud"])
+        """Clusters in the cloud, by infraID."""
+        path = Path(self.settings["cloud"])
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def change_cloud(self, infra: str, what: dict[str, Any] | None) -> None:
         """Put a cluster into the cloud, or take it away."""
-        with open(f"{self.told['cloud']}.seen", "a", encoding="utf-8") as seen:
+        with open(f"{self.settings['cloud']}.seen", "a", encoding="utf-8") as seen:
             fcntl.flock(seen, fcntl.LOCK_EX)
             found = {name: one for name, one in self.cloud().items() if name != infra}
             if what is not None:
                 found[infra] = what
                 seen.write(json.dumps([what["region"], what["machines"]]) + "\n")
-            part = Path(self.told["cloud"] + ".part")
+            part = Path(self.settings["cloud"] + ".part")
             part.write_text(json.dumps(found), encoding="utf-8")
-            part.replace(self.told["cloud"])
+            part.replace(self.settings["cloud"])
 
     def do_create_cluster(self) -> None:
         """Take from the cloud first, then take long, then hand out."""
         config = self.install_config()
         if not (self.folder / "metadata.json").exists():
             self.do_create_ignition_configs()
-        if os.environ.get("AWS_SECRET_ACCESS_KEY") != self.told.get("credential", "made-up"):
+        if os.environ.get("AWS_SECRET_ACCESS_KEY") != self.settings.get("credential", "made-up"):
             self.fatal("failed to fetch Cluster: the cloud refuses the credentials", "error")
         metadata = json.loads((self.folder / "metadata.json").read_text(encoding="utf-8"))
         aws = config["platform"]["aws"]
@@ -165,13 +165,13 @@ class StandIn:
         }
         self.change_cloud(metadata["infraID"], standing)
         self.log("info", "Creating infrastructure resources...")
-        time.sleep((self.told.get("seconds") or {}).get("bootstrap", 0.3))
+        time.sleep((self.settings.get("seconds") or {}).get("bootstrap", 0.3))
         end = time.monotonic() + 200
-        while len(self.cloud()) < self.told.get("together", 1):
+        while len(self.cloud()) < self.settings.get("together", 1):
             if time.monotonic() > end:
                 self.fatal("no other cluster was begun meanwhile")
             time.sleep(0.1)
-        broken = (self.told.get("fail") or {}).get("bootstrap")
+        broken = (self.settings.get("fail") or {}).get("bootstrap")
         if broken:
             self.log("error", "Bootstrap failed to complete: timed out waiting for the condition")
             self.log("error", broken)
@@ -181,7 +181,7 @@ class StandIn:
         self.log("info", 'Login to the console with user: "kubeadmin", and password: "KuBe-adMin-CaNary"')
 
     def do_destroy_cluster(self) -> None:
-        """Remove what the metadata names, from whichever machine."""
+        """Remove the cluster in the metadata, from any machine."""
         path = self.folder / "metadata.json"
         if not path.exists():
             self.fatal(f"Failed while preparing to destroy cluster: open {path}: no such file or directory")
@@ -201,7 +201,7 @@ class StandIn:
     # bare metal
 
     def do_agent_create_image(self) -> None:
-        """Make a file that stands for the image; the configuration is in it."""
+        """Create a file instead of the image; it contains the configuration."""
         agent = self.read("agent-config.yaml", fields.AGENT_CONFIG)
         config = self.install_config()
         masters = sum(one["role"] == "master" for one in agent["hosts"])
@@ -226,7 +226,7 @@ class StandIn:
 
     def do_agent_wait_for_bootstrap_complete(self) -> None:
         """Look at the machines: all of ours must run, from our image."""
-        end = time.monotonic() + (self.told.get("patience") or 10)
+        end = time.monotonic() + (self.settings.get("patience") or 10)
         while True:
             wrong = self.not_booted()
             if not wrong:
@@ -239,7 +239,7 @@ class StandIn:
 
     def not_booted(self) -> str:
         """The first machine that does not run from our image, and why."""
-        emulator = json.loads((Path(self.told["emulator"]) / "emulator.json").read_text(encoding="utf-8"))
+        emulator = json.loads((Path(self.settings["emulator"]) / "emulator.json").read_text(encoding="utf-8"))
         with urllib.request.urlopen(emulator["steer"], timeout=30) as answer:
             machines = {one["mac"]: one for one in json.load(answer).values()}
         mine = hashlib.sha256((self.folder / "agent.x86_64.iso").read_bytes()).hexdigest()

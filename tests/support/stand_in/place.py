@@ -1,4 +1,4 @@
-"""Put a stand-in's program into a folder, and say by a file what it is to do."""
+"""Put a stand-in's program into a folder, and control it by a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HERE = Path(__file__).parent
 
 
 class StandIn:
-    """Programs in ``folder/bin``, told what to do by ``folder/stand_in.json``."""
+    """Programs in ``folder/bin``, controlled by ``folder/stand_in.json``."""
 
-    def __init__(self, folder: Path, **told: Any) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self.file = folder / "stand_in.json"
         self.cloud_file = folder / "cloud.json"
-        self.told: dict[str, Any] = {"cloud": str(self.cloud_file)}
+        self.settings: dict[str, Any] = {"cloud": str(self.cloud_file)}
         (folder / "bin").mkdir(parents=True, exist_ok=True)
         for name in ("openshift-install", "rosa", "ocm"):
             source = HERE / f"{name.replace('-', '_')}.py"
@@ -27,18 +27,18 @@ class StandIn:
                 run = f"{shlex.quote(sys.executable)} {shlex.quote(str(source))}"
                 path.write_text(f'#!/bin/sh\n# a stand-in\nexec {run} "$@"\n', encoding="utf-8")
                 path.chmod(0o755)
-        self.tell(**told)
+        self.configure(**settings)
 
-    def tell(self, **told: Any) -> None:
-        """Change what it does from now on."""
-        self.told.update(told)
+    def configure(self, **settings: Any) -> None:
+        """Change its behaviour from now on."""
+        self.settings.update(settings)
         part = self.file.with_suffix(".part")
-        part.write_text(json.dumps(self.told), encoding="utf-8")
+        part.write_text(json.dumps(self.settings), encoding="utf-8")
         part.replace(self.file)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What processes that call it need."""
+        """Environment variables of its callers."""
         return {"SEATRIAL_STAND_IN": str(self.file)}
 
     def program(self, name: str = "openshift-install") -> str:
@@ -47,7 +47,7 @@ class StandIn:
 
     @property
     def cloud(self) -> dict[str, Any]:
-        """What stands in the stand-in's cloud."""
+        """Clusters in the stand-in's cloud."""
         return json.loads(self.cloud_file.read_text(encoding="utf-8")) if self.cloud_file.exists() else {}
 
     @property

@@ -1,4 +1,4 @@
-"""A stand-in for rosa: what it is asked to create and delete stands in the stand-in of the service (ocm.py)."""
+"""A stand-in for rosa: clusters are created and deleted in the stand-in of the service (ocm.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
-from stand_in.ocm import Service, check_login, fail, make, told
+from stand_in.ocm import Service, check_login, fail, make, settings
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
         with Service() as known:
             if given.cluster in known:
                 fail(f"Cluster '{given.cluster}' is not deleted yet")
-        if told().get("stuck") == what[1]:
+        if settings().get("stuck") == what[1]:
             fail(f"Access denied to {what[1]} of '{given.cluster}'")
         return
     fail(f"unknown command {what}")

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_sets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import MachineSetSpec
-from machine_player import machine_set
+from machine_api_simulator import machine_set
 
 
 def sets() -> list[dict]:

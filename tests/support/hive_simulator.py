@@ -1,8 +1,8 @@
-"""What Hive would do with ClusterClaims, on stand-in CRDs: it gives out one cluster that is there already.
+"""Simulates Hive on stand-in CRDs: ClusterClaims get one existing cluster.
 
-The CRDs are labelled stand-ins with the fields that we use, after openshift/hive's apis/hive/v1; unknown fields are
-refused by the server (strict validation), so a wrong name shows. The player sets and clears what Hive's controllers
-do: finalizer, spec.namespace, conditions, a ClusterDeployment with its secret.
+The CRDs are labelled stand-ins with the fields that we use, after openshift/hive's apis/hive/v1; the server rejects
+unknown fields (strict validation), which reveals wrong names. The simulator sets and clears what Hive's controllers do:
+finalizer, spec.namespace, conditions, a ClusterDeployment with its secret.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def _crd(kind: str, plural: str, spec: dict[str, Any], status: dict[str, Any]) -
     }
 
 
-class Player(threading.Thread):
-    """Fulfils the claims of one namespace with the cluster of ``kubeconfig``, as long as the pool has ``size`` left."""
+class HiveSimulator(threading.Thread):
+    """Fulfils up to ``size`` claims of one namespace with the cluster of ``kubeconfig``."""
 
     def __init__(self, client: Client, namespace: str, kubeconfig: Path, size: int = 1) -> None:
         super().__init__(daemon=True)
@@ -96,21 +96,21 @@ class Player(threading.Thread):
         self.errors: list[Exception] = []
 
     def run(self) -> None:
-        """Look at the claims four times a second."""
+        """Process the claims four times a second."""
         while not self.over.wait(0.25):
             try:
                 for one in self.client.list(self.client.kind(hive_claim.VERSION, "ClusterClaim"), self.namespace)[0]:
-                    self.play(one)
+                    self.advance(one)
             except Exception as error:
                 self.errors.append(error)
 
     def stop(self) -> None:
-        """Stop playing."""
+        """Stop the simulation."""
         self.over.set()
         self.join()
 
-    def play(self, one: dict[str, Any]) -> None:
-        """Bring one claim a step on."""
+    def advance(self, one: dict[str, Any]) -> None:
+        """Advance one claim by a step."""
         metadata = one["metadata"]
         path = self.client.kind(hive_claim.VERSION, "ClusterClaim").path(self.namespace, metadata["name"])
         if metadata.get("deletionTimestamp"):
@@ -130,7 +130,7 @@ class Player(threading.Thread):
             self.conditions(path, "ClusterClaimed", "Cluster claimed", True)
 
     def is_running(self, one: dict[str, Any]) -> bool:
-        """Whether the claim has been told that its cluster runs."""
+        """Whether the claim has the condition ClusterRunning."""
         return holds(one, "ClusterRunning")
 
     def conditions(self, path: str, reason: str, message: str, running: bool) -> None:
@@ -141,7 +141,7 @@ class Player(threading.Thread):
         self.patch(f"{path}/status", {"status": {"conditions": [pending, state], "lifetime": "2h0m0s"}})
 
     def provide(self, name: str) -> None:
-        """Make the ClusterDeployment with its secret, in a namespace of its own."""
+        """Create the ClusterDeployment with its secret, in a separate namespace."""
         secret = f"{name}-admin-kubeconfig"
         kubeconfig = base64.b64encode(self.kubeconfig.read_bytes()).decode()
         self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": STAND_IN}})
@@ -176,7 +176,7 @@ class Player(threading.Thread):
             self.client.delete(self.client.kind("v1", "Namespace"), name)
 
     def patch(self, path: str, body: dict[str, Any]) -> None:
-        """Merge ``body`` into an object that may be gone by now."""
+        """Merge ``body`` into an object that may have been deleted."""
         try:
             self.client.request("PATCH", path, body, content_type=MERGE_PATCH)
         except ApiError as error:

@@ -1,4 +1,4 @@
-"""What OpenShift's machine API would do with MachineSets, on stand-in CRDs: its machines become KWOK nodes."""
+"""Simulates OpenShift's Machine API on stand-in CRDs: machines of MachineSets become KWOK nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MACHINE_SET_SPEC = {
 
 
 def crd(kind: str, plural: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """A stand-in definition, labelled so."""
+    """A stand-in CRD, labelled as such."""
     schema = {"type": "object", "properties": {"spec": spec, "status": FREE}}
     version = {"name": "v1beta1", "served": True, "storage": True, "subresources": {"status": {}}}
     return {
@@ -42,7 +42,7 @@ def crd(kind: str, plural: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def crds() -> list[dict[str, Any]]:
-    """The stand-in definitions."""
+    """The stand-in CRDs."""
     return [crd("MachineSet", "machinesets", MACHINE_SET_SPEC), crd("Machine", "machines", FREE)]
 
 
@@ -72,8 +72,8 @@ def machine_set(name: str, replicas: int, cluster: str = "lab-x7k2p") -> dict[st
     }
 
 
-class Player(threading.Thread):
-    """Plays the machines of one cluster. ``broken``: instance types of which none can be had."""
+class MachineApiSimulator(threading.Thread):
+    """Simulates the machines of one cluster. ``broken``: instance types without capacity."""
 
     def __init__(self, client: Client, broken: tuple[str, ...] = ()) -> None:
         super().__init__(daemon=True)
@@ -91,7 +91,7 @@ class Player(threading.Thread):
                 self.errors.append(error)
 
     def stop(self) -> None:
-        """Stop playing."""
+        """Stop the simulation."""
         self.over.set()
         self.join()
 
@@ -107,7 +107,7 @@ class Player(threading.Thread):
             for each in living[one["spec"]["replicas"] :]:
                 self.client.delete(self._machine(), each["metadata"]["name"], NAMESPACE)
         for each in machines:
-            self.play(each, each["metadata"]["labels"][SET] in sets)
+            self.advance(each, each["metadata"]["labels"][SET] in sets)
 
     def _sets(self) -> list[dict[str, Any]]:
         return self.client.list(self.client.kind(VERSION, "MachineSet"), NAMESPACE)[0]
@@ -127,7 +127,7 @@ class Player(threading.Thread):
         }
         self.client.create({"apiVersion": VERSION, "kind": "Machine", "metadata": metadata, "spec": template["spec"]})
 
-    def play(self, one: dict[str, Any], wanted: bool) -> None:
+    def advance(self, one: dict[str, Any], wanted: bool) -> None:
         """Bring a machine up, or away."""
         name, spec = one["metadata"]["name"], one["spec"]
         path = self._machine().path(NAMESPACE, name)
@@ -151,7 +151,7 @@ class Player(threading.Thread):
             self.patch(f"{path}/status", {"status": {"phase": "Running", "nodeRef": {"kind": "Node", "name": name}}})
 
     def patch(self, path: str, body: dict[str, Any]) -> None:
-        """Merge ``body`` into an object that may be gone by now."""
+        """Merge ``body`` into an object that may have been deleted."""
         try:
             self.client.request("PATCH", path, body, content_type=MERGE_PATCH)
         except ApiError as error:
