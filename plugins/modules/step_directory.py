@@ -20,7 +20,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: The directory is created in check mode too: a dry run writes its log into it.
+    details: The directory is created in check mode too, for the log of a dry run.
   diff_mode:
     support: none
   idempotent:
