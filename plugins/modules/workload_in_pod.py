@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: workload_in_pod
-short_description: Run a load in a pod of the driver cluster, where it goes on without us
+short_description: Run a load in a pod of the driver cluster, where it continues without connection
 version_added: 0.1.0
 description:
   - Starts the load of M(perfscale.seatrial.workload_submit) as a Job of the driver cluster, or finds it again by the id
-    of its run. It shows what the load says, fetches its files when it has ended, and removes what was left there. With
+    of its run. It shows the progress of the load, fetches its files after its end, and deletes its objects. With
     O(state=absent) it ends the load.
-  - When the connection is lost, or the controller, the load goes on.
-  - Everything goes through the API server of the driver cluster, also the files. Nothing is executed in the pod, and no
-    log is read.
-  - When target and driver are the same cluster the pod gets no kubeconfig. Its service account gets the rights that
-    this very load needs.
+  - The load continues if the connection is lost or the controller dies.
+  - All communication, including the files, goes through the API server of the driver cluster. Nothing is executed in
+    the pod, and no log is read.
+  - If target and driver are the same cluster, the pod gets no kubeconfig. Its service account gets exactly the rights
+    that this load needs.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -34,15 +34,15 @@ attributes:
     support: none
   idempotent:
     support: full
-    details: A load that has ended is found ended.
+    details: A load that is complete is not started again.
 options:
   state:
-    description: V(present) starts the load or finds it again and sees it through, V(absent) ends and removes it.
+    description: V(present) starts the load or finds it, and waits for its end. V(absent) ends and deletes it.
     type: str
     choices: [present, absent]
     default: present
   point_dir:
-    description: Directory of the point, into which the files are fetched.
+    description: Directory of the point, to which the files are fetched.
     type: path
     required: true
   request:
@@ -52,22 +52,22 @@ options:
     type: dict
     default: {}
   target_kubeconfig:
-    description: Kubeconfig of the cluster that gets the load.
+    description: Kubeconfig of the cluster under load.
     type: path
   target_context:
-    description: Context of O(target_kubeconfig); its current one when empty.
+    description: Context of O(target_kubeconfig). Empty means the current context.
     type: str
     default: ''
   image:
-    description: Image of the pod. It needs Python 3.11 as C(python3), with PyYAML, Jinja2 and jmespath.
+    description: Image of the pod. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath.
     type: str
     default: ''
   namespace:
-    description: Namespace of the pod. When empty one of the run's own is made, and removed with the load.
+    description: Namespace of the pod. Empty means a namespace that is created for the run and removed with the load.
     type: str
     default: ''
   node_selector:
-    description: Labels of the nodes that the pod may run on.
+    description: Node selector of the pod.
     type: dict
     default: {}
   tolerations:
@@ -76,28 +76,28 @@ options:
     elements: dict
     default: []
   requests:
-    description: Resources that the pod requests.
+    description: Resource requests of the pod.
     type: dict
     default: {}
   limits:
-    description: Resources that the pod is limited to.
+    description: Resource limits of the pod.
     type: dict
     default: {}
   keep:
-    description: How long after its end the Job stays when nobody comes to fetch the files, in seconds.
+    description: How long the Job stays after its end if nobody fetches its files, in seconds.
     type: int
     default: 86400
   start_timeout:
-    description: How long to wait until the pod has begun, in seconds.
+    description: Timeout for the pod to start, in seconds.
     type: float
     default: 600
   reconnect:
     description:
-      - How long to try to reach the driver cluster again, and to wait for a sign of life of the load, in seconds.
+      - How long to retry a lost connection to the driver cluster, and to wait for a heartbeat of the load, in seconds.
     type: float
     default: 600
   lock_dir:
-    description: The run directory, in which the run's lock file is looked for. The load renews that lock as well.
+    description: The run directory, which contains the run's lock file. The load renews the lock as well.
     type: path
 seealso:
   - module: perfscale.seatrial.workload_on_host
@@ -119,7 +119,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 found:
-  description: Whether the load was there already.
+  description: Whether the load existed before.
   returned: when O(state=present)
   type: bool
 msg:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: workload_on_host
-short_description: Run a load on another machine, where it goes on without us
+short_description: Run a load on another host, where it continues without connection
 version_added: 0.1.0
 description:
-  - Starts the load of M(perfscale.seatrial.workload_submit) on the machine that the task runs on, as a process of its
-    own. When the connection is lost the load goes on. It is found again by the id of its run.
-  - As a task it does all of it, on the host that C(delegate_to) names. It starts the load or finds it again, shows
-    what it says, fetches its files when it has ended, and removes what was left there. With O(state=absent) it ends the
-    load.
+  - Starts the load of M(perfscale.seatrial.workload_submit) as a detached process on the host of the task, normally set
+    with C(delegate_to). The load continues if the connection is lost, and is found again by the id of its run.
+  - The task starts the load or finds it again, shows its progress, fetches its files after its end, and deletes them on
+    the host. With O(state=absent) it ends the load.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -31,16 +30,16 @@ attributes:
 options:
   state:
     description:
-      - V(present) starts the load or finds it again, V(status) looks at it, V(absent) ends it and removes its files.
+      - V(present) starts the load or finds it, V(status) reads its state, V(absent) ends it and deletes its files.
     type: str
     choices: [present, status, absent]
     default: present
   root:
-    description: Directory on the other machine in which loads have their folders.
+    description: Directory on the host with one directory per load.
     type: path
     default: ~/.local/state/seatrial/loads
   point_dir:
-    description: Directory of the point on the controller, into which the files are fetched.
+    description: Directory of the point on the controller, to which the files are fetched.
     type: path
   request:
     description:
@@ -49,31 +48,31 @@ options:
     type: dict
     default: {}
   kubeconfig:
-    description: Kubeconfig on the controller. What is in it has to be enough on the other machine too.
+    description: Kubeconfig on the controller. It must be usable on the host, too.
     type: path
   kubeconfig_content:
-    description: Its content. The action plugin fills it in.
+    description: Content of the kubeconfig, set by the action plugin.
     type: str
   lock:
-    description: The run's lock, which the load renews as well. The action plugin fills it in.
+    description: Parameters of the run's lock, which the load renews as well. Set by the action plugin.
     type: dict
   lock_dir:
-    description: The run directory, in which the run's lock file is looked for.
+    description: The run directory, which contains the run's lock file.
     type: path
   offset:
-    description: Up to which byte its progress was read. The action plugin fills it in.
+    description: Number of bytes of the progress that were read before, set by the action plugin.
     type: int
     default: 0
   interval:
-    description: How often to look how the load stands, in seconds.
+    description: Polling interval for the state of the load, in seconds.
     type: float
     default: 10
   reconnect:
-    description: How long to try to reach a machine again to which the connection was lost, in seconds.
+    description: How long to retry a lost connection, in seconds.
     type: float
     default: 600
 requirements:
-  - Python 3.11 and PyYAML on the other machine
+  - Python 3.11 and PyYAML on the host
 """
 
 EXAMPLES = r"""
@@ -91,7 +90,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 found:
-  description: Whether the load was there already.
+  description: Whether the load existed before.
   returned: when O(state=present)
   type: bool
 state:
@@ -110,7 +109,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 
 def main() -> None:
-    """Run the module: the part of the work that is done on the other machine."""
+    """Run the module: the steps on the host. The action plugin calls it."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "status", "absent"], "default": "present"},
@@ -132,13 +131,13 @@ def main() -> None:
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        place = detached_load.LoadDirectory(given["root"], given["run_id"], given["point"])
+        directory = detached_load.LoadDirectory(given["root"], given["run_id"], given["point"])
         if given["state"] == "absent":
-            return {"changed": detached_load.remove(place)}
+            return {"changed": detached_load.remove(directory)}
         if given["state"] == "status":
-            return {"changed": False, **detached_load.status(place, given["offset"])}
-        asked = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
-        new = detached_load.start(place, asked, given["kubeconfig_content"], given["lock"])
+            return {"changed": False, **detached_load.status(directory, given["offset"])}
+        request = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
+        new = detached_load.start(directory, request, given["kubeconfig_content"], given["lock"])
         return {"changed": new, "found": not new}
 
     _module_main.run(module, work)

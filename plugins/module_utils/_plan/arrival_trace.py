@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traces: moments at which workloads came elsewhere, to be replayed. CSV or JSON lines.
+"""Traces: recorded arrival times to be replayed, as CSV or JSON lines.
 
-A CSV file has a column ``offset`` (seconds), and may have ``template``; without a header its first column counts.
-A line of JSON is a number or an object with ``offset`` and perhaps ``template``. Other columns and keys are left out.
+A CSV file has a column ``offset`` (seconds), and may have ``template``; without a header, the first
+column is used. A line of JSON is a number, or an object with ``offset`` and optionally ``template``. Other columns and
+keys are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 @dataclass(frozen=True)
 class TraceArrival:
-    """One arrival: seconds after the start, and the name of its template if the trace says."""
+    """One arrival: seconds after the start, and the name of its template if the trace has one."""
 
     offset: float
     template: str = ""
@@ -30,9 +31,9 @@ def read(text: str, where: str) -> list[TraceArrival]:
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not lines:
-        raise InputError(f"{where}: it holds no arrivals")
+        raise InputError(f"{where}: it contains no arrivals")
     rows = _json(lines, where) if lines[0][1].startswith("{") else _csv(lines, where)
-    # In the file's order where two are due together.
+    # Stable: arrivals at the same time keep their order.
     return sorted(rows, key=lambda row: row.offset)
 
 

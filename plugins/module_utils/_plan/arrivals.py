@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When workloads are due: offsets in seconds after the start of the load, all of them decided beforehand.
+"""Arrival times: offsets in seconds after the start of the load, all computed beforehand.
 
-Drawn offsets are rounded to the microsecond, so that the last bit of a logarithm, which differs between C libraries,
-does not show.
+Drawn offsets are rounded to the microsecond, which hides the last bit of logarithms, which differs between C
+libraries.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.seeded_ra
 )
 
 CONSTANT, CLOSED = "constant", "closed"
-#: Workloads a second when nothing else is said.
+#: Default rate, workloads per second.
 RATE = 10.0
-#: The keys that each type takes besides its own name.
+#: The keys of each type, in addition to ``type``.
 TAKES: dict[str, tuple[str, ...]] = {
     "constant": ("rate", "timespan"),
     "poisson": ("rate", "timespan"),
@@ -48,27 +48,27 @@ DRAWN = frozenset(("poisson", "gamma", "uniform", "normal", "bimodal"))
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The moments of a load. ``header``: what the plan says of them; ``offsets``: None each in a closed loop."""
+    """The arrival times of a load. ``header``: for the plan; ``offsets``: each None in a closed loop."""
 
     header: dict[str, Any]
     offsets: list[float | None]
-    templates: list[str] = field(default_factory=list)  # of each workload, where a trace says so
+    templates: list[str] = field(default_factory=list)  # of each workload, if a trace has them
 
     @property
     def count(self) -> int:
-        """How many workloads there are."""
+        """Number of workloads."""
         return len(self.offsets)
 
 
 def draws_from_seed(given: dict[str, Any]) -> bool:
-    """Tell whether arrivals of this kind are random."""
+    """Return whether arrivals of this type are random."""
     return (given.get("type") or CONSTANT) in DRAWN
 
 
 def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
-    """Return the arrivals that ``given`` asks for. ``count`` 0: as many as steps, ramp, trace or rate × timespan hold.
+    """Return the arrivals for option ``arrival``. ``count`` 0: the number of steps, ramp, trace or rate × timespan.
 
-    Raises InputError for a type, a key or a value that can't be used, naming it.
+    Raises InputError naming an invalid type, key or value.
     """
     asked = {key: value for key, value in given.items() if value is not None}
     kind = asked.pop("type", None) or CONSTANT
@@ -87,12 +87,12 @@ def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
     if kind not in DRAWN:
         return Arrivals(header, list(moments(None)))
     if seed is None:
-        raise InputError(f"arrival type '{kind}' draws its moments from a seed, and none was given")
+        raise InputError(f"arrival type '{kind}' is random and needs a seed")
     header["generator"] = GENERATOR
     return Arrivals(header, [round(one, 6) for one in moments(SeededRandom(seed))])
 
 
-# What each type makes of its keys: what the plan says, and a function from draws to offsets.
+# Each type returns the header for the plan, and a function from random draws to offsets.
 
 Moments = Callable[[Any], Iterator[float]]
 Shape = tuple[dict[str, Any], Moments]
@@ -100,7 +100,7 @@ Shape = tuple[dict[str, Any], Moments]
 
 def _constant(asked: dict[str, Any], count: int) -> Shape:
     rate, _span, count = _pace(CONSTANT, asked, count)
-    # By division, not by adding up: the thousandth is where it belongs to the last bit.
+    # Division instead of a running sum, which would accumulate rounding errors.
     return {"rate": rate}, lambda _draw: (index / rate for index in range(count))
 
 
@@ -129,7 +129,7 @@ def _gamma(asked: dict[str, Any], count: int) -> Shape:
 def _placed(
     kind: str, asked: dict[str, Any], count: int, found: dict[str, Any], place: Callable[[Any], float]
 ) -> Shape:
-    """Each workload has a place of its own in the timespan (0 to 1), whatever the others have."""
+    """Each workload has an independent position in the timespan (0 to 1)."""
     rate, span, count = _pace(kind, asked, count)
     return {"rate": rate, "timespan": span, **found}, lambda draw: iter(
         sorted(place(draw) * span for _index in range(count))
@@ -210,7 +210,7 @@ def _ramp(asked: dict[str, Any], count: int) -> Shape:
 
     def moments(_draw: Any) -> Iterator[float]:
         for index in range(count):
-            # Where first·t + growth·t²/2 = index, in the form that loses nothing when growth is small.
+            # Solution of first·t + growth·t²/2 = index, in the form that is accurate for small growth.
             root = sqrt(max(first * first + 2 * growth * index, 0.0))
             yield 2 * index / (first + root) if index else 0.0
 
@@ -261,7 +261,7 @@ def _closed(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, int]:
-    """Return rate, timespan and count, of which two tell the third."""
+    """Return rate, timespan and count; two of them determine the third."""
     rate, span = asked.get("rate"), asked.get("timespan")
     if rate is not None and float(rate) <= 0:
         raise InputError(

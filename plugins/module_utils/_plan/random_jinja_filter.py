@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A number of its own for each workload, drawn from a distribution: the filter ``drawn`` of workload templates.
+"""The Jinja filter ``drawn`` of workload templates: a random number per workload from a distribution.
 
 ``{{ index | drawn({"type": "exponential", "mean": 60}, seed) }}`` is the same for an index and a seed on every machine
-and in every template, so that two loads of one seed differ in nothing but what was changed between them.
+and in every template, so that two loads with the same seed differ only in their settings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
-#: The keys that each type needs; ``low`` and ``high`` cut off what the others draw.
+#: Required keys of each type. ``low`` and ``high`` truncate any distribution.
 NEEDS: dict[str, tuple[str, ...]] = {
     "fixed": ("mean",),
     "uniform": ("low", "high"),
@@ -24,21 +24,21 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "lognormal": ("mean", "sigma"),
 }
 _KEYS = ("type", "mean", "sigma", "low", "high")
-#: Six digits after the point, so that the last bit of a logarithm, which differs between C libraries, does not show.
+#: Digits after the point. Rounding hides the last bit of logarithms, which differs between C libraries.
 _DIGITS = 6
 
 
 def uniform(index: int, seed: int, stream: str = "") -> float:
-    """Return a number in (0, 1) that belongs to index, seed and stream: the first 52 bits of a BLAKE2b digest."""
+    """Return a number in (0, 1) that depends on index, seed and stream: the first 52 bits of a BLAKE2b digest."""
     digest = hashlib.blake2b(f"{seed}:{stream}:{index}".encode(), digest_size=8).digest()
     return ((int.from_bytes(digest, "big") >> 12) + 0.5) / 2.0**52
 
 
 def drawn(index: int, spec: Mapping[str, Any], seed: int = 1, stream: str = "") -> float:
-    """Return the number of workload ``index``; ``stream`` tells numbers of one workload apart.
+    """Return the number of workload ``index``; ``stream`` distinguishes several numbers of a workload.
 
     spec: type (fixed, uniform, exponential or lognormal), mean, sigma (lognormal: of the logarithm), low, high.
-    Raises InputError for what is no distribution.
+    Raises InputError for an invalid distribution.
     """
     kind, values = _checked(spec)
     low, high = values.get("low", 0.0), values.get("high")
@@ -51,7 +51,7 @@ def drawn(index: int, spec: Mapping[str, Any], seed: int = 1, stream: str = "") 
         value = -log1p(-u) * values["mean"]
     else:
         sigma = values["sigma"]
-        # The mean of a lognormal is exp(mu + sigma²/2), so mu follows from the mean that is asked for.
+        # The mean of a lognormal is exp(mu + sigma²/2), so mu follows from the requested mean.
         from statistics import NormalDist
 
         value = values["mean"] * exp(sigma * NormalDist().inv_cdf(u) - sigma**2 / 2)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random numbers that are the same for a seed on every machine, and distributions made from them.
+"""Random numbers that depend only on the seed, on every machine, and distributions of them.
 
-Uniform numbers come from numpy's Generator over the bit generator PCG64, whose stream belongs to its seed, and are
-turned into other distributions here: numpy's own may change with its version.
+Uniform numbers come from numpy's Generator over the bit generator PCG64, whose stream depends only on
+its seed. Other distributions are computed here, because those of numpy may change with its version.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ GENERATOR = "PCG64"
 
 
 class SeededRandom:
-    """Uniform numbers in (0, 1), one a call."""
+    """Uniform numbers in (0, 1), one per call."""
 
     def __init__(self, seed: int) -> None:
-        with signals_blocked():  # numpy starts threads, and a load waits beside them
+        with signals_blocked():  # numpy starts threads; signals must reach the main thread
             import numpy
 
         if seed < 0:
             raise InputError(f"seed {seed} is below 0")
         self._generator = numpy.random.Generator(numpy.random.PCG64(seed))
-        self._held: Iterator[float] = iter(())
+        self._buffer: Iterator[float] = iter(())
 
     def __call__(self) -> float:
         """Return the next number."""
-        value = next(self._held, None)
+        value = next(self._buffer, None)
         if value is None:
-            self._held = iter(self._generator.random(1024).tolist())
-            value = next(self._held)
+            self._buffer = iter(self._generator.random(1024).tolist())
+            value = next(self._buffer)
         return value or 2.0**-54
 
 
@@ -59,7 +59,7 @@ def gamma(draw: Callable[[], float], shape: float) -> float:
 
 
 def truncated_normal(draw: Callable[[], float], middle: float, spread: float) -> float:
-    """Return a normal variate that is known to lie in [0, 1], by inversion."""
+    """Return a normal variate truncated to [0, 1], by inversion."""
     normal = _standard()
     low, high = normal.cdf(-middle / spread), normal.cdf((1 - middle) / spread)
     within = min(max(low + draw() * (high - low), 2.0**-54), 1 - 2.0**-53)

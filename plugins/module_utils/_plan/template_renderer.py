@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a template to the bytes of a request body, for any index, cheaply.
+"""Renders templates to request bodies, cheaply for any index.
 
-A template is rendered once with a number that stands for the index; the JSON of the result is cut at that number,
-and an object's body is the pieces joined by its own index. Where a template does more with the index or the name
-than print them (a condition, arithmetic, a filter), each object is rendered on its own, beforehand.
+A template is rendered once with a placeholder for the index. The JSON of the result is split at the placeholder, and
+the body of an object is these pieces joined by its index. If a template does more with index or name than print them (a
+condition, arithmetic, a filter), each object is rendered individually beforehand.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HARMLESS_FILTERS = frozenset(("string", "tojson", "to_json"))
 
 @dataclass(frozen=True)
 class Template:
-    """One kind of workload: YAML text with Jinja2, whose last document is the workload; related ones come before it."""
+    """A template of a workload: YAML with Jinja2. The last document is the workload, those before it are related."""
 
     name: str
     content: str
@@ -40,21 +40,21 @@ class Template:
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def digest(self) -> str:
-        """Identify what the template makes: its text and its parameters."""
+        """Return a hash of the template's text and parameters."""
         text = json.dumps([self.content, self.parameters], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass
 class Document:
-    """One object of a workload, for any index. ``path`` is set when the API server has told where the kind is kept."""
+    """One object of a workload, for any index. ``path``: of its kind on the API server, set by resolve()."""
 
     api_version: str
     kind: str
-    namespace: str  # as the template gives it; mostly empty: the load's own
+    namespace: str  # from the template; empty means the namespace of the load
     names: list[str]  # pieces around the index
     pieces: list[bytes]  # of the JSON, around the index
-    bodies: BodyCache | None = None  # one an index, where pieces won't do
+    bodies: BodyCache | None = None  # one per index, for individually rendered objects
     path: str = ""
 
     def body(self, index: int) -> bytes:
@@ -74,12 +74,12 @@ class Document:
 
 @dataclass
 class Rendered:
-    """A template made ready: its documents in the order in which they are sent, the workload last."""
+    """A rendered template: its documents in the order of creation, the workload last."""
 
     template: Template
     documents: list[Document]
-    namespace: str  # of documents that name none
-    first: int = 0  # index of the first workload that is made from it
+    namespace: str  # of documents without one
+    first: int = 0  # index of the first workload of the template
 
     @property
     def workload(self) -> Document:
@@ -87,7 +87,7 @@ class Rendered:
         return self.documents[-1]
 
     def header(self) -> dict[str, Any]:
-        """Return what the plan keeps of the template."""
+        """Return the template's entry for the plan."""
         return {
             "name": self.template.name,
             "kind": self.workload.kind,
@@ -101,16 +101,16 @@ class Rendered:
 
 
 def render(template: Template, run: str, point: str, namespace: str, indices: Sequence[int]) -> Rendered:
-    """Make ``template`` ready for the workloads with these indices, rising; for none it is tried with 0.
+    """Render ``template`` for the workloads with these indices (ascending); without any, check it with index 0.
 
-    Raises InputError naming the template for bad syntax, an unknown variable, a document that is no object, a name
-    that is not the workload's.
+    Raises InputError naming the template for bad syntax, an unknown variable, a document that is no object, or a wrong
+    name.
     """
     return _Renderer(template, run, point, namespace).rendered(indices or (0,))
 
 
 def resolve(client: Client, rendered: list[Rendered], namespace: str) -> None:
-    """Ask the API server where each kind is kept. Raises InputError for a kind that it does not have."""
+    """Set the path of each document from the API server's discovery. Raises InputError for an unknown kind."""
     for document in documents(rendered):
         document.path = client.kind(document.api_version, document.kind).path(document.namespace or namespace)
 
@@ -122,7 +122,7 @@ def documents(rendered: list[Rendered]) -> Iterator[Document]:
 
 
 def workload_name(run: str, point: str, index: int | str) -> str:
-    """Return the name of a workload: the same for the same plan, different for every other one."""
+    """Return the name of a workload, which is unique to run, point and index."""
     return f"{run}-{point}-{index}"
 
 
@@ -160,7 +160,7 @@ class _Renderer:
         return Rendered(self.template, self._each(indices), self.namespace, indices[0])
 
     def _each(self, indices: Sequence[int]) -> list[Document]:
-        """Render every workload on its own; bodies go to a file."""
+        """Render every workload individually; bodies go to a file."""
         first = self._objects(indices[0])
         made = [_document(one, None) for one in first]
         for document, one in zip(made, first, strict=True):
@@ -175,7 +175,7 @@ class _Renderer:
             for document, one in zip(made, row, strict=True):
                 self._same(document, one, index)
                 if document.bodies is None:
-                    raise AssertionError("what is rendered one by one keeps its bodies")
+                    raise AssertionError("an individually rendered document has bodies")
                 document.bodies.append(_json(one))
         for document in made:
             if document.bodies is not None:
@@ -183,7 +183,7 @@ class _Renderer:
         return made
 
     def _same(self, document: Document, one: dict[str, Any], index: int) -> None:
-        """See that an object differs from the first of its kind in nothing that decides where it goes."""
+        """Check that kind, namespace and name of an object do not depend on the index in another way."""
         if (str(one["apiVersion"]), str(one["kind"])) != (document.api_version, document.kind):
             raise InputError(
                 f"template '{self.template.name}': the kind of a document depends on the index; use two templates"
@@ -197,13 +197,13 @@ class _Renderer:
             )
 
     def _names(self, one: dict[str, Any], index: int) -> list[str]:
-        """Return the pieces of a name around the index, from the object with this one."""
+        """Return the pieces of a name around the index, from the object with this index."""
         name = str(one["metadata"]["name"])
         before, _found, after = name.partition(workload_name(self.run, self.point, index))
         return [f"{before}{workload_name(self.run, self.point, '')}", after]
 
     def _mark(self) -> int:
-        """Return a number that stands nowhere in what the template could print."""
+        """Return a number that does not occur in the template or its parameters."""
         held = self.template.content + json.dumps([self.template.parameters, self.run, self.point, self.namespace])
         mark = 7301948265017
         while str(mark) in held:
@@ -211,7 +211,7 @@ class _Renderer:
         return mark
 
     def _objects(self, index: int) -> list[dict[str, Any]]:
-        """Render the template for one index and return its documents, named and labelled."""
+        """Render the template for one index and return its documents, with names and labels."""
         import jinja2
         import yaml
 
@@ -233,7 +233,7 @@ class _Renderer:
             raise InputError(f"template '{self.template.name}': {error.message}{nearest(word, known)}") from error
         except Exception as error:  # whatever a filter or an expression of the template raises
             raise InputError(
-                f"template '{self.template.name}' can't be rendered: {type(error).__name__}: {error}"
+                f"template '{self.template.name}' cannot be rendered: {type(error).__name__}: {error}"
             ) from error
         try:
             found = [
@@ -272,11 +272,11 @@ class _Renderer:
             raise InputError(f"{where}: a value has no JSON form ({error}); put dates into quotes") from error
 
     def _prints_only(self) -> bool:
-        """Tell whether index, name and labels are printed as they are and used for nothing else."""
+        """Return whether index, name and labels are only printed, unchanged."""
         from jinja2 import nodes
 
         def plain(one: nodes.Node) -> int:
-            """Count the varying names of an expression that just prints; -1 when it does more."""
+            """Return the number of varying names that an expression only prints."""
             if (
                 isinstance(one, nodes.Filter)
                 and one.name in _HARMLESS_FILTERS
@@ -294,7 +294,7 @@ class _Renderer:
 
 
 def yaml_json(value: Any) -> str:
-    """Return ``value`` as JSON that YAML reads as the same: YAML knows no pairs of escapes for one character."""
+    """Return ``value`` as JSON that is also YAML, which does not permit surrogate pairs of escapes."""
     return _PAIR.sub(lambda pair: json.loads(f'"{pair.group()}"'), json.dumps(value))
 
 

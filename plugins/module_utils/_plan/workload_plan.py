@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is to be sent and when, decided before the first request and written down."""
+"""The plan: the workloads and their times, written before the first request."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.arrivals 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import workload_name
 
 SCHEMA = "plan/1"
-#: Fields of the header that must be the same when a killed run is taken up again.
+#: Fields of the header that a resumed load must not change.
 _BINDING = ("run", "point", "count", "seed", "arrival")
-#: What a workload has that no trace gave anything else; one for all, since a plan may hold a hundred thousand.
+#: One shared object for workloads without parameters, because a plan may have 100,000 workloads.
 _NO_PARAMETERS: dict[str, Any] = {}
 
 
@@ -36,20 +36,20 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """A header (schema plan/1) and one row a workload, by index."""
+    """A header (schema plan/1) and one row per workload, by index."""
 
     header: dict[str, Any]
     workloads: list[Planned]
 
 
 def shares(weights: Sequence[int], count: int) -> list[int]:
-    """Return for each of ``count`` workloads which template it is made from, in proportion to ``weights``.
+    """Return the number of the template of each of ``count`` workloads, in proportion to ``weights``.
 
-    Each time the template that is furthest behind its share is taken (the divisor method of Sainte-Lague: the largest
-    of weight / (2 taken + 1), of equals the first), so that any stretch of the load has the proportions.
+    Each time, the template furthest behind its share is chosen (the divisor method of Sainte-Laguë: the largest
+    weight / (2 taken + 1), the first of equals), so that any part of the load has these proportions.
     """
     taken = [0] * len(weights)
-    behind = [(-float(weight), number) for number, weight in enumerate(weights)]  # who is furthest behind, first
+    behind = [(-float(weight), number) for number, weight in enumerate(weights)]  # furthest behind first
     heapq.heapify(behind)
     chosen = []
     for _index in range(count):
@@ -61,9 +61,9 @@ def shares(weights: Sequence[int], count: int) -> list[int]:
 
 
 def assigned(arrivals: Arrivals, names: Sequence[str], weights: Sequence[int]) -> list[str]:
-    """Return for each workload the name of its template: the one that a trace names, else by weight.
+    """Return the name of each workload's template: the one in the trace, else by weight.
 
-    Raises InputError for a template that a trace names and that is not there.
+    Raises InputError for an unknown template in the trace.
     """
     wrong = next((one for one in arrivals.templates if one and one not in names), None)
     if wrong is not None:
@@ -105,7 +105,7 @@ def make(
 
 
 def seed_for(path: Path, given: int | None, drawn: bool) -> int | None:
-    """Return the seed of a load: the given one, that of the plan which it takes up again, or a new one if it draws."""
+    """Return the seed of a load: the given one, else that of its plan, else a new one if its arrivals are random."""
     if given is not None or not drawn:
         return given
     import secrets
@@ -115,7 +115,7 @@ def seed_for(path: Path, given: int | None, drawn: bool) -> int | None:
 
 
 def write(path: Path, plan: Plan) -> None:
-    """Write the whole plan in one step, flushed to disk: it is there before the first request, or not at all."""
+    """Write the whole plan atomically and sync it, before the first request."""
 
     def records() -> Iterator[dict[str, Any]]:
         yield plan.header
@@ -133,7 +133,7 @@ def write(path: Path, plan: Plan) -> None:
 
 
 def read(path: Path) -> Plan:
-    """Read a plan. Raises DataError when it is missing, of another version, or not whole."""
+    """Read a plan. Raises DataError if it is missing, of another version, or incomplete."""
     try:
         rows = list(_files.read_lines(path))
     except FileNotFoundError as error:
@@ -146,14 +146,14 @@ def read(path: Path) -> Plan:
         for row in rows[1:]
     ]
     if len(workloads) != header["count"]:
-        raise DataError(f"{path}: it says {header['count']} workloads and holds {len(workloads)}")
+        raise DataError(f"{path}: its header has {header['count']} workloads, the file contains {len(workloads)}")
     return Plan(header, workloads)
 
 
 def settle(path: Path, plan: Plan) -> bool:
-    """Write ``plan``, or see that what stands at ``path`` is the same; return whether it was there already.
+    """Write ``plan``, or check that the file at ``path`` is the same; return whether it existed.
 
-    Raises InputError naming what differs: a point directory holds one load, not two.
+    Raises InputError naming the difference, because a point directory belongs to one load.
     """
     if not path.exists():
         write(path, plan)
@@ -161,13 +161,13 @@ def settle(path: Path, plan: Plan) -> bool:
     difference = _difference(read(path).header, plan.header)
     if difference:
         raise InputError(
-            f"{path} was made for another load: {difference}. Take up the same load, or use a new point directory"
+            f"{path} is the plan of another load: {difference}. Resume the same load, or use a new point directory"
         )
     return True
 
 
 def _difference(held: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return in words what of two headers differs, or an empty string."""
+    """Return the difference of two headers as text, or an empty string."""
     for name in _BINDING:
         if held[name] != now[name]:
             return f"its {name} is {_short(held[name])}, now it would be {_short(now[name])}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to sample, for those who have it sampled: without the sampler itself, which takes time to import."""
+"""The parameters of the sampler, importable without the sampler, whose import takes time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
 
 @dataclass(frozen=True)
 class SamplingSpec:
-    """What to sample. ``own``: kinds of the workloads themselves. ``canary_rate``: writes a second, 0 for none."""
+    """Parameters of the sampler. ``own``: kinds of the workloads. ``canary_rate``: writes per second, 0 for none."""
 
     run: str
     point: str
@@ -31,7 +31,7 @@ class SamplingSpec:
 
 
 class NoSampler:
-    """In the place of a Child where nothing is sampled."""
+    """Replaces SamplerProcess for a load without sampling."""
 
     def __init__(self) -> None:
         self.state: dict[str, Any] = {}
@@ -47,13 +47,13 @@ class NoSampler:
 
 
 def definitions_for(own: Sequence[str], kinds: Sequence[KindStages]) -> None:
-    """Check that each kind of workload has a definition with a stage that ends it. Raises InputError."""
+    """Check that the definition of each kind of workload has a stage that ends it. Raises InputError."""
     known = {one.kind: one for one in kinds}
     for kind in own:
         if kind not in known:
             raise InputError(
-                f"stages have no definition of {kind}{nearest(kind, known)}, so it can't be told when a workload has "
-                f"ended: give one, or don't wait"
+                f"stages has no definition of {kind}{nearest(kind, known)}, which is needed to detect the end of "
+                f"a workload: add one, or set wait to false"
             )
         if not known[kind].ends:
             raise InputError(f"stage definition of {kind}: none of its stages has 'ends', so waiting would never end")

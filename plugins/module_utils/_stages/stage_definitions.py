@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stage definitions, and the functions made from them that read the stages off an object.
+"""Stage definitions, compiled to functions that read the stages of an object.
 
 A definition is data (roles/workload/files/stages/<kind>.yml)::
 
@@ -12,11 +12,11 @@ A definition is data (roles/workload/files/stages/<kind>.yml)::
       - {name: succeeded, condition: Complete, writer: controller, depends_on: [node], ends: succeeded}
 
 A stage has one source: ``condition`` (its lastTransitionTime while its status is "True"), ``field`` (a dotted path;
-with ``equals`` true when the value is that one, or one of those) or ``jmespath`` (a time as text, or a truth).
-Only an expression of the last form needs the package jmespath.
+with ``equals``, whether its value is one of the given) or ``jmespath`` (a time as text, or a truth value). Only the
+last one requires the package jmespath.
 
-``api_version`` may be a list, of which the first counts that the server has. ``select: owners`` finds objects that are
-not the workloads themselves by the chain of their owners, where the labels of the load are not on them.
+``api_version`` may be a list; the first version that the server has is used. ``select: owners`` finds objects without
+the labels of the load by the chain of their owners.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SOURCES = ("condition", "field", "jmespath")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
 _TOP = frozenset(("api_version", "kind", "select", "stages", "description"))
 LABELS, OWNERS = "labels", "owners"
-#: Fields of an object that cut.parts() looks at, and those in there that it does not.
-_LOOKED_AT = ("metadata.", "status.")
-_NOT_LOOKED_AT = ("metadata.finalizers", "metadata.managedFields")
+#: Fields of an object that partial_event_parser.parts() returns, and those below them that it does not return.
+_RETURNED = ("metadata.", "status.")
+_NOT_RETURNED = ("metadata.finalizers", "metadata.managedFields")
 GANG = ("first", "last", "all")
 
-#: A time that the object states (text), True, or None when the stage is not there.
+#: The time in the object (text), True, or None if the stage is not reached.
 #: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
 Value: TypeAlias = "str | bool | None"
 Getter = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Value]
@@ -47,24 +47,24 @@ Getter = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Value]
 
 @dataclass(frozen=True)
 class KindStages:
-    """The stages of one kind. ``values(object)`` gives one Value a name of ``names``."""
+    """The stages of one kind. ``values(object)`` returns one Value per name of ``names``."""
 
-    api_versions: tuple[str, ...]  # the first that the server has counts
+    api_versions: tuple[str, ...]  # the first one that the server has is used
     kind: str
     select: str  # labels or owners
     names: tuple[str, ...]
     values: Callable[[dict[str, Any]], list[Value]]
     ends: dict[int, str]  # number of a stage -> outcome
-    reads_whole: bool  # a stage looks at more than status and the metadata that cut.parts() looks at
-    of_status: frozenset[str]  # the keys of status that stages look at
-    of_metadata: tuple[int, ...]  # numbers of the stages that look at metadata, and so at nothing else
-    running: frozenset[int]  # numbers of the stages in which something of the workload runs
-    awaited: tuple[str, ...]  # conditions whose message says, while they are False, why the object does not get on
+    reads_whole: bool  # a stage reads more than status and the metadata of partial_event_parser.parts()
+    of_status: frozenset[str]  # keys of status that stages read
+    of_metadata: tuple[int, ...]  # numbers of the stages that read metadata, and only that
+    running: frozenset[int]  # numbers of the stages in which an object of the workload runs
+    awaited: tuple[str, ...]  # conditions whose message explains, while they are False, why the object waits
     definition: dict[str, Any]
 
 
 def compile_kind(definition: dict[str, Any]) -> KindStages:
-    """Check a definition and make it into functions. Raises InputError naming the kind, the stage and the key."""
+    """Check and compile a definition. Raises InputError naming the kind, the stage and the key."""
     kind = str(definition.get("kind") or "")
     if not kind or not definition.get("api_version"):
         raise InputError(f"stage definition '{kind or definition}': it needs api_version and kind")
@@ -82,7 +82,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
     for one in stages:
         _check(kind, one, names)
         names.append(one["name"])
-    # Where each stage looks; nowhere in particular for an expression.
+    # The path that each stage reads; empty for an expression.
     paths = ["status.conditions" if "condition" in one else str(one.get("field", "")) for one in stages]
     return KindStages(
         api_versions=tuple(str(one) for one in versions) if isinstance(versions, list) else (str(versions),),
@@ -91,7 +91,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         names=tuple(names),
         values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
-        reads_whole=any(not path.startswith(_LOOKED_AT) or path.startswith(_NOT_LOOKED_AT) for path in paths),
+        reads_whole=any(not path.startswith(_RETURNED) or path.startswith(_NOT_RETURNED) for path in paths),
         of_status=frozenset(path.split(".")[1] for path in paths if path.startswith("status.")),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
@@ -101,12 +101,12 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
 
 
 def compile_kinds(definitions: Sequence[dict[str, Any]]) -> list[KindStages]:
-    """Compile several definitions. Raises InputError for a kind that stands there twice."""
+    """Compile several definitions. Raises InputError for a duplicate kind."""
     kinds = [compile_kind(one) for one in definitions]
     seen: set[str] = set()
     for one in kinds:
         if one.kind in seen:
-            raise InputError(f"stage definition of {one.kind}: it is given twice")
+            raise InputError(f"stages: duplicate definition of {one.kind}")
         seen.add(one.kind)
     return kinds
 
@@ -120,7 +120,7 @@ def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
     if not name:
         raise InputError(f"{where}: it has no name")
     if name in names:
-        raise InputError(f"{where}: the name is used twice")
+        raise InputError(f"{where}: duplicate name")
     sources = [key for key in _SOURCES if key in one]
     if len(sources) != 1:
         raise InputError(
@@ -132,7 +132,7 @@ def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
     if writer not in WRITERS:
         raise InputError(f"{where}: writer '{writer}' is none of {', '.join(WRITERS)}{nearest(writer, WRITERS)}")
     gang = one.get("gang") or []
-    wrong = next((way for way in gang if way not in GANG), None) if isinstance(gang, list) else gang
+    wrong = next((one for one in gang if one not in GANG), None) if isinstance(gang, list) else gang
     if wrong:
         raise InputError(f"{where}: gang '{wrong}' is no list of {', '.join(GANG)}")
     if one.get("ends") not in (None, *ENDS):
@@ -151,13 +151,13 @@ def _reader(getters: list[Getter], conditions: bool) -> Callable[[dict[str, Any]
     none: dict[str, dict[str, Any]] = {}
 
     def read(thing: dict[str, Any]) -> list[Value]:
-        held = none
+        found_conditions = none
         if conditions:
             status = thing.get("status")
             found = status.get("conditions") if status else None
             if found:
-                held = {one["type"]: one for one in found}
-        return [getter(thing, held) for getter in getters]
+                found_conditions = {one["type"]: one for one in found}
+        return [getter(thing, found_conditions) for getter in getters]
 
     return read
 
@@ -193,7 +193,7 @@ def _field(path: list[str], equals: Any) -> Getter:
 
 
 def _short_field(outer: str, inner: str, wanted: frozenset[Any] | None) -> Getter:
-    """The same for the common case, such as status.phase, without a loop."""
+    """_field() for two keys, such as status.phase, without a loop."""
 
     def truth(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
         holder = thing.get(outer)
@@ -225,7 +225,7 @@ def _expression(where: str, text: str) -> Getter:
 
 
 def gpus(thing: dict[str, Any]) -> float:
-    """Return how many GPUs a pod asks for: what its containers' limits say of a resource named .../gpu."""
+    """Return the number of GPUs of a pod: the limits of its containers for resources named .../gpu."""
     count = 0.0
     for container in (thing.get("spec") or {}).get("containers") or ():
         for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
@@ -235,7 +235,7 @@ def gpus(thing: dict[str, Any]) -> float:
 
 
 def why(thing: dict[str, Any], source: str) -> str | None:
-    """Return what an object says about its end: the message of the condition ``source``, else of its status."""
+    """Return why an object ended: the message of the condition ``source``, else of its status."""
     status = thing.get("status") or {}
     for one in status.get("conditions") or ():
         if one.get("type") == source:
@@ -244,10 +244,10 @@ def why(thing: dict[str, Any], source: str) -> str | None:
 
 
 def hindrance(status: dict[str, Any], awaited: Sequence[str]) -> str:
-    """Return what an object says of the first of its awaited conditions that is False; empty when none is."""
-    said = {
+    """Return the message of the first awaited condition of an object that is False; empty if none is."""
+    messages = {
         one["type"]: one.get("message") or one.get("reason") or ""
         for one in status.get("conditions") or ()
         if one.get("status") == "False" and one["type"] in awaited
     }
-    return next((said[kind] for kind in awaited if said.get(kind)), "") if said else ""
+    return next((messages[kind] for kind in awaited if messages.get(kind)), "") if messages else ""

@@ -187,7 +187,7 @@ def test_a_closed_loop_has_no_moments() -> None:
         ({"type": "trace", "content": "when,what\n1,2\n"}, 0, "no column is called offset"),
         ({"type": "trace", "content": '{"ofset": 1}\n'}, 0, "it has no offset (did you mean 'ofset'?)"),
         ({"type": "trace", "content": '{"offset": 1}\n{\n'}, 0, "line 2: not JSON"),
-        ({"type": "trace", "content": "# nothing\n"}, 0, "it holds no arrivals"),
+        ({"type": "trace", "content": "# nothing\n"}, 0, "it contains no arrivals"),
         ({"type": "trace", "content": "1\n"}, 2, "the trace holds 1 workloads, count is 2"),
         ({"type": "closed", "delay": 3}, 1, "there is no batch"),
         ({"type": "closed", "rate": 3}, 1, "takes batch, delay and at_once, not 'rate'"),
@@ -200,5 +200,5 @@ def test_what_can_not_be_is_named(asked: dict[str, Any], count: int, words: str)
 
 
 def test_random_arrivals_without_a_seed_are_refused() -> None:
-    with pytest.raises(InputError, match="draws its moments from a seed"):
+    with pytest.raises(InputError, match="is random and needs a seed"):
         arrivals({"type": "poisson"}, 1, None)

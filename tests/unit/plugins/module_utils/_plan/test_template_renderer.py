@@ -145,7 +145,7 @@ def test_names_follow_the_index_also_where_each_object_is_rendered() -> None:
         (HEAD.replace("{{ name }}", "shared") + "---\n" + HEAD, {}, "metadata.name 'shared' must hold {{ name }}"),
         (HEAD + "data: {d: 2026-01-01}", {}, "put dates into quotes"),
         (HEAD, {"name": "x"}, "parameter 'name' is the name of a variable that every template has"),
-        (HEAD + "data: {x: {{ 1 / 0 }}}", {}, "can't be rendered: ZeroDivisionError"),
+        (HEAD + "data: {x: {{ 1 / 0 }}}", {}, "cannot be rendered: ZeroDivisionError"),
         (HEAD.replace("ConfigMap", "{{ 'ConfigMap' if index else 'Secret' }}"), {}, "use two templates"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_plan_that_is_missing_cut_or_of_another_version_is_refused(tmp_path: P
     workload_plan.write(path, make())
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
-    with pytest.raises(DataError, match="it says 8 workloads and holds 7"):
+    with pytest.raises(DataError, match="its header has 8 workloads, the file contains 7"):
         workload_plan.read(path)
     path.write_bytes(json.dumps({**json.loads(lines[0]), "schema": "plan/9"}).encode() + b"\n")
     with pytest.raises(DataError, match="not a plan of schema plan/1"):

@@ -193,7 +193,7 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
         ({"stages": [{"name": "s", "writer": "node", "field": "a", "ends": "done"}]}, "ends 'done' is none of"),
         ({"stages": [{"name": "s", "writer": "node", "condition": "a", "equals": 1}]}, "equals goes with field only"),
         ({"stages": [{"name": "s", "writer": "node", "jmespath": "a["}]}, "jmespath 'a[' can't be read"),
-        ({"stages": [{"name": "s", "writer": "node", "field": "a"}] * 2}, "the name is used twice"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a"}] * 2}, "duplicate name"),
     ],
 )
 def test_what_is_wrong_in_a_definition_is_named(change: dict[str, Any], words: str) -> None:
@@ -220,7 +220,7 @@ def test_what_is_wrong_above_the_stages_is_named_too(change: dict[str, Any], wor
 
 def test_a_kind_may_stand_there_once() -> None:
     one = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
-    with pytest.raises(InputError, match="stage definition of X: it is given twice"):
+    with pytest.raises(InputError, match="stages: duplicate definition of X"):
         stage_definitions.compile_kinds([one, one])
 
 
