@@ -101,8 +101,8 @@ RUN: dict[str, dict[str, Any]] = {
             "sessions": {
                 "type": "array",
                 "items": record(
-                    # pid and began (seconds since the epoch) name the ansible-playbook process. held: what was held
-                    # when a session began that may take something; kept: whether its -e stay, unknown of a killed one.
+                    # pid and began (seconds since the epoch) identify the ansible-playbook process. held: resources
+                    # held at the start of a session that may acquire some; kept: whether its -e apply later.
                     {"started": STAMP, "command": TEXT, "tags": TEXTS},
                     {
                         "pid": COUNT,
@@ -151,8 +151,8 @@ RUN: dict[str, dict[str, Any]] = {
     "cluster/1": record(
         {"schema": {"const": "cluster/1"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
     ),
-    # lock-<host>.json: the run's turn on a cluster that is not its own. deadline: until when it counts as held, in
-    # seconds since boot on the machine that keeps it.
+    # lock-<host>.json: the run's lock on a cluster that it did not create. deadline: until when it counts as held, in
+    # seconds since boot of the machine that renews it.
     "lock/1": record(
         {
             "schema": {"const": "lock/1"},
