@@ -202,5 +202,5 @@ def test_what_destroys_a_cluster_is_kept_on_a_server_until_it_is_dropped(
             cluster_metadata_store.get(where, "perf")
     with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*create the bucket first"):
         cluster_metadata_store.put("s3://no-such-bucket/x", "perf", entry)
-    with pytest.raises(InputError, match="names no bucket"):
+    with pytest.raises(InputError, match="has no bucket"):
         cluster_metadata_store.put("s3:///x", "perf", entry)
