@@ -46,13 +46,13 @@ def causes(client: Client, cache: WatchCache, installation: OperatorInstallation
     found += _plan(cache, installation)
     found += requirements(installation.csv())
     try:
-        namespace, catalogs = installation.namespace, installation.one.catalog_namespace
+        namespace, catalogs = installation.namespace, installation.operator.catalog_namespace
         pods = _objects(client, "v1", "Pod", namespace)
         found += workload(_objects(client, "apps/v1", "Deployment", namespace), pods)
         known = " ".join(found)
         found += [one for one in warnings(_objects(client, "v1", "Event", namespace)) if _text(one) not in known]
         keep(client, namespace, pods, step)
-        if installation.one.brings_catalog and catalogs != namespace:
+        if installation.operator.brings_catalog and catalogs != namespace:
             keep(client, catalogs, _objects(client, "v1", "Pod", catalogs), step)
     except (SeatrialError, OSError) as error:
         step.log(f"can't look for further causes: {error}")
@@ -77,8 +77,8 @@ def _subscription(cache: WatchCache, installation: OperatorInstallation) -> list
 
 
 def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
-    name = installation.one.catalog or (installation.offer.catalog if installation.offer else "")
-    namespace = installation.offer.catalog_namespace if installation.offer else installation.one.catalog_namespace
+    name = installation.operator.catalog or (installation.offer.catalog if installation.offer else "")
+    namespace = installation.offer.catalog_namespace if installation.offer else installation.operator.catalog_namespace
     if not name:
         return []
     found = cache.get("CatalogSource", namespace, name)

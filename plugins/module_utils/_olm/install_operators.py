@@ -61,7 +61,7 @@ def install(
         existing_olm_objects.follow(cache)
         installations = [_check_conflicts(client, cache, one, run_id, say, operators) for one in operators]
         for installation in installations:
-            installation.writer.pull_secret = (pull_secrets or {}).get(installation.one.catalog_pull_secret, "")
+            installation.writer.pull_secret = (pull_secrets or {}).get(installation.operator.catalog_pull_secret, "")
         if check:
             changes = any(_would_change(installation) for installation in installations)
             return {"changed": changes, "operators": [described(installation) for installation in installations]}
@@ -120,7 +120,7 @@ def _would_change(installation: OperatorInstallation) -> bool:
         return False
     if installation.existing is None or installation.offer is None:
         return True
-    wanted = manifests.subscription(installation.one, installation.offer, installation.run_id)
+    wanted = manifests.subscription(installation.operator, installation.offer, installation.run_id)
     if manifests.differences(installation.existing.subscription, wanted):
         return True
     return at(installation.csv(), "status.phase") != "Succeeded"
@@ -140,24 +140,24 @@ def _advance_all(
             try:
                 waits = installation.step()
             except SeatrialError as error:
-                failures[installation.one.package] = str(error)
+                failures[installation.operator.package] = str(error)
                 left.remove(installation)
                 continue
             if not waits:
                 left.remove(installation)
                 if installation.writer.changes:
-                    say(f"{installation.one.package}: {at(installation.csv(), 'metadata.name')} is installed")
+                    say(f"{installation.operator.package}: {at(installation.csv(), 'metadata.name')} is installed")
         if not left:
             return failures
         if time.monotonic() >= deadline:
             for installation in left:
-                package = installation.one.package
+                package = installation.operator.package
                 failures[package] = f"{package}: after {timeout:g} s it still waits for {installation.waits}"
             return failures
         if time.monotonic() - reported >= _REPORT:
             reported = time.monotonic()
             for installation in left:
-                say(f"{installation.one.package}: waiting for {installation.waits}")
+                say(f"{installation.operator.package}: waiting for {installation.waits}")
         cache.wait(generation, min(_POLL, deadline - time.monotonic()))
 
 
@@ -172,10 +172,10 @@ def _raise_failures(
     """Raise WaitTimeout or InstallError with the causes for every failed operator; save the objects they come from."""
     lines = []
     for installation in installations:
-        if installation.one.package not in failures:
+        if installation.operator.package not in failures:
             continue
         causes = failure_causes.causes(client, cache, installation, step)
-        lines.append(". ".join(one.rstrip(". ") for one in [failures[installation.one.package], *causes]))
+        lines.append(". ".join(one.rstrip(". ") for one in [failures[installation.operator.package], *causes]))
     kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
     text = "\n".join(lines) + kept
     if all(": after " in one for one in failures.values()):
@@ -188,7 +188,7 @@ def described(installation: OperatorInstallation) -> dict[str, Any]:
     csv, offer = installation.csv(), installation.offer
     subscription = installation.existing.subscription if installation.existing else None
     return {
-        "package": installation.one.package,
+        "package": installation.operator.package,
         "namespace": installation.namespace,
         "channel": at(subscription, "spec.channel", offer.channel if offer else ""),
         "catalog": at(subscription, "spec.source", offer.catalog if offer else ""),

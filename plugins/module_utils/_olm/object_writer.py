@@ -28,7 +28,7 @@ class Writer:
 
     client: Client
     cache: WatchCache
-    one: Operator
+    operator: Operator
     run_id: str
     say: Say
     pull_secret: str = field(default="", repr=False)
@@ -40,7 +40,7 @@ class Writer:
         found = self.cache.get("Namespace", "", name)
         if found is not None and at(found, "metadata.deletionTimestamp"):
             return f"namespace {name} to be deleted completely"
-        monitoring = self.one.monitoring and name == self.one.namespace
+        monitoring = self.operator.monitoring and name == self.operator.namespace
         if found is None:
             self.create(manifests.namespace(name, self.run_id, monitoring))
         elif (
@@ -56,7 +56,7 @@ class Writer:
 
         Raises OwnershipError for a different Secret of that name that this run did not create.
         """
-        wanted = manifests.pull_secret(self.one, self.pull_secret, self.run_id)
+        wanted = manifests.pull_secret(self.operator, self.pull_secret, self.run_id)
         meta = wanted["metadata"]
         found = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
         if found is None:
@@ -64,7 +64,7 @@ class Writer:
         elif found.get("data") != wanted["data"]:
             if not manifests.ours(found, self.run_id):
                 raise OwnershipError(
-                    f"{self.one.package}: {title(found)} was not created by this run and has different content"
+                    f"{self.operator.package}: {title(found)} was not created by this run and has different content"
                 )
             self.patch(found, {"data": wanted["data"]}, "content of")
 
@@ -84,7 +84,7 @@ class Writer:
         elif not covers(found, content):
             if not manifests.ours(found, self.run_id):
                 raise OwnershipError(
-                    f"{self.one.package}: {title(found)} was not created by this run and has different content"
+                    f"{self.operator.package}: {title(found)} was not created by this run and has different content"
                 )
             self.patch(found, content, "content of")
 
@@ -108,7 +108,7 @@ class Writer:
         else:
             self.created.append(title(made))
             self.changes.append(f"created {title(made)}")
-            self.say(f"{self.one.package}: created {title(made)}")
+            self.say(f"{self.operator.package}: created {title(made)}")
         self.cache.note(made["kind"], made)
         return made
 
@@ -121,4 +121,4 @@ class Writer:
         self.cache.note(kind.kind, made)
         verb = what if what == "approved" else f"changed {what}"
         self.changes.append(f"{verb} {title(made)}")
-        self.say(f"{self.one.package}: {verb} {title(made)}")
+        self.say(f"{self.operator.package}: {verb} {title(made)}")

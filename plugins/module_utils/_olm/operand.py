@@ -34,7 +34,7 @@ def ensure(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) 
     operators: namespace of the operator. Raises InputError, OwnershipError.
     """
     cache, run_id = writer.cache, writer.run_id
-    wanted = operand_of(writer.one, csv, operators, run_id)
+    wanted = operand_of(writer.operator, csv, operators, run_id)
     try:
         cache.follow(wanted["apiVersion"], wanted["kind"])
     except InputError:
@@ -49,7 +49,7 @@ def ensure(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) 
     if found is not None and at(found, "metadata.deletionTimestamp"):
         return None, f"{title(found)} to be deleted completely"
     if found is not None and not manifests.ours(found, run_id):
-        _check_theirs(writer.one, found, asked)
+        _check_theirs(writer.operator, found, asked)
     else:
         for one in asked.needs:
             writer.ensure(one, operators)

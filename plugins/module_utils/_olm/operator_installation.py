@@ -38,7 +38,7 @@ class OperatorInstallation:
 
     client: Client
     cache: WatchCache
-    one: Operator
+    operator: Operator
     run_id: str
     say: Say
     mine: set[str]  # packages that this call installs
@@ -49,7 +49,7 @@ class OperatorInstallation:
     writer: Writer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writer = Writer(self.client, self.cache, self.one, self.run_id, self.say)
+        self.writer = Writer(self.client, self.cache, self.operator, self.run_id, self.say)
 
     @property
     def foreign(self) -> bool:
@@ -59,7 +59,7 @@ class OperatorInstallation:
     @property
     def namespace(self) -> str:
         """Namespace that it is or will be installed in."""
-        return self.existing.namespace if self.existing is not None else self.one.namespace
+        return self.existing.namespace if self.existing is not None else self.operator.namespace
 
     def step(self) -> str:
         """Advance as far as possible. Raises SeatrialError if the installation can't succeed."""
@@ -81,45 +81,45 @@ class OperatorInstallation:
     # Parts
 
     def _catalog(self) -> str:
-        if not self.one.brings_catalog or self.foreign:
+        if not self.operator.brings_catalog or self.foreign:
             return ""
-        wanted = manifests.catalog_source(self.one, self.run_id)
-        wait = self.writer.ensure_namespace(self.one.catalog_namespace)
+        wanted = manifests.catalog_source(self.operator, self.run_id)
+        wait = self.writer.ensure_namespace(self.operator.catalog_namespace)
         if wait:
             return wait
-        found = existing_olm_objects.check_catalog(self.cache, self.one, self.run_id)
-        if self.one.catalog_pull_secret:
+        found = existing_olm_objects.check_catalog(self.cache, self.operator, self.run_id)
+        if self.operator.catalog_pull_secret:
             self.writer.ensure_pull_secret()
         if found is None:
             self.writer.create(wanted)
         elif other := manifests.differences(found, wanted):
             self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
-        found = self.cache.get("CatalogSource", self.one.catalog_namespace, self.one.catalog)
+        found = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
         state = at(found, "status.connectionState.lastObservedState", "not checked yet")
         if state == "READY":
             return ""
-        return f"catalog {self.one.catalog} ({state}) to be READY"
+        return f"catalog {self.operator.catalog} ({state}) to be READY"
 
     def _choice(self) -> str:
         if self.offer is not None or self.foreign:
             return ""
-        items = existing_olm_objects.offered(self.client, self.one)
+        items = existing_olm_objects.offered(self.client, self.operator)
         if not items:
-            return f"a catalog in {self.one.catalog_namespace} to provide package {self.one.package}"
-        self.offer = choose(self.one, items)
-        existing_olm_objects.check_other_providers(self.cache, self.one, self.offer)
+            return f"a catalog in {self.operator.catalog_namespace} to provide package {self.operator.package}"
+        self.offer = choose(self.operator, items)
+        existing_olm_objects.check_other_providers(self.cache, self.operator, self.offer)
         return ""
 
     def _place(self) -> str:
         if self.foreign or self.offer is None:
             return ""
-        wait = self.writer.ensure_namespace(self.one.namespace)
+        wait = self.writer.ensure_namespace(self.operator.namespace)
         if wait:
             return wait
-        if existing_olm_objects.check_namespace(self.cache, self.one, self.offer, self.run_id) is None:
-            self.writer.create(manifests.operator_group(self.one, self.offer, self.run_id))
-        for one in self.one.objects:
-            wait = self.writer.ensure_namespace(one["metadata"].get("namespace") or self.one.namespace)
+        if existing_olm_objects.check_namespace(self.cache, self.operator, self.offer, self.run_id) is None:
+            self.writer.create(manifests.operator_group(self.operator, self.offer, self.run_id))
+        for one in self.operator.objects:
+            wait = self.writer.ensure_namespace(one["metadata"].get("namespace") or self.operator.namespace)
             if wait:
                 return wait
             self.writer.ensure(one, self.namespace)
@@ -128,7 +128,7 @@ class OperatorInstallation:
     def _subscribed(self) -> str:
         if self.foreign or self.offer is None:
             return ""
-        wanted = manifests.subscription(self.one, self.offer, self.run_id)
+        wanted = manifests.subscription(self.operator, self.offer, self.run_id)
         if self.existing is None:
             self.existing = ExistingSubscription(self.writer.create(wanted), True)
         elif other := manifests.differences(self.existing.subscription, wanted):
@@ -153,7 +153,7 @@ class OperatorInstallation:
         """
         if self.foreign and at(subscription, "status.installedCSV"):
             return str(at(subscription, "status.installedCSV"))
-        if self.one.version and self.offer is not None:
+        if self.operator.version and self.offer is not None:
             return self.offer.csv
         return str(at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
 
@@ -171,7 +171,7 @@ class OperatorInstallation:
             return f"an InstallPlan for {target}"
         if at(plan, "status.phase") == "Failed":
             message = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
-            raise SeatrialError(f"{self.one.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
+            raise SeatrialError(f"{self.operator.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
         if not at(plan, "spec.approved", False):
             return self._approve(plan, target)
         return f"{title(plan)} ({at(plan, 'status.phase', 'not begun')}) to install {target}"
@@ -190,13 +190,13 @@ class OperatorInstallation:
         if target not in brings:
             return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
         if self.foreign:
-            return f"the owner of {self.one.package} to approve {title(plan)} for {target}"
+            return f"the owner of {self.operator.package} to approve {title(plan)} for {target}"
         for each in self.cache.all("Subscription"):
             if each["metadata"]["namespace"] != self.namespace or at(each, "spec.name") in self.mine:
                 continue
             if at(each, "status.currentCSV") in brings and at(each, "status.installedCSV"):
                 raise OwnershipError(
-                    f"{self.one.package}: {title(plan)} would also upgrade {title(each)}, which this run did not"
+                    f"{self.operator.package}: {title(plan)} would also upgrade {title(each)}, which this run did not"
                     f" create, from {at(each, 'status.installedCSV')} to {at(each, 'status.currentCSV')}. It was not"
                     " approved. Install into another namespace"
                 )
@@ -220,12 +220,12 @@ class OperatorInstallation:
             return ""
         if phase == "Failed" and reason in HOPELESS:
             raise SeatrialError(
-                f"{self.one.package}: {title(found)} failed: {reason}: {at(found, 'status.message', '')}"
+                f"{self.operator.package}: {title(found)} failed: {reason}: {at(found, 'status.message', '')}"
             )
         return f"{title(found)} ({phase}: {at(found, 'status.message', reason)}) to succeed"
 
     def _operand(self) -> str:
-        asked, csv = self.one.operand, self.csv()
+        asked, csv = self.operator.operand, self.csv()
         if asked is None:
             return ""
         if csv is None:
@@ -235,4 +235,4 @@ class OperatorInstallation:
         return waits
 
     def _expected(self) -> str:
-        return operand.expected(self.cache, self.one)
+        return operand.expected(self.cache, self.operator)
