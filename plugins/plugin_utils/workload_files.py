@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that the workload actions read for their modules: templates and stage definitions."""
+"""Reads the files of a load on the controller: templates, traces and stage definitions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The circuit breaker: ends a load before the other users of a cluster feel it.
+"""The circuit breaker: ends a load before it affects other users of the cluster.
 
 In parallel with the load, over a separate connection, it asks the API server once a second whether it is ready
 (/readyz) and times a small read, as any user would send it. It opens after several bad responses in a row, so that a

@@ -76,7 +76,7 @@ class Dispatcher:
         """``loop``: batch, delay and at_once of a closed loop, from the arrival in the plan's header."""
         self.halt = threading.Event()
         self.error: Exception | None = None
-        self.submitted = 0  # workloads that a sender has begun
+        self.submitted = 0  # workloads that a sender has started
         self.outcomes: dict[str, int] = {}  # final outcome -> number of workloads
         self.blocked = 0  # workloads that were not sent because a related object was refused
         self.held_back = 0  # workloads that were due while all senders were busy

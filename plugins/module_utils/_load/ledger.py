@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ledger: one line for every attempt to create something, appended the moment it is over.
+"""The ledger: one line per attempt to create an object, appended as soon as the attempt has ended.
 
 Durability: each line is written in one system call before the next request of its thread, so that a killed submitter
 loses no line. The file is synced (fsync) once a second and at the end. After a power failure, up to one second of lines

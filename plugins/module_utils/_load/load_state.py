@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a load stands while it runs, and what it came to."""
+"""The progress of a running load, and its result."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class LoadState:
         return self._stall.hopeless
 
     def _pending(self) -> list[str]:
-        return pending_reasons.told(self._sampler.state.get("reasons") or self._stall.reasons)
+        return pending_reasons.lines(self._sampler.state.get("reasons") or self._stall.reasons)
 
     def state(self) -> str:
         """Return a text that changes with each change of the load."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the ledger keeps of the API server's reply to a create request."""
+"""Extracts the fields for the ledger from the API server's reply to a create request."""
 
 from __future__ import annotations
 

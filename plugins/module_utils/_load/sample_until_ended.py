@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sampling alone: a load that was submitted by another call, still under way or over."""
+"""Samples a load that another call submits or has submitted, until its workloads have ended."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class RunningLoadSampler:
         ]
         if counts["deleted"]:
             parts.append(f"{counts['deleted']} deleted")
-        parts += pending_reasons.told(sampler.tally.reasons() or self.stall.reasons)
+        parts += pending_reasons.lines(sampler.tally.reasons() or self.stall.reasons)
         return f"workload {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
     def _result(self, sampler: Sampler, planned: int) -> dict[str, Any]:

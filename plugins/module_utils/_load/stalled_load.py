@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load of which nothing runs: what warnings say of it where no condition does, and whether it can run at all.
+"""Diagnoses a load without running workloads: warnings, if no condition explains it, and whether it can run at all.
 
 The API server is asked only while nothing runs and nothing ends, so that no measurement is disturbed, at growing
 intervals.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One call that puts a load on a cluster and sees it through: plan, sampler, sending, waiting, figures."""
+"""Applies a load to a cluster in one call: plan, sampler, sending, waiting, result."""
 
 from __future__ import annotations
 

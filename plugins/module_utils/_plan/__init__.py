@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is to be sent and when: arrivals, templates, the plan file. ``workload_plan.make`` is where to start reading."""
+"""Objects to create and their times: arrivals, templates, the plan. Start with ``workload_plan.make``."""

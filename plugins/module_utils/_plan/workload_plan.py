@@ -68,9 +68,9 @@ def assigned(arrivals: Arrivals, names: Sequence[str], weights: Sequence[int]) -
     wrong = next((one for one in arrivals.templates if one and one not in names), None)
     if wrong is not None:
         raise InputError(f"the trace names template '{wrong}', which is not given{nearest(wrong, names)}")
-    told = arrivals.templates or [""] * arrivals.count
-    chosen = iter(shares(weights, told.count("")))
-    return [name or names[next(chosen)] for name in told]
+    templates = arrivals.templates or [""] * arrivals.count
+    chosen = iter(shares(weights, templates.count("")))
+    return [name or names[next(chosen)] for name in templates]
 
 
 def make(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load on another host, seen from the controller: module workload_on_host, called there again and again."""
+"""A load on another host, from the controller, by repeated calls of module workload_on_host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs in a pod of the driver cluster: it starts the load, tells how it stands, sends its files, and ends.
+"""Entry point in a pod of the driver cluster: starts the load, reports its state, sends its files.
 
 It communicates only with the API server of the driver cluster: one ConfigMap has the state of the load, others have its
 files (chunked_transfer). The Secret with the request is deleted as soon as it was read.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of a load in a pod: a Job that owns the others, so that with it everything goes.
+"""The objects of a load in a pod: a Job that owns the others, so that they are deleted with it.
 
 The Job is created first, suspended, and resumed when everything that its pod needs exists.
 """

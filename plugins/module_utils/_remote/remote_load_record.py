@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the load of a point runs that does not run here: ``elsewhere.json`` in the point's directory."""
+"""The record of a remote load: ``elsewhere.json`` in the directory of the point, with its host and state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def remove(point_dir: Path) -> None:
 def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
     """Return the parameters with which the load renews the run's lock on its target, None without such a lock.
 
-    cluster: the target's API host, as lock files name it. The driver cluster may have a lock of its own.
+    cluster: the target's API host, as in lock files. The driver cluster may have another lock.
     """
     for path in sorted(Path(run_dir).glob(_cluster_lock_record.PATTERN)) if run_dir else ():
         found = _cluster_lock_record.read(path)

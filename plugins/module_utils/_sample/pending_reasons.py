@@ -73,6 +73,6 @@ def short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
 
 
-def told(reasons: Iterable[tuple[int, str]]) -> list[str]:
-    """Return reasons as parts of a line of progress."""
+def lines(reasons: Iterable[tuple[int, str]]) -> list[str]:
+    """Return reasons as parts of a progress line."""
     return [f"{number} pending: {text}" for number, text in reasons]
