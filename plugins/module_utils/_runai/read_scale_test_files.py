@@ -74,10 +74,11 @@ def build(folder: Path, run: str, point: str) -> Table:
         notes.append(
             f"{scale_test_formats.SAMPLED}: {_format.count(len(by_name), 'row')} not submitted by this run left out"
         )
-    seen_stages = [one for one in STAGES if any(not isnan(value) for value in table.latest[one[0]])]
-    names = {one[0] for one in seen_stages}
+    stages = _stages(table)
+    table.earliest = {one["name"]: table.earliest[one["name"]] for one in stages}
+    table.latest = {one["name"]: table.latest[one["name"]] for one in stages}
     moments = [value for value in table.moments["sent"] if not isnan(value)]
-    ends = [value for one in seen_stages for value in table.latest[one[0]] if not isnan(value)]
+    ends = [value for values in table.latest.values() for value in values if not isnan(value)]
     start = min(moments, default=0.0)
     table.header = {
         "schema": "timeline/1",
@@ -86,23 +87,28 @@ def build(folder: Path, run: str, point: str) -> Table:
         "start": start,
         "end": max(ends, default=max(moments, default=start)),
         "planned": size,
-        "stages": [
-            {
-                "name": name,
-                "kind": KIND,
-                "writer": writer,
-                "simulated": False,
-                "ends": "succeeded" if name == END else None,
-                "needs": [need for need in needs if need in names],
-            }
-            for name, _stamp, writer, needs in seen_stages
-        ],
+        "stages": stages,
         "gaps": [],
         "notes": notes,
     }
-    table.earliest = {name: values for name, values in table.earliest.items() if name in names}
-    table.latest = {name: values for name, values in table.latest.items() if name in names}
     return table
+
+
+def _stages(table: Table) -> list[dict[str, Any]]:
+    """Return the header of each stage that any workload reached."""
+    names = {name for name, latest in table.latest.items() if not all(map(isnan, latest))}
+    return [
+        {
+            "name": name,
+            "kind": KIND,
+            "writer": writer,
+            "simulated": False,
+            "ends": "succeeded" if name == END else None,
+            "needs": [need for need in needs if need in names],
+        }
+        for name, _timestamp, writer, needs in STAGES
+        if name in names
+    ]
 
 
 def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | None) -> None:
