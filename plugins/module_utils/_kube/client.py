@@ -83,7 +83,7 @@ class Client:
     ) -> Reply:
         """Send one request and return its reply, whatever its status.
 
-        A GET whose connection broke is sent once more, anything else is not: whether it was done is not known.
+        A GET request whose connection broke is sent again; others are not, because their outcome is unknown.
         Refused credentials (401) are read again once. Raises Broken, AccessError.
         """
         head = request_head(self.access, method, with_query(path, query), accept)
@@ -168,8 +168,8 @@ class Client:
     def kind(self, api_version: str, kind: str) -> Kind:
         """Return a kind and its path, discovered once per API version.
 
-        A kind that is not known is looked up anew each time: its definition may just have been made.
-        Raises InputError naming the nearest kind when there is none.
+        An unknown kind is looked up each time, because its CRD may just have been created.
+        Raises InputError, with the nearest kind, if there is none.
         """
         for known in (self._kinds.get(api_version), None):
             kinds = known if known is not None else self._discover(api_version)

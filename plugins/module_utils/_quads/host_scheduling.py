@@ -81,9 +81,9 @@ class HostScheduling:
         if known is None:
             return f"the server has no such host{nearest(host, others)}"
         if not known.get("can_self_schedule"):
-            return "it is not for self-scheduling"
+            return "self-scheduling is not allowed for it"
         states = [name for name in ("broken", "retired") if known.get(name)]
-        return f"the lab says that it is {' and '.join(states)}" if states else ""
+        return f"the lab has marked it as {' and '.join(states)}" if states else ""
 
     # asking
 

@@ -111,7 +111,7 @@ def test_a_named_host_that_is_broken_or_retired_says_so(lab, field, begun):
         lab.acquire(hosts=NAMES[:1])
         lab.record.known["state"] = "asking"
     lab.simulator.hosts[NAMES[1]][field] = True
-    with pytest.raises(server_errors.NotEnoughHosts, match=f"{NAMES[1]}: the lab says that it is {field}"):
+    with pytest.raises(server_errors.NotEnoughHosts, match=f"{NAMES[1]}: the lab has marked it as {field}"):
         lab.acquire(hosts=NAMES[:2])
     assert lab.active() == []
 
