@@ -94,7 +94,7 @@ options:
     elements: dict
     default: []
   exclude:
-    description: Hosts to exclude.
+    description: Hosts that are never leased.
     type: list
     elements: str
     default: []
