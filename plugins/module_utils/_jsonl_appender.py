@@ -77,9 +77,9 @@ class JsonlAppender:
             # One write with O_APPEND: lines of several threads never mix.
             written = os.write(self._handle, data)
         except OSError as error:
-            raise DataError(f"{self.path} can't be written: {error.strerror}") from error
+            raise DataError(f"{self.path} cannot be written: {error.strerror}") from error
         if written != len(data):
-            raise DataError(f"{self.path} can't be written: only {written} of {len(data)} bytes went to disk")
+            raise DataError(f"{self.path} cannot be written: only {written} of {len(data)} bytes were written")
 
     def sync(self) -> None:
         """Sync the file to disk."""

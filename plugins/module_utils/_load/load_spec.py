@@ -116,15 +116,17 @@ class LoadSpec(WatchSpec):
 def check(given: Mapping[str, Any]) -> None:
     """Check the parameters of a workload module beyond their types. Raises InputError with option and value."""
     if not _RUN.fullmatch(given["run_id"]):
-        raise InputError(f"run_id '{given['run_id']}' is no run id: 6 to 20 of a-z, 0-9 and -, not beginning with -")
+        raise InputError(
+            f"run_id '{given['run_id']}' is not a run id: 6 to 20 characters of a-z, 0-9 and -, not beginning with -"
+        )
     if not _POINT.fullmatch(given["point"]):
-        raise InputError(f"point '{given['point']}' is no point: three digits or more, such as 001")
+        raise InputError(f"point '{given['point']}' is not a point: three digits or more, such as 001")
     for name, least in _LEAST.items():
         if name in given and given[name] < least:
             raise InputError(f"{name} is {given[name]:g}, it must be {least:g} or more")
     for one in given["stages"]:
         if not isinstance(one, dict):
-            raise InputError(f"stages: '{one}' is no definition")
+            raise InputError(f"stages: '{one}' is not a definition")
 
 
 def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _csv(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
     at, named = 0, None
     if not _is_number(head[0]):
         if "offset" not in head:
-            raise InputError(f"{where}, line {lines[0][0]}: no column is called offset{nearest('offset', head)}")
+            raise InputError(f"{where}, line {lines[0][0]}: no column has the name offset{nearest('offset', head)}")
         at, named = head.index("offset"), head.index("template") if "template" in head else None
         cells, lines = cells[1:], lines[1:]
     rows = []
@@ -73,7 +73,7 @@ def _csv(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
 
 def _row(offset: Any, template: Any, where: str, number: int) -> TraceArrival:
     if isinstance(offset, bool) or not _is_number(offset) or not isfinite(float(offset)) or float(offset) < 0:
-        raise InputError(f"{where}, line {number}: offset '{offset}' is no number of seconds from 0 on")
+        raise InputError(f"{where}, line {number}: offset '{offset}' is not a number of seconds, 0 or more")
     return TraceArrival(float(offset), str(template or "").strip())
 
 

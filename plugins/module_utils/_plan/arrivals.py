@@ -255,7 +255,7 @@ def _closed(asked: dict[str, Any]) -> dict[str, Any]:
             found[key] = int(_number(CLOSED, key, asked[key], least=1))
     if asked.get("delay"):
         if "batch" not in found:
-            raise InputError("arrival type 'closed': delay is the pause between two batches, and there is no batch")
+            raise InputError("arrival type 'closed': delay is the pause between two batches and requires batch")
         found["delay"] = _number(CLOSED, "delay", asked["delay"], least=0)
     return found
 
@@ -265,7 +265,7 @@ def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, i
     rate, span = asked.get("rate"), asked.get("timespan")
     if rate is not None and float(rate) <= 0:
         raise InputError(
-            f"arrival rate {rate} is no number above 0 (workloads a second); for as fast as possible use type {CLOSED}"
+            f"arrival rate {rate} must be above 0 (workloads per second); for as fast as possible use type {CLOSED}"
         )
     if rate is not None:
         rate = _number(kind, "rate", rate, above=0)
@@ -275,7 +275,7 @@ def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, i
         held = round(rate * span)
         if count not in (0, held):
             raise InputError(
-                f"arrival: rate {rate:g} over timespan {span:g} s makes {held} workloads, count is {count}; "
+                f"arrival: rate {rate:g} over timespan {span:g} s gives {held} workloads, count is {count}; "
                 f"give count 0, or only one of rate and timespan"
             )
         return rate, span, held
@@ -297,7 +297,7 @@ def _number(
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"arrival type '{kind}': {key} '{value}' is no number") from error
+        raise InputError(f"arrival type '{kind}': {key} '{value}' is not a number") from error
     if not isfinite(number):
         raise InputError(f"arrival type '{kind}': {key} is {value}, it must be finite")
     for bound, wrong, word in (

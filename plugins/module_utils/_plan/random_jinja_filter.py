@@ -61,7 +61,7 @@ def drawn(index: int, spec: Mapping[str, Any], seed: int = 1, stream: str = "") 
 
 def _checked(spec: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
     if not isinstance(spec, Mapping):
-        raise InputError(f"'{spec}' is no distribution: a dictionary with 'type' is needed")
+        raise InputError(f"'{spec}' is not a distribution: it must be a dictionary with 'type'")
     for key in spec:
         if key not in _KEYS:
             raise InputError(f"a distribution has no '{key}'{nearest(str(key), _KEYS)}")
@@ -77,7 +77,7 @@ def _checked(spec: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
         try:
             values[key] = float(spec[key])
         except (TypeError, ValueError) as error:
-            raise InputError(f"distribution '{kind}': {key} is '{spec[key]}', which is no number") from error
+            raise InputError(f"distribution '{kind}': {key} is '{spec[key]}', which is not a number") from error
         if values[key] < 0:
             raise InputError(f"distribution '{kind}': {key} is {values[key]:g}, it must be 0 or more")
     if values.get("high", float("inf")) < values.get("low", 0.0):

@@ -255,7 +255,7 @@ class _Renderer:
             raise InputError(f"{where}: an object needs apiVersion and kind")
         metadata = one.setdefault("metadata", {})
         if not isinstance(metadata, dict):
-            raise InputError(f"{where}: metadata is no dictionary")
+            raise InputError(f"{where}: metadata must be a dictionary")
         given = metadata.setdefault("name", name)
         if number == of and given != name:
             raise InputError(

@@ -25,9 +25,9 @@ _PAUSE_AFTER_ERROR = 0.5
 #: Minimum duration of a broken watch, resumed without loss, that is recorded as a gap, seconds.
 _SHORTEST_GAP = 1.0
 
-#: Items that a follower puts into the multiplexer: (its number, what, time.monotonic(), payload). The payload of
-#: WATCH a line; LIST, RELIST a list of objects (one page); LISTED (how, resourceVersion); WATCHING the
-#: resourceVersion; GAP (from as time.monotonic(), reason); FAILED the exception that ended it.
+#: What happened, in the items (number of the follower, what, time.monotonic(), payload) for the multiplexer. Payloads:
+#: WATCH a line; LIST, RELIST a list of objects (one page); LISTED (how, resourceVersion); WATCHING the resourceVersion;
+#: GAP (since, as time.monotonic(), reason); FAILED the exception that ended the follower.
 WATCH, LIST, RELIST, LISTED, WATCHING, GAP, FAILED = "watch", "list", "relist", "listed", "watching", "gap", "failed"
 
 

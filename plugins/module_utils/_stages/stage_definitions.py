@@ -134,7 +134,7 @@ def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
     gang = one.get("gang") or []
     wrong = next((one for one in gang if one not in GANG), None) if isinstance(gang, list) else gang
     if wrong:
-        raise InputError(f"{where}: gang '{wrong}' is no list of {', '.join(GANG)}")
+        raise InputError(f"{where}: gang '{wrong}' must be a list of {', '.join(GANG)}")
     if one.get("ends") not in (None, *ENDS):
         raise InputError(f"{where}: ends '{one['ends']}' is none of {', '.join(ENDS)}")
 
@@ -215,7 +215,7 @@ def _expression(where: str, text: str) -> Getter:
     try:
         compiled = jmespath.compile(text)
     except jmespath.exceptions.JMESPathError as error:
-        raise InputError(f"{where}: jmespath '{text}' can't be read: {error}") from error
+        raise InputError(f"{where}: jmespath '{text}' cannot be parsed: {error}") from error
 
     def get(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
         value = compiled.search(thing)

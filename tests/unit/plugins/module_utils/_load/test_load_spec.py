@@ -45,11 +45,11 @@ def test_parameters_get_the_types_of_the_fields() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"run_id": "-x"}, "run_id '-x' is no run id"),
-        ({"point": "1"}, "point '1' is no point"),
+        ({"run_id": "-x"}, "run_id '-x' is not a run id"),
+        ({"point": "1"}, "point '1' is not a point"),
         ({"in_flight": 0}, "in_flight is 0, it must be 1 or more"),
         ({"canary_rate": -1}, "canary_rate is -1, it must be 0 or more"),
-        ({"stages": ["Job"]}, "stages: 'Job' is no definition"),
+        ({"stages": ["Job"]}, "stages: 'Job' is not a definition"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_option(wrong: dict[str, Any], message: str) -> None:

@@ -56,10 +56,10 @@ def test_low_and_high_cut_off(index: int, low: float, width: float) -> None:
         ({"type": "exponental", "mean": 1}, "did you mean 'exponential'"),
         ({"type": "exponential"}, "needs 'mean'"),
         ({"type": "fixed", "men": 1}, "did you mean 'mean'"),
-        ({"type": "fixed", "mean": "long"}, "no number"),
+        ({"type": "fixed", "mean": "long"}, "not a number"),
         ({"type": "fixed", "mean": -1}, "0 or more"),
         ({"type": "uniform", "low": 3, "high": 2}, "below low"),
-        (5, "no distribution"),
+        (5, "not a distribution"),
     ],
 )
 def test_what_is_no_distribution_is_refused(spec: object, told: str) -> None:

@@ -192,7 +192,7 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
         ({"stages": [{"name": "s", "writer": "node", "feild": "a"}]}, "unknown key 'feild' (did you mean 'field'?)"),
         ({"stages": [{"name": "s", "writer": "node", "field": "a", "ends": "done"}]}, "ends 'done' is none of"),
         ({"stages": [{"name": "s", "writer": "node", "condition": "a", "equals": 1}]}, "equals goes with field only"),
-        ({"stages": [{"name": "s", "writer": "node", "jmespath": "a["}]}, "jmespath 'a[' can't be read"),
+        ({"stages": [{"name": "s", "writer": "node", "jmespath": "a["}]}, "jmespath 'a[' cannot be parsed"),
         ({"stages": [{"name": "s", "writer": "node", "field": "a"}] * 2}, "duplicate name"),
     ],
 )
@@ -207,8 +207,14 @@ def test_what_is_wrong_in_a_definition_is_named(change: dict[str, Any], words: s
     [
         ({"selekt": "owners"}, "unknown key 'selekt' (did you mean 'select'?)"),
         ({"select": "owner"}, "select 'owner' is none of labels, owners"),
-        ({"stages": [{"name": "s", "writer": "node", "field": "a", "gang": ["frist"]}]}, "gang 'frist' is no list of"),
-        ({"stages": [{"name": "s", "writer": "node", "field": "a", "gang": "first"}]}, "gang 'first' is no list of"),
+        (
+            {"stages": [{"name": "s", "writer": "node", "field": "a", "gang": ["frist"]}]},
+            "gang 'frist' must be a list of",
+        ),
+        (
+            {"stages": [{"name": "s", "writer": "node", "field": "a", "gang": "first"}]},
+            "gang 'first' must be a list of",
+        ),
     ],
 )
 def test_what_is_wrong_above_the_stages_is_named_too(change: dict[str, Any], words: str) -> None:
