@@ -49,7 +49,7 @@ EXAMPLES = r"""
 RETURN = r"""
 targets:
   description:
-    - One entry per cluster, with C(hosts), C(provider), its C(settings), the C(steps) of its provider, C(there)
+    - One entry per cluster, with C(hosts), C(provider), its C(settings), the C(steps) of its provider, C(acquired)
       (whether the run has acquired it already), and its initial record (C(name) of a rehearsal cluster,
       C(kubeconfig) and C(context) of an existing one).
   returned: success

@@ -121,6 +121,6 @@ def description(target: ClusterTarget, values: Mapping[str, Any], record: Mappin
         "hosts": list(target.hosts),
         "settings": target.chosen,
         "steps": cluster_selection.steps_of(TASKS, target.provider),
-        "there": provider_of(target.provider).creates and record.get("state") == "acquired",
+        "acquired": provider_of(target.provider).creates and record.get("state") == "acquired",
         **values,
     }
