@@ -12,10 +12,11 @@ version_added: 0.1.0
 author:
   - The perfscale.seatrial authors (@perfscale)
 description:
-  - Gives the machines of one lease with their BMC addresses, MAC addresses by interface name and VLAN, in groups that
-    are made by name or by what a machine is.
-  - The name of the file must end in C(quads.yml) or C(quads.yaml). Several labs are several such files in one folder.
-  - The inventory that the lab publishes is refused unless it is that of this lease. Passwords of BMCs are not in it;
+  - Returns the machines of one lease with their BMC addresses, MAC addresses by interface name and VLAN. Groups are
+    formed by host name or by properties of a machine.
+  - The name of the file must end in C(quads.yml) or C(quads.yaml). For several labs, use several such files in one
+    folder.
+  - The inventory that the lab publishes is used only if it is that of this lease. It does not include BMC passwords;
     M(perfscale.seatrial.quads_inventory_info) returns them.
   - Only reads, without credentials.
 extends_documentation_fragment:
@@ -26,7 +27,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._quads.inventory
 options:
   plugin:
-    description: Marks the file as one of this plugin.
+    description: Marks the file as a configuration of this plugin.
     type: str
     required: true
     choices: [perfscale.seatrial.quads]
@@ -35,7 +36,7 @@ options:
       - name: SEATRIAL_QUADS_LEASE_API_URL
   lease_file:
     description:
-      - The lease file, which knows the hosts that were asked for. A relative path begins at the folder of this file.
+      - The lease file, which lists the requested hosts. A relative path is relative to the folder of this file.
     type: path
   group:
     description: Group of all machines of this file.
@@ -43,15 +44,15 @@ options:
     default: quads
   roles:
     description:
-      - Groups in the order in which they take machines, each from those that are left. C(name) of the group; C(hosts),
-        names or patterns; C(where), conditions as in the filters of M(perfscale.seatrial.quads_lease); C(count), a
-        number or C(rest), which is what it is without it.
-      - Without C(hosts) and C(where) the first by name are taken.
+      - Groups in the order in which machines are assigned to them, each from the machines without a group. C(name) of
+        the group; C(hosts), names or patterns; C(where), conditions as in the filters of
+        M(perfscale.seatrial.quads_lease); C(count), a number or C(rest), which is the default.
+      - Without C(hosts) and C(where), machines are assigned in the order of their names.
     type: list
     elements: dict
     default: []
   bmc:
-    description: Read addresses of BMCs from the inventory that the lab publishes. Fails while that is not this lease's.
+    description: Read BMC addresses from the inventory that the lab publishes. Fails if it is not that of this lease.
     type: bool
     default: true
 """
@@ -68,7 +69,7 @@ roles:
   - {name: worker, count: 2}
   - {name: hypervisor, count: rest}
 
-# the long-term allocation of a team, whose BMCs are of no interest:
+# the long-term allocation of a team, without BMCs:
 # plugin: perfscale.seatrial.quads
 # api_url: https://quads.example.com
 # cloud: cloud07
@@ -90,12 +91,12 @@ GIVEN = (*server_options.SERVER, *server_options.ONE)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
-    """One file, one lease."""
+    """Reads one lease for each file."""
 
     NAME = "perfscale.seatrial.quads"
 
     def verify_file(self, path: str) -> bool:
-        """Take files of our name only."""
+        """Return whether the name of the file is one of ours."""
         return super().verify_file(path) and path.endswith(NAMES)
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:

@@ -12,8 +12,8 @@ version_added: 0.1.0
 author:
   - The perfscale.seatrial authors (@perfscale)
 description:
-  - Returns the value of a secret setting. That is the variable of its name, else the content of the file that the
-    variable C(<name>_file) names, else the environment variable C(SEATRIAL_<NAME>).
+  - Returns the value of a secret setting. That is the variable of this name, else the content of the file in
+    variable C(<name>_file), else the environment variable C(SEATRIAL_<NAME>).
   - A task that uses it needs C(no_log=true).
 options:
   _terms:
@@ -22,7 +22,7 @@ options:
     type: list
     elements: str
   required:
-    description: Fail when the secret is given nowhere; otherwise return an empty string.
+    description: Whether to fail if the secret is not given. Otherwise an empty string is returned.
     type: bool
     default: false
 """
@@ -59,7 +59,7 @@ class LookupModule(LookupBase):
     """Lookup of secret settings."""
 
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
-        """Return one value a name."""
+        """Return one value for each name."""
         self.set_options(var_options=variables, direct=kwargs)
         try:
             return [self._one(name, variables or {}) for name in terms]

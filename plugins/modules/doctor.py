@@ -75,7 +75,7 @@ missing:
   returned: success
   type: int
 estimates:
-  description: Lower bounds of the duration and the GPU hours of each point.
+  description: Estimate of each point: duration, GPU hours, peak use of GPUs and pods.
   returned: success
   type: list
   elements: dict

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Layers of settings: presets that extend each other, dotted keys, who set what.
+"""Layers of settings, applied one after the other: presets that extend each other, dotted keys, the list of changes.
 
 Nothing here knows Ansible or our settings: it works on any tree of dictionaries and lists.
 """
@@ -22,9 +22,10 @@ PRESET_WORDS = ("extends", "heavy")
 
 
 class SettingsError(InputError):
-    """Bad input of a layer. ``source`` names the layer as changes do, ``at`` is the key or name as it was written.
+    """Invalid input in a layer. ``source`` names the layer as in Change, ``at`` is the key or name as written.
 
-    ``at`` may know its file and line; a key of a layer that was read back does not, then ``source`` leads to its place.
+    ``at`` may carry its file and line. A key of a layer that was read from request.yml does not; then ``source`` leads
+    to its origin.
     """
 
     def __init__(self, message: str, at: Any = None, source: str = "") -> None:
@@ -35,7 +36,7 @@ class SettingsError(InputError):
 
 @dataclass(frozen=True)
 class Change:
-    """One setting set by one layer. ``source`` names the layer, ``key`` is the text as it was written."""
+    """One value that one layer sets. ``source`` names the layer, ``key`` is the key as written."""
 
     source: str
     path: dotted_paths.Path
@@ -52,12 +53,12 @@ class Resolved:
 
 
 def layer(source: str, values: Mapping[str, Any]) -> list[Change]:
-    """Return a mapping of dotted keys as changes made by ``source``."""
+    """Return the changes that ``source`` makes. values: dotted key -> value."""
     return [_change(source, key, value) for key, value in values.items()]
 
 
 def expand(presets: Mapping[str, Mapping[str, Any]], name: str) -> Iterator[Change]:
-    """Yield the changes of a preset, those of the presets that it extends at their position."""
+    """Yield the changes of a preset; those of an extended preset come at the position of ``extends``."""
     yield from _expand(presets, name, ())
 
 
@@ -71,7 +72,7 @@ def _expand(presets: Mapping[str, Mapping[str, Any]], name: str, chain: tuple[st
         raise SettingsError(f"preset cycle: {way}", name)
     values = presets[name]
     if not isinstance(values, Mapping):
-        raise SettingsError(f"preset '{name}' is no dictionary of settings", name)
+        raise SettingsError(f"preset '{name}' is not a dictionary of settings", name)
     for key, value in values.items():
         if key == "extends":
             for parent in [value] if isinstance(value, str) else value:
@@ -88,7 +89,7 @@ def _change(source: str, key: Any, value: Any) -> Change:
 
 
 def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> Resolved:
-    """Return ``resolved`` with the changes made, in their order. Raises SettingsError for a key that is not there."""
+    """Return ``resolved`` with the changes applied in order. Raises SettingsError for an unknown key."""
     tree: Any = resolved.settings
     made: list[Change] = []
     for change in changes:

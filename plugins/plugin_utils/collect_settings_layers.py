@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only Ansible knows of a request: role defaults, inventory values, ``-e``, preset variables, tags, places."""
+"""Collect the layers of settings from Ansible: role defaults, inventory, presets, ``-e``; also tags and rendering."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.setting_origins
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import looks_like_template, mark
 
-#: Ansible's own words, and what Molecule skips whatever is run.
+#: Special tags of Ansible, and a tag that Molecule always skips.
 TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule-notest")
 
 
 def raw(value: Any) -> Any:
-    """Return a variable's raw value as plain data; texts that are no trusted template are marked literal."""
+    """Return a variable's raw value as plain data; text that is not a trusted template becomes UnsafeText."""
     return mark(value, is_trusted_as_template)
 
 
 def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
-    """Return raw values with absolute paths: a later session may be called from another folder."""
+    """Return raw values with absolute paths: a later session may have another working directory."""
     return {
         name: user_path.absolute_all(value)
         if name in catalogue.settings and catalogue.settings[name].is_path and not looks_like_template(str(value))
@@ -47,7 +47,7 @@ def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict
 
 
 def defaults(loader: Any, root: Path, catalogue: Catalogue) -> dict[str, Any]:
-    """Return the raw default of every setting that is no secret, from the roles' defaults/main.yml."""
+    """Return the raw default of every setting except secrets, from the roles' defaults/main.yml."""
     found: dict[str, Any] = {}
     for role in catalogue.roles:
         path = root / "roles" / role / "defaults" / "main.yml"
@@ -58,7 +58,7 @@ def defaults(loader: Any, root: Path, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def presets(variables: Mapping[str, Any], project: str, catalogue: Catalogue) -> dict[str, Mapping[str, Any]]:
-    """Return all presets of a project by name: the common ones, the project's, then those that an inventory adds."""
+    """Return all presets of a project by name: common ones, then those of the project and of inventories."""
     names = sorted(
         (name for name in variables if catalogue.is_presets(name, project)),
         key=lambda name: (not name.startswith("common_presets"), name),
@@ -67,7 +67,7 @@ def presets(variables: Mapping[str, Any], project: str, catalogue: Catalogue) ->
     for name in names:
         value = variables[name]
         if value is not None and not isinstance(value, Mapping):
-            raise SettingsError(f"{name} is no dictionary of presets", value)
+            raise SettingsError(f"{name} is not a dictionary of presets", value)
         found.update(value or {})
     return found
 
@@ -75,7 +75,7 @@ def presets(variables: Mapping[str, Any], project: str, catalogue: Catalogue) ->
 def inventory(
     variables: Mapping[str, Any], base: Mapping[str, Any], extra: Mapping[str, Any], catalogue: Catalogue
 ) -> SettingsLayer:
-    """Return the layer of values that inventories (or the play) give: what is neither a default nor ``-e``."""
+    """Return the layer of values from inventories and the play: neither defaults nor ``-e``."""
     values: dict[str, Any] = {}
     for name, setting in catalogue.settings.items():
         if name in variables and name not in extra and not setting.secret:
@@ -93,7 +93,7 @@ def inventory(
 def preset_layers(
     names: list[str], known: Mapping[str, Mapping[str, Any]], catalogue: Catalogue
 ) -> list[SettingsLayer]:
-    """Return the definitions of these presets and of all that they extend."""
+    """Return the layers of these presets and of all presets that they extend."""
     return [
         SettingsLayer("preset", name, with_absolute_paths(raw(known[name]), catalogue), places(known[name]))
         for name in reachable(known, names)
@@ -103,12 +103,12 @@ def preset_layers(
 def request(
     project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], base: Mapping[str, Any], catalogue: Catalogue
 ) -> RequestedSettings:
-    """Return the request of a new run. Raises SettingsError for presets that are unknown or extend each other."""
+    """Return the request of a new run. Raises SettingsError for an unknown preset and for a preset cycle."""
     names = preset_names(variables.get("preset"))
     known = presets(variables, project, catalogue)
     for name in names:
         try:
-            list(expand(known, name))  # while all presets are known
+            list(expand(known, name))  # raises an error that can name all known presets
         except SettingsError as error:
             asked = variables["preset"] if error.at == name else error.at
             raise SettingsError(str(error), asked, error.source) from error
@@ -127,7 +127,7 @@ def request(
 
 
 def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> SettingsLayer:
-    """Return the layer of ``-e``: settings that are no secrets, and the words (as written) that stand among them."""
+    """Return the layer of ``-e``: all settings except secrets, and ``words`` (matrix, pre_cleanup) as written."""
     values = {
         name: raw(value)
         for name, value in extra.items()
@@ -139,19 +139,19 @@ def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[s
 
 
 def chosen(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list[str]:
-    """Return the phases that the tags choose. Raises InputError for a tag that is no phase of this playbook."""
+    """Return the phases that the tags select. Raises InputError for a tag that is not a phase of this playbook."""
     for option, tags in (("--tags", run_tags), ("--skip-tags", skip_tags)):
         for tag in tags:
             if tag not in phases and tag not in TAG_WORDS:
                 raise InputError(
-                    f"{option} {tag}: no phase is called that{nearest(tag, phases)}; phases: {', '.join(phases)}"
+                    f"{option} {tag}: no phase has this name{nearest(tag, phases)}; phases: {', '.join(phases)}"
                 )
     every = not run_tags or any(tag in run_tags for tag in ("all", "tagged"))
     return [phase for phase in phases if (every or phase in run_tags) and phase not in skip_tags]
 
 
 def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
-    """Return a function (value, tree) -> (rendered value, some name in it is not defined yet).
+    """Return a function (value, tree) -> (rendered value, whether some name in it is not defined yet).
 
     A tree must not change between two calls with it.
     """
@@ -166,7 +166,7 @@ def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
             return [trusted(one) for one in value]
         return trust_as_template(value) if isinstance(value, str) and not isinstance(value, UnsafeText) else value
 
-    seen: list[Any] = [None, None]  # the last tree and its engine: all settings of a tree are rendered in a row
+    seen: list[Any] = [None, None]  # the last tree and its engine: the settings of a tree are rendered in succession
 
     def engine_for(tree: Mapping[str, Any]) -> Any:
         if seen[0] is not tree:

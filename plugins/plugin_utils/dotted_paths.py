@@ -21,13 +21,13 @@ _PLAIN = re.compile(r"""^[^.\[\]"']+$""")
 
 
 class PathError(InputError):
-    """A path that can't be read, or that leads nowhere in this tree."""
+    """A path that can't be parsed, or that does not exist in this tree."""
 
 
 def parse(text: str) -> Path:
     """Split a dotted key into its steps: names (str) and list positions (int).
 
-    Raises PathError when the text is no path: empty, a dot too many, an open bracket.
+    Raises PathError for invalid text: empty, an extra dot, an open bracket.
     """
     steps: list[str | int] = []
     at = 0
@@ -35,7 +35,7 @@ def parse(text: str) -> Path:
         found = _STEP.match(text, at)
         first = at == 0
         if not found or (first and text.startswith(".")) or (not first and found["name"] and text[at] != "."):
-            raise PathError(f"'{text}' is no dotted key: it can't be read from '{text[at:]}' on")
+            raise PathError(f"'{text}' is no dotted key: it can't be parsed from '{text[at:]}' on")
         if found["index"] is not None:
             steps.append(int(found["index"]))
         else:
@@ -47,7 +47,7 @@ def parse(text: str) -> Path:
 
 
 def render(path: Path) -> str:
-    """Return the one spelling of a path that provenance uses; parse(render(p)) == p."""
+    """Return the canonical text of a path, which provenance uses; parse(render(p)) == p."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -61,7 +61,7 @@ def render(path: Path) -> str:
 
 
 def get(tree: Any, path: Path) -> Any:
-    """Return what stands at ``path``. Raises PathError naming the step that is missing and the nearest one there."""
+    """Return the value at ``path``. Raises PathError naming the missing step and the nearest existing one."""
     here = tree
     for depth, step in enumerate(path):
         parent = render(path[:depth]) or "the settings"
@@ -79,7 +79,7 @@ def get(tree: Any, path: Path) -> Any:
 
 
 def put(tree: Any, path: Path, value: Any) -> Any:
-    """Return a copy of ``tree`` in which ``path`` holds ``value``; what lies beside the path is shared, not copied.
+    """Return a copy of ``tree`` with ``value`` at ``path``; all other branches are shared, not copied.
 
     The path must exist: a key is never created. Raises PathError as get().
     """
@@ -97,7 +97,7 @@ def _put(tree: Any, path: Path, value: Any) -> Any:
 
 
 def leaves(tree: Any, above: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield every path to something that is no non-empty dictionary or list, with its value."""
+    """Yield the path and the value of every leaf; an empty dictionary or list is a leaf."""
     if isinstance(tree, dict) and tree:
         for name, value in tree.items():
             yield from leaves(value, (*above, name))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a request to the settings that run: layers applied, values coerced and rendered, points of the matrix."""
+"""Resolve a request to the settings of a run: apply layers, convert and render values, expand the matrix."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WORD_SPECS = {
 
 @dataclass(frozen=True)
 class MatrixPoint:
-    """One point of the matrix: what it sets, and its whole settings."""
+    """One point of the matrix: the values that it sets, and all of its settings."""
 
     name: str
     values: dict[str, Any]
@@ -45,7 +45,7 @@ class MatrixPoint:
 
 @dataclass(frozen=True)
 class EffectiveSettings:
-    """The settings of a run. late: settings that hold a name which only the run itself defines."""
+    """The settings of a run. late: settings that refer to a name which only the run defines."""
 
     settings: dict[str, Any]
     resolved: Resolved
@@ -131,7 +131,7 @@ def _setting(catalogue: Catalogue, name: Any) -> Setting | None:
 
 
 def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
-    """Coerce what is set as a whole and is no template, where the message can still name its place."""
+    """Convert values of whole settings that are not templates; here an error can still name their origin."""
     result = []
     for change in changes:
         setting = _setting(catalogue, change.path[0])
@@ -143,7 +143,7 @@ def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
 
 
 def _opened(tree: dict[str, Any], changes: list[Change], render: Render) -> dict[str, Any]:
-    """Render those defaults that are templates of dictionaries or lists and that a dotted key reaches into."""
+    """Render the defaults whose elements a dotted key sets, since a template has no elements."""
     reached = {change.path[0] for change in changes if len(change.path) > 1}
     return {name: render(value, tree)[0] if name in reached else value for name, value in tree.items()}
 
@@ -163,8 +163,8 @@ def _rendered(resolved: Resolved, catalogue: Catalogue, render: Render) -> tuple
 
 
 def _last_source(resolved: Resolved, name: str) -> str:
-    told = [change.source for change in resolved.changes if change.path[0] == name]
-    return told[-1] if told else "default"
+    sources = [change.source for change in resolved.changes if change.path[0] == name]
+    return sources[-1] if sources else "default"
 
 
 def _matrix(resolved: Resolved, request: RequestedSettings) -> dict[str, list[Any]]:
@@ -203,7 +203,7 @@ def _overlap(one: dotted_paths.Path, other: dotted_paths.Path) -> bool:
 def _points(
     values: Mapping[str, Any], matrix: Mapping[str, list[Any]], catalogue: Catalogue, render: Render
 ) -> list[MatrixPoint]:
-    """Return the product of the matrix, one point when there is none; each validated as if it were given alone."""
+    """Return the points: the product of the matrix, or one point without a matrix. Each is validated separately."""
     base = {name: value for name, value in values.items() if name not in TREE_WORDS}
     points = []
     for number, combination in enumerate(itertools.product(*matrix.values()), start=1):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phases in the record of a run."""
+"""The phases in the record of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 
 
 def close_running(phases: dict[str, dict[str, Any]], status: str, error: str | None = None) -> list[str]:
-    """End every phase that is running with ``status``; return their names."""
+    """End every running phase with ``status``; return their names."""
     names = [name for name, phase in phases.items() if phase["status"] == "running"]
     for name in names:
         close(phases[name], status, error)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the points of a run take at least, from what the project's meta/doctor.yml says of its load."""
+"""The estimated duration of the load of each point, from the plan in the project's meta/doctor.yml."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ROLES = Path(__file__).parents[2] / "roles"
 
 
 def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
-    """Return point -> its load, how long it takes at least and what it uses at once; ``all`` when they are several.
+    """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
 
-    Empty for a project without a load. GPUs are those of the fake nodes, else as many as the load wants. Raises
-    InputError for a load that can't be planned.
+    Empty for a project without a load. The number of GPUs is that of the fake nodes, else as many as the load needs.
+    Raises InputError for an invalid load.
     """
     path = ROLES / project / "meta" / "doctor.yml"
     template = (_files.read_yaml(path) or {}).get("plan") if path.exists() else None
     found: dict[str, load_estimate.LoadEstimate] = {}
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for point in points if template else ():
         given, unknown = render(template, point.settings)
         if unknown or not _with_trace(given, project):
@@ -39,16 +39,16 @@ def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> di
         gpus = _gpus(point.settings)
         one = load_estimate.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
         if one is None:
-            told[point.name] = f"one workload wants {plan.gpus:g} GPUs, the fake nodes have {gpus:g}"
+            texts[point.name] = f"one workload wants {plan.gpus:g} GPUs, the fake nodes have {gpus:g}"
         else:
-            found[point.name], told[point.name] = one, one.text()
+            found[point.name], texts[point.name] = one, one.text()
     if len(points) > 1 and len(found) == len(points):
-        told["all"] = load_estimate.total(list(found.values()))
-    return told
+        texts["all"] = load_estimate.total(list(found.values()))
+    return texts
 
 
 def _with_trace(given: dict[str, Any], project: str) -> bool:
-    """Put the content of a trace into a plan; return whether that could be done, or there is none to read."""
+    """Add the content of its trace to a plan; return False if the trace file was not found."""
     arrival = given.get("arrival")
     if not isinstance(arrival, dict) or not arrival.get("src") or arrival.get("content"):
         return True
@@ -61,7 +61,7 @@ def _with_trace(given: dict[str, Any], project: str) -> bool:
 
 
 def _gpus(settings: Mapping[str, Any]) -> float | None:
-    """Return the GPUs of the cluster that the run gets, None when only the cluster knows."""
+    """Return the number of GPUs of the run's cluster, None if only the cluster can tell."""
     if settings.get("cluster_provider") != "rehearsal":
         return None
     return float(settings.get("fake_gpu_nodes", 0)) * float(settings.get("fake_gpu_gpus_per_node", 0))

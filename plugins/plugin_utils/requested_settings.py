@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run was asked for: the raw layers of its settings, kept in request.yml.
+"""The settings that a run was requested with: their raw layers, as request.yml contains them.
 
-Every later resolve (a cluster profile, a phase run on another day) starts from these and not from variables,
-because by then variables hold what an earlier resolve made of them.
+Settings are always resolved from these layers, also for a cluster profile or a later session, and not from variables:
+variables contain the results of an earlier resolution.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 @dataclass(frozen=True)
 class SettingsLayer:
-    """Raw values given at one place.
+    """Raw values from one source.
 
     kind: inventory, preset, profile, overrides or extra. origins: key -> file:line.
     """
@@ -49,17 +49,17 @@ class RequestedSettings:
         return replace(self, layers=kept + more)
 
     def definitions(self) -> dict[str, dict[str, Any]]:
-        """Return the presets that this request knows, by name."""
+        """Return the definitions of the presets in this request, by name."""
         return {layer.source: layer.values for layer in self.of("preset")}
 
     def names(self) -> list[str]:
-        """Return the presets to apply: those asked for, then those of cluster profiles."""
+        """Return the presets to apply: the requested ones, then those of cluster profiles."""
         return [*self.presets, *(name for layer in self.of("profile") for name in layer.values["presets"])]
 
     def where(self, source: str, key: Any) -> str | None:
-        """Return where the layer that a change or error names as its ``source`` has written ``key``, if that is known.
+        """Return the origin of ``key`` in the layer that a change or error names as its ``source``, None if unknown.
 
-        Of ``preset a -> b`` that is preset b; of a point of the matrix it is the layer that gave the matrix.
+        For ``preset a -> b`` the layer is preset b, for a point of the matrix the layer that sets the matrix.
         """
         if source.startswith("matrix"):
             given = [layer.origins["matrix"] for layer in self.layers if "matrix" in layer.origins]
@@ -87,7 +87,7 @@ class RequestedSettings:
 
     @classmethod
     def read(cls, document: Mapping[str, Any], path: str) -> RequestedSettings:
-        """Read back what document() made. Raises DataError for another schema version."""
+        """Read the content of request.yml. Raises DataError for another schema version."""
         if document.get("schema") != "request/1":
             raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
         _files.check("request/1", document)
@@ -99,7 +99,7 @@ class RequestedSettings:
 
 
 def reachable(presets: Mapping[str, Mapping[str, Any]], names: list[str]) -> list[str]:
-    """Return ``names`` and all presets that they extend, each once; names that do not exist are left to resolve()."""
+    """Return ``names`` and all presets that they extend, each once; expand() reports unknown names."""
     from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import preset_names
 
     found: list[str] = []

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ``-e`` of earlier sessions a run goes on with.
+"""Which ``-e`` values of earlier sessions apply when a run is continued.
 
-They belong to what was made with them. A session that failed and left nothing, neither something that is held nor a
-point that was measured, leaves its ``-e`` neither: whoever goes on without the wrong one does not get it again. A
-session that only gives back, shows or exports goes by all that was ever given, since what it looks for may have been
-made with that. request.yml keeps what was given before the last session as a layer of kind ``before``.
+The values belong to the resources that were created with them. If a session failed and left nothing (neither a held
+resource nor a measured point), its values are dropped, so that a wrong value does not apply again. A session that only
+gives back, reports or exports uses all values ever given, since the objects that it looks for may have been created
+with them. request.yml keeps the values from before the last session as a layer of kind ``before``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
 
-#: Phases that make nothing.
+#: Phases that create nothing.
 QUIET = {"settings", "report", "cleanup", "release", "export"}
-#: What the points of a run are made of: it stays with their folders.
+#: Values that define the points of a run: they stay, as the folders of the points do.
 STAYS = ("matrix",)
 
 
 def opened(request: RequestedSettings, extra: Iterable[str]) -> RequestedSettings:
-    """Return the request of a new run with what stays of its ``-e`` should this session come to nothing."""
+    """Return the request of a new run, with the ``-e`` values that stay even if this session fails."""
     given = _values(request, "extra")
     origins = {"overrides": "-e"} if "overrides" in extra else {}
     return request.with_layers(
@@ -40,9 +40,9 @@ def opened(request: RequestedSettings, extra: Iterable[str]) -> RequestedSetting
 def continued(
     request: RequestedSettings, more: SettingsLayer, sessions: Iterable[Mapping[str, Any]], chosen: Iterable[str]
 ) -> tuple[RequestedSettings, list[str]]:
-    """Return the request of a session that goes on, and the names of what it does not take over.
+    """Return the request of a session that continues a run, and the names of the values that it drops.
 
-    more: the ``-e`` of this session. sessions: the earlier ones. chosen: the phases of this one.
+    more: the ``-e`` of this session. sessions: records of the earlier ones. chosen: the phases of this one.
     """
     given = _values(request, "extra")
     if set(chosen) <= QUIET:
@@ -72,12 +72,12 @@ def _values(request: RequestedSettings, kind: str) -> dict[str, Any]:
 
 
 def held_before(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
-    """Return what the record of a session says of what was held when it began; nothing for one that makes nothing."""
+    """Return ``held`` for the record of a session: what the run held before. Empty if it creates nothing."""
     return {} if set(chosen) <= QUIET else {"held": [one["what"] for one in record["held"]]}
 
 
 def note_result(record: dict[str, Any], failures: list[str], directory: Path) -> None:
-    """Note in the record whether the ``-e`` of its last session stay. Those of a killed one do, which notes nothing."""
+    """Record whether the ``-e`` values of the last session stay. Those of a killed session stay: it records nothing."""
     session: dict[str, Any] = next(iter(reversed(record.get("sessions", []))), {})
     if "held" in session:
         new = {one["what"] for one in record["held"]} - set(session["held"])
@@ -85,6 +85,6 @@ def note_result(record: dict[str, Any], failures: list[str], directory: Path) ->
 
 
 def _measured(directory: Path, since: str) -> bool:
-    """Return whether a point passed from ``since`` on (UTC, as files have it)."""
+    """Return whether a point passed after ``since`` (UTC, in the format of the files)."""
     points = [read_optional(path) for path in directory.glob("points/*/point.yml")]
     return any(one.get("status") == "passed" and str(one.get("ended") or "") >= since for one in points)

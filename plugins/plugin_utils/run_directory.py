@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The run directory: its name, the numbered directories of role calls, what is read back from it."""
+"""The run directory: its name, its creation, the numbered directories of role calls, timings."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 
 _STEP = re.compile(r"^(\d{3,})__")
-_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that are mistaken for each other
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without letters that are easily confused
 
 
 def new_id() -> str:
-    """Return a run id: month and day, then six random characters; a letter first, as names of Services need."""
+    """Return a run id: month and day, then six random characters. Names of Services must begin with a letter."""
     tail = "".join(secrets.choice(_LETTERS) for dummy in range(6))
     return f"t{datetime.now(UTC):%m%d}-{tail}"
 
 
 def name_of(project: str, presets: list[str], run_id: str) -> str:
-    """Return ``<project>-<preset>-<id>``; several presets are joined by ``+``, a long list is cut."""
+    """Return ``<project>-<preset>-<id>``; several presets are joined by ``+``, a long list is truncated."""
     preset = "+".join(presets)[:60] or "default"
     return f"{project}-{preset}-{run_id}"
 
 
 def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
-    """Make the run directory with everything that ``fill`` writes, in one step.
+    """Create the run directory with everything that ``fill`` writes, atomically.
 
-    It is filled under a temporary name and then renamed: a run directory that exists always knows its request.
-    Raises InputError when the directory can't be made.
+    It is filled under a temporary name and then renamed: an existing run directory always contains its request.
+    Raises InputError if the directory can't be created.
     """
     try:
         parent.mkdir(parents=True, exist_ok=True)
         half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
     except OSError as error:
-        raise InputError(f"can't make a run directory in {parent}: {error.strerror or error}") from error
+        raise InputError(f"can't create a run directory in {parent}: {error.strerror or error}") from error
     try:
         fill(half)
         half.chmod(0o755)
@@ -57,7 +57,7 @@ def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
 
 
 def existing(path: str) -> Path:
-    """Return the directory of an earlier run. Raises InputError when there is none at ``path``."""
+    """Return the directory of an earlier run. Raises InputError if there is none at ``path``."""
     found = Path(path).expanduser()
     found = found if found.is_absolute() else Path.cwd() / found
     if not (found / "request.yml").exists():
@@ -67,13 +67,13 @@ def existing(path: str) -> Path:
 
 
 def next_step(run_dir: Path, role: str, entry: str) -> Path:
-    """Make and return the next ``NNN__<role>__<entry>``; two callers at once never get the same number."""
+    """Create and return the next ``NNN__<role>__<entry>``; concurrent callers never get the same number."""
     number = 0
     while True:
         taken = [int(found[1]) for path in run_dir.iterdir() if (found := _STEP.match(path.name))]
         number = max(number, *taken, 0) + 1
         try:
-            # The claim stays: a number is given out once, whatever happens to who got it.
+            # The file stays: each number is used once, even if its caller fails.
             os.close(os.open(run_dir / f".step-{number:03d}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         except FileExistsError:
             continue
@@ -93,7 +93,7 @@ def timings(run_dir: Path, since: float) -> dict[str, float]:
 
 
 def read_optional(path: Path) -> dict[str, Any]:
-    """Read a YAML or JSON document that may not be there (yet): then an empty dictionary."""
+    """Read a YAML or JSON document; return an empty dictionary if it does not exist."""
     if not path.exists():
         return {}
     return _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path) or {}

@@ -29,7 +29,7 @@ HEAD = "The record of this run. give_back is the command that returns whatever i
 
 
 def read(run_dir: Path) -> dict[str, Any]:
-    """Return the record. Raises DataError when there is none."""
+    """Return the record. Raises DataError if there is none."""
     return _files.read_yaml(run_dir / "run.yml")
 
 
@@ -49,7 +49,7 @@ def change(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, A
 def new(
     run_id: str, project: str, presets: list[str], points: list[str], root: Path, arguments: CommandLine
 ) -> dict[str, Any]:
-    """Return the record of a run that begins now. ``give_back`` is filled in when the directory has its name."""
+    """Return the record of a new run. The caller fills in ``give_back``, which needs the name of the directory."""
     return {
         "schema": "run/1",
         "id": run_id,
@@ -94,7 +94,7 @@ class CommandLine:
         secret_values: Iterable[str | None],
         secret_files: Iterable[str] = (),
     ) -> None:
-        """secret_files: files of variables (``-e @file``) that hold secrets, which no file of the run holds."""
+        """secret_files: files of variables (``-e @file``) that contain secrets; no file of the run contains those."""
         self.argv = list(argv)
         self.cli = cli
         self.secret_values = [value for value in secret_values if value]
@@ -105,7 +105,7 @@ class CommandLine:
         return mask(shlex.join([Path(self.argv[0]).name, *self.argv[1:]]), self.secret_values)
 
     def program(self) -> str:
-        """Return ansible-playbook as any shell finds it: by its path, where that is known."""
+        """Return the absolute path of ansible-playbook, or its name if the path is unknown."""
         path = self.argv[0] if "/" in self.argv[0] else shutil.which(self.argv[0])
         return os.path.abspath(path) if path else self.argv[0]
 
@@ -120,7 +120,7 @@ class CommandLine:
         )
 
     def again(self, run_dir: Path, project: str, tags: list[str]) -> list[str]:
-        """Return the words of this command for some phases of the run, with all its ``-e``, to be run at once."""
+        """Return the argument list of this command for some phases of the run, with all its ``-e``."""
         given = [word for one in self.cli.get("extra_vars") or () for word in ("-e", one)]
         tail = ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}"]
         return [*self._program_and_files(project), *given, *tail]
@@ -130,7 +130,7 @@ class CommandLine:
         mine = [one for one in playbooks if Path(one).stem == project or one.endswith(f".{project}")]
         words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
         for source in self.cli.get("inventory") or ():
-            # Ansible names its own default inventory too, which most machines do not have; "host," is a list.
+            # Ansible also lists its default inventory, which most machines do not have. "host," is a list of hosts.
             if isinstance(source, str) and ("," in source or Path(source).exists()):
                 words += ["-i", _absolute(source)]
         return words + self._vault()
@@ -146,12 +146,12 @@ class CommandLine:
 
 
 def _absolute(path: str) -> str:
-    """Return a path that there is as seen from anywhere, any other word as it is."""
+    """Return an existing path as an absolute path, any other argument unchanged."""
     return str(Path(path).resolve()) if Path(path).exists() else path
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables by which the same Ansible finds the same things from another shell."""
+    """Return the environment variables that the command needs in another shell."""
     given = {name: os.environ[name] for name in _NEEDED if os.environ.get(name)}
     if os.environ.get("ANSIBLE_STDOUT_CALLBACK", "").startswith("perfscale.seatrial."):
         # Any other one is for the program that started this process, as AWX's is.
@@ -165,7 +165,7 @@ def _environment() -> dict[str, str]:
 
 
 def started_of_process(pid: int) -> float:
-    """Return when process ``pid`` began, in seconds since the epoch; now, where the system does not say."""
+    """Return when process ``pid`` started, in seconds since the epoch; the current time if that is unknown."""
     import time
 
     if _processes.ticks_of(pid) is None:
@@ -178,9 +178,9 @@ def started_of_process(pid: int) -> float:
 
 
 def at_work(run_dir: Path) -> dict[str, Any] | None:
-    """Return the earlier session whose ansible-playbook process still works on this run, if there is one.
+    """Return the session whose ansible-playbook process still works on this run, if any.
 
-    One that has started us does not: it was cut short, and has us give back what it holds.
+    One that started us does not count: it was interrupted, and we give back what it holds.
     """
     above = ancestors(os.getpid())
     for session in read_optional(run_dir / "run.yml").get("sessions", []):
@@ -193,7 +193,7 @@ def at_work(run_dir: Path) -> dict[str, Any] | None:
 
 
 def ancestors(pid: int) -> set[int]:
-    """Return the process, its parent, and so on."""
+    """Return the ids of the process and of all its ancestors."""
     found: set[int] = set()
     while pid and pid not in found:
         found.add(pid)
@@ -212,7 +212,7 @@ def refuse_while_running(run_dir: Path) -> None:
 
 
 def git(root: Path) -> dict[str, Any]:
-    """Return revision and whether files differ from it, of the checkout at ``root``; nulls outside a checkout."""
+    """Return the revision of the checkout at ``root`` and whether files differ from it; null outside a checkout."""
     try:
         top = _git(root, "rev-parse", "HEAD")
         return {"revision": top.strip() or None, "dirty": bool(_git(root, "status", "--porcelain").strip())}
@@ -230,7 +230,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 def versions(root: Path) -> dict[str, str]:
-    """Return the versions of everything that a result may depend on."""
+    """Return the versions of all software that results may depend on."""
     from importlib import metadata
 
     from ansible.release import __version__ as core
@@ -263,7 +263,7 @@ def _other_collection(namespace: str, name: str) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Return what the machine is; no names of hosts or users, which do not belong into a report."""
+    """Return properties of the machine, without names of hosts or users, which must not appear in a report."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "system": f"{platform.system()} {platform.release()}",

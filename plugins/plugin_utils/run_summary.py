@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The words at the end of a run: what ran, where, the headline figures, what is still held."""
+"""The summary at the end of a run: what ran and where, headline figures, verdict, what is still held."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
 
-#: Categories of time that a run would spend with any tool; the rest is Ansible's own.
+#: Categories of time that any tool would need; the rest is Ansible's overhead.
 CATEGORIES = {
     "cluster": "cluster",
     "load": "load",
@@ -27,7 +27,7 @@ CATEGORIES = {
 
 
 def split(total: float, timings: Mapping[str, float]) -> dict[str, float]:
-    """Return seconds by category, ``ansible`` for what is left of ``total``, and ``total``."""
+    """Return seconds by category, ``ansible`` for the rest, and ``total``."""
     known = {name: round(timings[name], 1) for name in CATEGORIES if timings.get(name)}
     return {**known, "ansible": round(max(total - sum(timings.values()), 0.0), 1), "total": round(total, 1)}
 
@@ -41,7 +41,7 @@ def split_line(parts: Mapping[str, float]) -> str:
 def lines(
     record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any], failures: Iterable[str] = ()
 ) -> list[str]:
-    """Return the summary: what the run answers first, then what went wrong."""
+    """Return the lines of the summary: answers first, then warnings and failures."""
     presets = "+".join(record["presets"]) or "no preset"
     text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
     text += [f"  answer    {one}" for one in verdict.get("answer") or ()]
@@ -82,7 +82,7 @@ def _phases(phases: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _until(one: Mapping[str, Any]) -> str:
-    """Return when that which is held ends, and what ends it."""
+    """Return when a held resource ends, and what ends it."""
     if not one.get("until"):
         return "until you give it back"
     moment = re.sub(r"\.\d+Z$", "Z", one["until"])
@@ -104,7 +104,7 @@ def _where(host: str, cluster: Mapping[str, Any]) -> str:
         parts.append(f"Kubernetes {str(cluster['version']).lstrip('v')}")
     if cluster["simulated"]:
         parts.append("simulated nodes")
-    elif cluster.get("kind") or cluster.get("version"):  # else nobody has seen its nodes
+    elif cluster.get("kind") or cluster.get("version"):  # otherwise its nodes are unknown
         parts.append(cluster.get("kind") or "real nodes")
     if cluster.get("nodes") is not None:
         parts.append(f"{cluster['nodes']} nodes, {cluster.get('gpus', 0)} GPUs")
@@ -116,7 +116,7 @@ def _baseline(verdict: Mapping[str, Any]) -> str:
 
 
 def figure_line(figure: Mapping[str, Any]) -> str:
-    """Return one headline figure: value, unit, n of N, and that it is simulated where it is."""
+    """Return one headline figure: value, unit, n of N, and whether it is simulated."""
     value = figure.get("value")
     unit = str(figure.get("unit") or "")
     if isinstance(value, (int, float)):
@@ -130,6 +130,6 @@ def figure_line(figure: Mapping[str, Any]) -> str:
 
 
 def last_words(failures: list[str], directory: Path) -> str:
-    """Return the message that a failed run ends with: the first failure first."""
+    """Return the final message of a failed run: the first failure, and where the others are."""
     more = f"\n{len(failures) - 1} more in {directory / 'FAILURES'}" if len(failures) > 1 else ""
     return failures[0] + more

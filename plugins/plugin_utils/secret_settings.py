@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secret settings: the one place where they are read.
+"""Secret settings: reading and masking their values.
 
 The value of a secret X is the variable X (from a vault or ``-e``), else the content of the file named by ``X_file``,
-else the environment variable ``SEATRIAL_X``. It is never written into a file of the run.
+else the environment variable ``SEATRIAL_X``. It is never written to a file of the run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def variable(name: str) -> str:
 def read(
     name: str, variables: Mapping[str, Any], environ: Mapping[str, str], render: Callable[[Any], Any]
 ) -> str | None:
-    """Return the value of a secret, None when it is given nowhere. Raises InputError when its file can't be read."""
+    """Return the value of a secret, None if it is not given. Raises InputError if its file can't be read."""
     value = variables.get(name)
     if value not in (None, ""):
         return str(render(value))
@@ -44,7 +44,7 @@ def read(
 
 
 def missing(name: str, why: str) -> InputError:
-    """Return the error for a secret that is needed and not given."""
+    """Return the error for a required secret that is not given."""
     return InputError(
         f"{name} is needed {why} and is not given: set the variable {name} (in a vault), "
         f"or {name}_file to the path of a file, or the environment variable {variable(name)}"

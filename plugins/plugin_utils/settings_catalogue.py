@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which settings there are: the options of all roles of this collection, read from their argument_specs."""
+"""The catalogue of all settings: the options of all roles of this collection, from their argument_specs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
-#: Names that a user may give and that are no settings (design: settings and presets).
+#: Variables that a user may set and that are not settings.
 WORDS = ("preset", "overrides", "matrix", "run_dir", "pre_cleanup", "cluster_profiles")
 
-#: Words that a preset may hold beside settings; in the tree they stand like settings.
+#: Keys that a preset may contain beside settings; they are resolved like settings.
 TREE_WORDS: dict[str, Any] = {"matrix": {}, "pre_cleanup": False}
 
 
@@ -35,12 +35,12 @@ class Setting:
 
     @property
     def is_path(self) -> bool:
-        """True for a path and for a list of paths."""
+        """Whether it is a path or a list of paths."""
         return "path" in (self.type, self.spec.get("elements"))
 
     @property
     def secret(self) -> bool:
-        """True when the value must never reach a file or a screen."""
+        """Whether the value must never be written to a file or a screen."""
         return bool(self.spec.get("no_log"))
 
     @property
@@ -51,14 +51,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All settings by name, all role names, the parameters that callers of a role must pass, conditions of some."""
+    """All settings by name, all roles, parameters that callers must pass, conditions of secrets and files."""
 
     settings: dict[str, Setting]
     roles: tuple[str, ...]
     parameters: frozenset[str] = frozenset()
     #: secret -> {"phases": [...], "when": Jinja expression}
     needs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: setting that names a file or folder which must be there -> the same
+    #: setting that names a file or folder which must exist -> the same
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -71,18 +71,18 @@ class Catalogue:
         return max((role for role in self.roles if name.startswith(f"{role}_")), key=len, default="")
 
     def is_presets(self, name: str, project: str) -> bool:
-        """True for the names of variables that hold presets of this project."""
+        """Return whether a variable of this name contains presets of the project."""
         return any(name == root or name.startswith(f"{root}_") for root in (f"{project}_presets", "common_presets"))
 
     def check_names(self, names: Iterable[str], project: str, where: str) -> None:
-        """Refuse a name that looks like a setting of ours and is none. Raises InputError naming the nearest one."""
+        """Raise InputError, with the nearest setting, for a name that looks like one of our settings but is not."""
         known = [*self.settings, *WORDS]
         for name in names:
             if name in self.settings or name in WORDS or self.is_presets(name, project) or name.startswith("ansible_"):
                 continue
             role = self.role_of(name)
             if name in self.parameters:
-                raise InputError(f"{where}: '{name}' is set by the playbook itself and is no setting")
+                raise InputError(f"{where}: '{name}' is set by the playbook itself and is not a setting")
             like = nearest(name, known)
             if "." in name or "[" in name:
                 raise InputError(
@@ -96,7 +96,7 @@ class Catalogue:
 
 
 def _very_near(name: str, known: Iterable[str]) -> bool:
-    """True for what can only be a slip: one or two letters off. Others' variables are none of our business."""
+    """Return whether a name is almost certainly a typing error. Other variables are none of our concern."""
     import difflib
 
     return bool(difflib.get_close_matches(name, list(known), n=1, cutoff=0.85))
@@ -107,7 +107,7 @@ def load(root: Path) -> Catalogue:
     """Read the catalogue of the collection at ``root``.
 
     An option with ``required: true`` is a parameter of that entry point, every other one a setting. The file of a
-    secret (``<name>_file``) is a setting that every secret has without declaring it.
+    secret (``<name>_file``) is a setting that every secret has implicitly.
     """
     from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Showing settings to people: what differs from the defaults, and who set it."""
+"""The settings as a table: the values that were set, and their sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 60
 
 
 def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets: Iterable[str]) -> dict[str, Any]:
-    """Return the content of provenance.yml: dotted key -> each write in order, with its place where that is known."""
+    """Return the content of provenance.yml: dotted key -> all changes in order, with their origin if known."""
     found: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:
         entry: dict[str, Any] = {"source": change.source, "value": change.value}
@@ -32,14 +32,14 @@ def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets
 
 
 def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return (setting, value, who set it) of every key that a layer set, in order of names.
+    """Return (setting, value, source) of every key that a layer set, sorted by name.
 
-    A value that is the default all the same is said to be: whoever gave it looks for it here.
+    A value equal to the default is listed too, marked as the default: its author looks for it here.
     """
     found = []
-    for key, told in sorted(document["settings"].items()):
-        last = told[-1]
-        beaten = [one["source"] for one in told[:-1]]
+    for key, changes in sorted(document["settings"].items()):
+        last = changes[-1]
+        beaten = [one["source"] for one in changes[:-1]]
         who = last["source"] + (f" ({_short(last['where'])})" if last.get("where") and last["source"] != "-e" else "")
         who += f", over {', '.join(beaten)}" if beaten else ""
         who += "; the default" if key in defaults and last["value"] == defaults[key] else ""
@@ -56,7 +56,7 @@ def _short(where: str) -> str:
 
 
 def table(found: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
-    """Return the lines that show settings. A long value has a line of its own, whole, so that it can be copied."""
+    """Return the table of settings. A long value is shown unabridged on a separate line, so that it can be copied."""
     asked = f"preset {', '.join(presets)}" if presets else "no preset"
     lines = [f"Settings that were set ({asked}; {points} test point{'s' * (points != 1)}):"]
     if not found:
@@ -71,7 +71,7 @@ def table(found: list[tuple[str, str, str]], presets: list[str], points: int) ->
 
 
 def points(found: EffectiveSettings, estimates: Mapping[str, str]) -> list[str]:
-    """Return the lines that show the points of the matrix, and what their load takes."""
+    """Return the list of the points of the matrix, each with the estimate of its load."""
     if not found.matrix and not estimates:
         return []
     lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]

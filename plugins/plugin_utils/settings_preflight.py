@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is checked before a run directory is made: phases that can't run, files and clusters that are not there."""
+"""Checks before a run directory is created: phases that can't run, missing files and clusters."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
 ROOT = Path(__file__).parents[2]
-#: Phases that work on a cluster, and those that take one.
+#: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")
-#: Phases that work only on what earlier ones left, and settings that name such things without a run directory.
+#: Phases that need the results of earlier ones, and settings that name such results without a run directory.
 AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
 NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
 
-#: Settings that an error about a cluster may name, the one that is to blame first.
+#: Settings that an error about a cluster may name, the most likely cause first.
 _OF_CLUSTERS = ("cluster_expected_host", "cluster_kubeconfig", "cluster_lifetime", "rehearsal_components")
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """A request with its effective settings, and the phases that are to run."""
+    """A request with its effective settings, and the phases that will run."""
 
     request: RequestedSettings
     found: EffectiveSettings
@@ -43,7 +43,7 @@ class Preflight:
     variables: Mapping[str, Any]
 
     def check(self, run_dir: Path | None) -> None:
-        """Raise InputError for the first thing that would stop a phase. run_dir: that of the run that goes on."""
+        """Raise InputError for the first problem that would stop a phase. run_dir: that of the run to continue."""
         if run_dir is None:
             self._refuse_without_run()
         self._refuse_without_cluster(run_dir)
@@ -52,7 +52,7 @@ class Preflight:
         if "test" in self.chosen:
             point_durations.durations(
                 self.request.project, self.found.points, self.render
-            )  # a load that can't be planned
+            )  # raises an error for an invalid load
         if any(phase in self.chosen for phase in TAKING):
             self._refuse_wrong_cluster()
 
@@ -86,7 +86,7 @@ class Preflight:
         raise InputError(f"phase {asked[0]} needs a cluster, and {why}: take one first, --tags {tags}{other}")
 
     def _refuse_unknown_host(self) -> None:
-        """The load's host is a choice that only the inventory knows."""
+        """Only the inventory knows on which hosts the load can run."""
         known = ["controller", "driver_pod", *(self.variables.get("groups") or {}).get("all", [])]
         for settings in [point.settings for point in self.found.points]:
             host = settings.get("workload_run_on", "controller")
@@ -118,7 +118,7 @@ class Preflight:
                         yield name, str(one)
 
     def _needed(self) -> dict[str, dict[str, Any]]:
-        """Return those of meta/files.yml, and kubeconfigs of roles: by default the run's, else of a file."""
+        """Return the settings of meta/files.yml, and the kubeconfigs that were set for single roles."""
         roles = {
             name: {"phases": ON_CLUSTER}
             for name in self._given()
@@ -147,7 +147,7 @@ class Preflight:
         return {str(change.path[0]) for change in self.found.resolved.changes}
 
     def _set_by(self, name: str) -> str:
-        """Return who gave a setting its value, in brackets; an empty text for a default."""
+        """Return the source of a value in brackets; an empty string for a default."""
         changes = [change for change in self.found.resolved.changes if change.path[0] == name]
         if not changes:
             return ""

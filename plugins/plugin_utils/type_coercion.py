@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Turning a value into the type that its setting declares, or saying why it can't be."""
+"""Convert a value to the declared type of its setting, or report why that is impossible."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _ARTICLE = {
 def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
     """Return ``value`` as the declared type of ``setting``; null stays null, a path becomes absolute.
 
-    Raises SettingsError naming setting, source and value. Stricter than Ansible's own conversion, which would make a
-    list of any text and text of any dictionary: both are slips that surface only later.
+    Raises SettingsError naming setting, source and value. Stricter than Ansible's conversion, which turns any text into
+    a list and any dictionary into text: such mistakes would surface only later.
     """
     if value is None:
         return None

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML that Ansible will read again: which texts are templates and which only look like one.
+"""Text that must not be templated, and YAML that marks it as ``!unsafe``.
 
-``include_vars`` takes every text as a template. A text with literal braces is therefore written as ``!unsafe``.
+``include_vars`` treats every text as a template. Text with literal braces is therefore written as ``!unsafe``.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 
 
 class UnsafeText(str):
-    """Text that must not be taken for a template."""
+    """Text that must not be templated."""
 
 
 _BRACES = ("{{", "{%", "{#")
 
 
 def looks_like_template(value: Any) -> bool:
-    """True for text that a Jinja environment would act on."""
+    """Return whether Jinja would render ``value``."""
     return isinstance(value, str) and any(mark in value for mark in _BRACES)
 
 
 def has_template(value: Any) -> bool:
-    """True when a text anywhere in ``value`` looks like a template."""
+    """Return whether any text in ``value`` looks like a template."""
     if isinstance(value, dict):
         return any(has_template(one) for one in value.values())
     if isinstance(value, (list, tuple)):

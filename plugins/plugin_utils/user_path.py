@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Paths that a user gives: relative to the folder in which ansible-playbook was called.
+"""Paths given by the user: relative to the working directory of ansible-playbook.
 
-Ansible runs a module in the playbook's folder, so a relative path has to become absolute on the controller, where an
-action still has the caller's working directory.
+Ansible runs a module in the playbook's folder. A relative path must therefore become absolute on the controller, where
+an action still has the caller's working directory.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_pat
         (["-e", "workload_kubeconfig=/no/kubeconfig"], "workload_kubeconfig: there is no /no/kubeconfig (set by -e)"),
         (["-e", json.dumps({"results_kpi_files": ["/no/kpis.yml"]})], "results_kpi_files: there is no /no/kpis.yml"),
         (["-e", json.dumps({"rehearsal_components": ["kueu"]})], "did you mean 'kueue'?"),
-        (["--tags", "tset"], "no phase is called that (did you mean 'test'?)"),
+        (["--tags", "tset"], "no phase has this name (did you mean 'test'?)"),
         (["-e", "run_dir=/nowhere/at/all"], "/nowhere/at/all does not exist"),
         (["-e", "fine_tuning_model_token_required=true"], "SEATRIAL_FINE_TUNING_MODEL_TOKEN"),
         (["-e", "fine_tuning_model_token_file=/no/file"], "fine_tuning_model_token_file: can't read /no/file"),

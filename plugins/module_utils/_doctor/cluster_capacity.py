@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a cluster has room for the workloads of a plan, with the nodes that the run makes."""
+"""Whether a cluster has capacity for the workloads of a plan, including the nodes that the run creates."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import po
 Node = Mapping[str, Any]
 
 
-def made(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> list[Node]:
-    """Return the nodes that the run makes, as entries ``nodes`` of a meta/doctor.yml name them, as Node objects.
+def created_nodes(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> list[Node]:
+    """Return the nodes that the run creates (entries ``nodes`` of a meta/doctor.yml) as Node objects.
 
-    They have the labels that pods select: whoever makes nodes for a plan labels them for it.
+    They carry the labels that the pods select, as the run labels its nodes.
     """
     return [
         {"metadata": {"labels": dict(selector)}, "status": {"allocatable": dict(one["allocatable"])}}
@@ -29,13 +29,13 @@ def made(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> l
 
 
 def gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
-    """Return how many GPUs of a plan's kind the nodes have."""
+    """Return the number of GPUs of the plan's resource on the nodes."""
     names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
     return sum(pod_fits_nodes.allocatable(node, name) for node in nodes for name in names)
 
 
 def lacking(plan: PointLoad, nodes: Sequence[Node]) -> str:
-    """Return why a workload of the plan can never run on these nodes, an empty string when it can."""
+    """Return why a workload of the plan can never run on these nodes, an empty string if it can."""
     found = pod_fits_nodes.never(plan.requests, plan.selector, nodes)
     if found:
         return found.replace("it asks", "a pod asks", 1)

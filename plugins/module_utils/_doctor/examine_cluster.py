@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The examination: every check with what was found, and the least RBAC."""
+"""Check a cluster against the requirements of a run; return the findings and the least RBAC."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 
 OK, MISSING, NOTE = "ok", "missing", "note"
-#: The oldest Kubernetes that this collection is tried with.
+#: The oldest Kubernetes version that this collection is tested with.
 OLDEST = (1, 28)
-#: Points of a plan that have a line each; of more there is only the sum.
+#: Up to this many points get a line each; for more, only the total is shown.
 _SOME_POINTS = 3
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 @dataclass(frozen=True)
 class ExaminationSpec:
-    """What is to be examined. namespaces and kinds: those of the run. points: number -> plan as in meta/doctor.yml."""
+    """The requirements of a run. namespaces, kinds: those of the run. points: number -> plan as in meta/doctor.yml."""
 
     phases: Sequence[str]
     permissions: Sequence[Mapping[str, Any]]
@@ -39,15 +39,15 @@ class ExaminationSpec:
     heavy: Sequence[str] = ()
     exclusive: bool = False
     subject: str = ""
-    run_id: str = ""  # what stands for the id of the run in names
-    nodes: Sequence[Mapping[str, Any]] = ()  # those that the run makes, as in meta/doctor.yml
+    run_id: str = ""  # the id of the run as it occurs in names
+    nodes: Sequence[Mapping[str, Any]] = ()  # those that the run creates, as in meta/doctor.yml
     installs: str = ""  # what phase prepare installs, which may bring kinds and resources
-    others: bool = True  # whether to look who else uses the cluster
+    others: bool = True  # whether to check who else uses the cluster
 
 
 @dataclass
 class Findings:
-    """One line a check: (result, name, detail)."""
+    """The checks so far: result, name and detail of each."""
 
     checks: list[dict[str, str]] = field(default_factory=list)
 
@@ -57,79 +57,79 @@ class Findings:
 
     @property
     def missing(self) -> int:
-        """How many checks found that something is missing."""
+        """Number of checks that found something missing."""
         return sum(1 for one in self.checks if one["result"] == MISSING)
 
 
-def examine(client: Client, order: ExaminationSpec) -> dict[str, Any]:
-    """Look at everything and change nothing. Raises AccessError when the API server can't be asked at all."""
+def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
+    """Run all checks; change nothing. Raises AccessError if the API server can't be reached."""
     found = Findings()
     version = client.request("GET", "/version")
     number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
     oldest = ".".join(map(str, OLDEST))
-    told = (
+    detail = (
         version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"
     )
-    found.add(OK if number >= OLDEST else NOTE, "Kubernetes", told)
+    found.add(OK if number >= OLDEST else NOTE, "Kubernetes", detail)
     nodes = _may(found, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
-    has_nodes = nodes is not None and _nodes(nodes, order, found)
-    _kinds(client, order, found)
-    there = {name: _there(client, name, order.run_id) for name in order.namespaces}
-    needed = rbac.wanted(order.permissions, order.phases, there)
+    has_nodes = nodes is not None and _nodes(nodes, spec, found)
+    _kinds(client, spec, found)
+    there = {name: _there(client, name, spec.run_id) for name in spec.namespaces}
+    needed = rbac.wanted(spec.permissions, spec.phases, there)
     lacking = rbac.refused(client, needed)
     for text in rbac.texts(lacking):
         found.add(MISSING, "permission", text)
     if not lacking:
-        found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(order.phases)} need")
-    _storage(client, order, found)
-    estimates = _room(client, order, nodes if has_nodes else None, found)
+        found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(spec.phases)} need")
+    _storage(client, spec, found)
+    estimates = _room(client, spec, nodes if has_nodes else None, found)
     for name in (name for name, is_there in there.items() if is_there):
         _quotas(client, name, estimates, found)
-    if order.others:
-        _others(client, order, found)
+    if spec.others:
+        _others(client, spec, found)
     return {
         "checks": found.checks,
         "missing": found.missing,
         "estimates": [vars(one) for one in estimates],
-        "rbac": rbac.manifests(needed, "seatrial-run", order.subject),
+        "rbac": rbac.manifests(needed, "seatrial-run", spec.subject),
     }
 
 
 def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
-    """Return what ``ask`` does; what the server refuses to tell is a note, not the end."""
+    """Return the result of ``ask``; None and a note if the server refuses the request."""
     try:
         return ask()
     except ApiError as error:
-        found.add(NOTE, what, f"can't be looked at: {error.reason or error}")
+        found.add(NOTE, what, f"can't be read: {error.reason or error}")
         return None
 
 
-def _nodes(nodes: Sequence[Mapping[str, Any]], order: ExaminationSpec, found: Findings) -> bool:
-    """Tell of the nodes; return whether there are any that pods could come to, now or when the run has made them."""
+def _nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, found: Findings) -> bool:
+    """Check the nodes; return whether pods can be scheduled, now or once the run has created its nodes."""
     ready = sum(holds(one, "Ready") for one in nodes)
     gpus = sum(cluster_identity.gpu_products(nodes).values())
-    told = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
-    if order.nodes:
-        found.add(OK, "nodes", f"{told}; {' and '.join(map(_made, order.nodes))} by the run itself")
+    detail = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
+    if spec.nodes:
+        found.add(OK, "nodes", f"{detail}; {' and '.join(map(_created_nodes, spec.nodes))} by the run itself")
         return True
     if not nodes:
         found.add(MISSING, "nodes", "the cluster has no node, so nothing can be scheduled")
     elif not ready:
         found.add(MISSING, "nodes", f"none of {len(nodes)} nodes is Ready, so nothing can be scheduled")
     else:
-        found.add(OK if ready == len(nodes) else NOTE, "nodes", told)
+        found.add(OK if ready == len(nodes) else NOTE, "nodes", detail)
     return ready > 0
 
 
-def _made(entry: Mapping[str, Any]) -> str:
-    """Return which nodes an entry says that the run makes, for people."""
+def _created_nodes(entry: Mapping[str, Any]) -> str:
+    """Return the nodes that the run creates for an entry, as text."""
     has = ", ".join(f"{text} {name}" for name, text in (entry.get("allocatable") or {}).items())
     return f"{entry.get('count') or 'some'} more{f' with {has} each' if has else ''}"
 
 
-def _kinds(client: Client, order: ExaminationSpec, found: Findings) -> None:
+def _kinds(client: Client, spec: ExaminationSpec, found: Findings) -> None:
     there = []
-    for text in order.kinds:
+    for text in spec.kinds:
         missing = ""
         for one in str(text).split(" or "):
             version, _slash, kind = one.rpartition("/")
@@ -141,51 +141,51 @@ def _kinds(client: Client, order: ExaminationSpec, found: Findings) -> None:
                 there.append(f"{kind} ({version})")
                 break
         else:
-            found.add(*_unless_installed(order, "kind", missing))
+            found.add(*_unless_installed(spec, "kind", missing))
     if there:
         found.add(OK, "kinds", ", ".join(there))
 
 
-def _unless_installed(order: ExaminationSpec, check: str, detail: str) -> tuple[str, str, str]:
-    """Return a check for what is missing; it is only noted where phase prepare installs what may bring it."""
-    if not order.installs:
+def _unless_installed(spec: ExaminationSpec, check: str, detail: str) -> tuple[str, str, str]:
+    """Return the check of a missing item: a note if an operator that phase prepare installs may provide it."""
+    if not spec.installs:
         return MISSING, check, detail
-    return NOTE, check, f"{detail}; phase prepare installs {order.installs} before it is needed"
+    return NOTE, check, f"{detail}; phase prepare installs {spec.installs} before it is needed"
 
 
 def _there(client: Client, name: str, run_id: str) -> bool:
-    """Tell whether a namespace exists; of one that may not be asked for, whether it is not named after the run."""
+    """Return whether a namespace exists; if reading it is forbidden, whether its name lacks the run id."""
     try:
         return client.get(client.kind("v1", "Namespace"), name, metadata_only=True) is not None
     except ApiError:
         return not run_id or run_id not in name
 
 
-def _storage(client: Client, order: ExaminationSpec, found: Findings) -> None:
-    if not order.storage_classes:
+def _storage(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+    if not spec.storage_classes:
         return
     classes = _may(found, "storage classes", lambda: client.list(client.kind("storage.k8s.io/v1", "StorageClass"))[0])
     if classes is None:
         return
     known = {one["metadata"]["name"]: one["metadata"].get("annotations") or {} for one in classes}
     default = [name for name, notes in known.items() if notes.get(_DEFAULT_CLASS) == "true"]
-    for name in order.storage_classes:
+    for name in spec.storage_classes:
         if name in known or (not name and default):
             found.add(OK, "storage class", name or f"{default[0]}, the default")
         else:
-            told = f"{name} is not there" if name else "the cluster has no default storage class, and none is named"
-            found.add(MISSING, "storage class", f"{told}; there are: {', '.join(sorted(known)) or 'none'}")
+            detail = f"{name} is not there" if name else "the cluster has no default storage class, and none is named"
+            found.add(MISSING, "storage class", f"{detail}; there are: {', '.join(sorted(known)) or 'none'}")
 
 
 def _room(
-    client: Client, order: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, found: Findings
+    client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, found: Findings
 ) -> list[load_estimate.LoadEstimate]:
-    """Tell of what never fits and of what the plan takes; without nodes it is assumed that all fits."""
+    """Check whether the load of each point fits, and estimate it; without nodes, everything is assumed to fit."""
     estimates: list[load_estimate.LoadEstimate] = []
     lacking: dict[str, list[str]] = {}
-    for point, given in order.points.items():
+    for point, given in spec.points.items():
         plan = load_estimate.point_load(point, given)
-        has = [*nodes, *cluster_capacity.made(order.nodes, plan.selector)] if nodes is not None else []
+        has = [*nodes, *cluster_capacity.created_nodes(spec.nodes, plan.selector)] if nodes is not None else []
         short = cluster_capacity.lacking(plan, has) if nodes is not None else ""
         if short:
             lacking.setdefault(short, []).append(point)
@@ -194,18 +194,18 @@ def _room(
         if one is not None:
             estimates.append(one)
     for short, points in lacking.items():
-        told = f"{_points(points)}: {short}"
-        later = _later(client, order)
-        found.add(NOTE if later else MISSING, "room", f"{told}; {later}" if later else told)
+        detail = f"{_points(points)}: {short}"
+        later = _later(client, spec)
+        found.add(NOTE if later else MISSING, "room", f"{detail}; {later}" if later else detail)
     _plan(estimates, found)
     return estimates
 
 
-def _later(client: Client, order: ExaminationSpec) -> str:
-    """Return why room that is not there now may be there when it is needed, else an empty string."""
-    if order.installs:
-        return f"phase prepare installs {order.installs} before it is needed"
-    if any(not one.get("allocatable") for one in order.nodes):
+def _later(client: Client, spec: ExaminationSpec) -> str:
+    """Return why missing capacity may exist when it is needed, else an empty string."""
+    if spec.installs:
+        return f"phase prepare installs {spec.installs} before it is needed"
+    if any(not one.get("allocatable") for one in spec.nodes):
         return "what the nodes that the run makes will have is not known yet"
     scaler = pod_fits_nodes.autoscaler(client)
     return f"{scaler} may add nodes" if scaler else ""
@@ -233,14 +233,14 @@ def _quotas(client: Client, namespace: str, estimates: Sequence[load_estimate.Lo
         for resource, wanted in most.items():
             if resource in hard:
                 left = amount(hard[resource]) - amount(used.get(resource, 0))
-                told = (
+                detail = (
                     f"{resource} in {namespace}: {left:g} left by {one['metadata']['name']}, {wanted:g} wanted at once"
                 )
-                found.add(OK if left >= wanted else MISSING, "quota", told)
+                found.add(OK if left >= wanted else MISSING, "quota", detail)
 
 
-def _others(client: Client, order: ExaminationSpec, found: Findings) -> None:
-    """Who else has GPUs now: what is measured beside others is measured of both."""
+def _others(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+    """Check who else uses GPUs now: their load would affect the measurement."""
     pods = _may(
         found,
         "other users",
@@ -251,13 +251,13 @@ def _others(client: Client, order: ExaminationSpec, found: Findings) -> None:
     having = [one for one in pods if _labels.RUN not in (one["metadata"].get("labels") or {}) and _gpus(one)]
     places = sorted({one["metadata"]["namespace"] for one in having})
     if having:
-        told = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
-        found.add(NOTE, "other users", told)
+        detail = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
+        found.add(NOTE, "other users", detail)
     else:
         found.add(OK, "other users", "no pod of others has a GPU")
-    if order.heavy and not order.exclusive:
-        told = f"preset {order.heavy[0]} is heavy: cluster_exclusive=true must say that nobody else uses the cluster"
-        found.add(MISSING, "exclusive use", told)
+    if spec.heavy and not spec.exclusive:
+        detail = f"preset {spec.heavy[0]} is heavy: cluster_exclusive=true must say that nobody else uses the cluster"
+        found.add(MISSING, "exclusive use", detail)
 
 
 def _gpus(pod: Mapping[str, Any]) -> float:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a plan will take and how many GPU hours it will spend, estimated before anything is sent."""
+"""Estimate of a plan's duration and GPU hours, before anything is sent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import ar
 
 @dataclass(frozen=True)
 class PointLoad:
-    """A point's load: when it comes, and of one workload pods, GPUs in all, and seconds that it runs.
+    """The load of a point: arrival offsets in seconds; pods, total GPUs and run time in seconds of one workload.
 
-    requests: resource -> quantity of its largest pod. selector: the nodeSelector of its pods. resource: that of its
-    GPUs, empty for any that is known to be one.
+    requests: resource -> quantity of its largest pod. selector: the nodeSelector of its pods. resource: the GPU
+    resource; empty for any known one.
     """
 
     point: str
@@ -35,7 +35,7 @@ class PointLoad:
 
 @dataclass(frozen=True)
 class LoadEstimate:
-    """Seconds until the last workload has ended, GPU hours, and most GPUs and pods in use at once."""
+    """Seconds until the last workload has ended, GPU hours, peak number of GPUs and pods in use."""
 
     point: str
     workloads: int
@@ -45,7 +45,7 @@ class LoadEstimate:
     pods_at_once: int
 
     def text(self) -> str:
-        """Return it for people."""
+        """Return the estimate as text."""
         return (
             f"{_format.count(self.workloads, 'workload')} in about {self.seconds:.0f} s, "
             f"{self.gpu_hours:.2f} GPU hours, at most {_format.value(self.gpus_at_once, 'GPUs')} "
@@ -54,7 +54,7 @@ class LoadEstimate:
 
 
 def total(found: Sequence[LoadEstimate]) -> str:
-    """Return what several points take together, for people."""
+    """Return the total of several points as text."""
     seconds, hours = sum(one.seconds for one in found), sum(one.gpu_hours for one in found)
     most = max(one.gpus_at_once for one in found)
     return (
@@ -64,7 +64,7 @@ def total(found: Sequence[LoadEstimate]) -> str:
 
 
 def point_load(point: str, given: dict[str, Any]) -> PointLoad:
-    """Return the plan that a project's meta/doctor.yml describes. Raises InputError for arrivals that are none."""
+    """Return the load that the plan of a meta/doctor.yml describes. Raises InputError for invalid arrivals."""
     found = arrivals.arrivals(dict(given.get("arrival") or {}), int(given["workloads"]), int(given.get("seed") or 1))
     offsets = tuple(0.0 if one is None else float(one) for one in found.offsets)
     return PointLoad(

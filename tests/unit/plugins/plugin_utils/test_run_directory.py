@@ -47,7 +47,7 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_parent_that_can_not_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="can't make a run directory in"):
+    with pytest.raises(InputError, match="can't create a run directory in"):
         run_directory.create(tmp_path / "file" / "below", "run", lambda path: None)
 
 

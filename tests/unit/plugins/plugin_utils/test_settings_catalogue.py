@@ -77,7 +77,7 @@ def test_tags_choose_phases(run: list, skip: list, expected: list) -> None:
 
 
 def test_a_tag_that_is_no_phase_is_refused() -> None:
-    with pytest.raises(InputError, match=r"--tags tset: no phase is called that \(did you mean 'test'\?\)"):
+    with pytest.raises(InputError, match=r"--tags tset: no phase has this name \(did you mean 'test'\?\)"):
         collect_settings_layers.chosen(PHASES, ["tset"], [])
     with pytest.raises(InputError, match="--skip-tags cleanpu"):
         collect_settings_layers.chosen(PHASES, ["all"], ["cleanpu"])

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.cluster_capacity import gpus, lacking, made
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.cluster_capacity import (
+    created_nodes,
+    gpus,
+    lacking,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import point_load
 
 GPU = "nvidia.com/gpu"
@@ -38,5 +42,5 @@ def test_what_can_never_run_is_named(given: dict[str, Any], nodes: list[dict[str
 def test_nodes_that_the_run_makes_count_as_there() -> None:
     entries = [{"count": 2, "allocatable": {GPU: 8, "cpu": 96}}, {"count": 4}]
     wanted = plan(gpus=16, requests={GPU: 8}, node_selector={"pool": "a"})
-    nodes = made(entries, wanted.selector)
+    nodes = created_nodes(entries, wanted.selector)
     assert (len(nodes), gpus(wanted, nodes), lacking(wanted, nodes)) == (2, 16.0, "")
