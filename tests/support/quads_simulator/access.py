@@ -32,7 +32,7 @@ class Access:
         return self.users[email]
 
     def token(self, email: str) -> str:
-        """Return a token that begins now."""
+        """Return a token that is valid from now on."""
         now = int(self.simulator.clock.now())
         text = base64.urlsafe_b64encode(f"{email}|{now}".encode()).decode().rstrip("=")
         self.tokens[text] = (email, now + self.simulator.config.token_lifetime)
@@ -44,7 +44,7 @@ class Access:
         self.tokens = {text: (email, now - 1) for text, (email, _) in self.tokens.items()}
 
     def user_of(self, request: Request, roles: tuple[str, ...]) -> User:
-        """Return who asks. Raises the refusal that the server would send."""
+        """Return the user of a request. Raises the refusal that the server would send."""
         header = request.headers.get("authorization", "")
         if not header:
             raise answers.bare({"message": "Missing authentication data", "error": "Bad Request"}, 400)

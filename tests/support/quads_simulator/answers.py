@@ -51,7 +51,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What goes back."""
+    """A reply."""
 
     status: int
     content_type: str
@@ -103,7 +103,7 @@ def missing() -> Answer:
 
 
 def broken_gateway(status: int) -> Answer:
-    """What the web server in front says when the application doesn't answer."""
+    """Reply of the web server in front if the application does not answer."""
     title = NAMES[status].title()
     text = f"<html>\r\n<head><title>{status} {title}</title></head>\r\n<body><center><h1>{status} {title}</h1></center>"
     return Answer(status, "text/html", text + "</body>\r\n</html>\r\n")

@@ -1,4 +1,4 @@
-"""The simulated server's clock: it stands still and is advanced, or runs with real time at any speed."""
+"""The simulated server's clock: it is stopped and advanced explicitly, or runs with real time at any speed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Clock:
         return self._base + (time.monotonic() - self._began) * self.speed
 
     def set(self, now: float) -> None:
-        """Jump to a moment, forwards or backwards; what was due up to it happens first."""
+        """Set the time, forwards or backwards; events that are due until then happen first."""
         self._run_until(now)
         self._base, self._began = now, time.monotonic()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what becomes due happens at its moment."""
+        """Let time pass; due events happen at their times."""
         self.set(self.now() + seconds)
 
     def at(self, when: float, do: Callable[[], None]) -> None:

@@ -69,7 +69,7 @@ class Simulator:
         return naive.timestamp() - self.config.utc_offset * 60
 
     def delay_of(self, request: Request) -> float:
-        """Return how long the server works on a request before anything comes of it, in seconds."""
+        """Return how long the server works on a request before it has an effect, in seconds."""
         making = request.method == "POST" and request.path == f"{API}/assignments/self"
         return self.faults.ticket_delay if making and self.config.tickets else 0.0
 
@@ -151,11 +151,11 @@ class Simulator:
             self.lock.acquire()
 
     def active_of(self, owner: str) -> list[Assignment]:
-        """Return somebody's active self-scheduled assignments."""
+        """Return the active self-scheduled assignments of a user."""
         return [one for one in self.assignments.values() if one.active and one.owner == owner and one.self_schedule]
 
     def current(self, **wanted: str) -> list[Schedule]:
-        """Return the schedules that run now, of a cloud or a host."""
+        """Return the current schedules of a cloud or a host."""
         now = self.clock.now()
         rows = [row for row in self.schedules.values() if row.current(now)]
         rows = [row for row in rows if wanted.get("cloud", row.assignment.cloud) == row.assignment.cloud]

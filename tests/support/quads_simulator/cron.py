@@ -1,4 +1,4 @@
-"""What the server's cron jobs do: move hosts, validate, write the OpenShift inventory, end what has expired."""
+"""The server's cron jobs: move hosts, validate, write the OpenShift inventory, end expired assignments."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _validate(simulator: Simulator, now: float, held: dict[str, Schedule]) -> No
 
 
 def write_inventories(simulator: Simulator) -> None:
-    """Write <cloud>_ocpinventory.json for every cloud that has hosts; those without keep what they had."""
+    """Write <cloud>_ocpinventory.json for every cloud that has hosts; those without hosts keep their file."""
     simulator.inventory_at = simulator.clock.now()
     for name in simulator.clouds:
         hosts = [host for host in simulator.hosts.values() if host["cloud"]["name"] == name]

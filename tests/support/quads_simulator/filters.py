@@ -1,4 +1,4 @@
-"""Query parameters of GET requests, as the server understands them: field, child.field, and __operators.
+"""Query parameters of GET requests, as the server parses them: field, child.field, and __operators.
 
 Every field has a type. What the server's database can't compare, the server answers with 500: an enum in another case,
 a pattern on a number, a list for a sum. A host's parts are joined: all conditions on one kind of part have to be met by
@@ -63,11 +63,11 @@ LARGEST = {"number": 2**31 - 1, "sum": 2**63 - 1}
 
 
 class BadRequest(Exception):
-    """What the server answers with 400."""
+    """An error with status 400."""
 
 
 class Crash(Exception):
-    """What the server answers with 500."""
+    """An error with status 500."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def select(
 
 
 def _split(key: str, kinds: Mapping[str, Kind]) -> tuple[str, str, str]:
-    """Return kind of part (or nothing), field and operator."""
+    """Return kind of part (or ""), field and operator."""
     name, mark, word = key.rpartition("__")
     if mark and word not in OPERATORS[1:]:
         raise BadRequest(f"__{word} is not a valid operator.")
@@ -133,7 +133,7 @@ def _condition(child: str, field: str, word: str, text: str, kinds: Mapping[str,
 
 
 def _value(kind: Kind, word: str, text: str) -> Any:
-    """Return one value as the database compares it. Raises Crash for what it doesn't."""
+    """Return one value as the database compares it. Raises Crash for an unsupported one."""
     if kind == "text":
         return text
     if word in ("like", "ilike") or (kind in ("sum", "cloud", "truth") and word == "in"):

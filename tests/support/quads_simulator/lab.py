@@ -1,4 +1,4 @@
-"""The made-up lab that the simulator starts with: the one in which the transcripts were recorded, under other names."""
+"""The initial lab of the simulator: the one in which the transcripts were recorded, with other names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPARE = "cloud01"
 
 @dataclass
 class Config:
-    """What a QUADS administrator sets (conf/selfservice.yml, quads.yml), and how fast the lab works.
+    """The settings of a QUADS administrator (conf/selfservice.yml, quads.yml), and the speed of the lab.
 
     All delays in seconds. Two clocks, in minutes ahead of UTC: ``utc_offset`` of the web server, which writes start and
     end of a schedule, and ``database_offset`` of the database, which writes when something was created. They differ
@@ -47,7 +47,7 @@ class Config:
 
 @dataclass
 class Faults:
-    """What goes wrong."""
+    """Injected faults."""
 
     ticket_delay: float = 0.0
     tickets_down: bool = False
@@ -67,7 +67,7 @@ def host_names() -> list[str]:
 
 
 def hosts(created_at: str, spare: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the hosts as GET /hosts/<name> shows them. R640s have Mellanox NICs; odd ones have NVMe disks."""
+    """Return the hosts as GET /hosts/<name> returns them. R640s have Mellanox NICs; odd ones have NVMe disks."""
     made = []
     for number, name in enumerate(host_names(), start=1):
         model = name.split(".")[0].rsplit("-", 1)[1].upper()
@@ -135,7 +135,7 @@ def hosts(created_at: str, spare: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def vlans() -> list[dict[str, Any]]:
-    """Return the public VLANs as GET /vlans shows them."""
+    """Return the public VLANs as GET /vlans returns them."""
     return [
         {
             "gateway": f"198.18.{number}.1",

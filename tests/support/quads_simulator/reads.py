@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def assignment_view(simulator: Simulator, one: Assignment) -> dict[str, Any]:
-    """Return an assignment as the server shows it. ``vlan`` is left out when there is none."""
+    """Return an assignment as the server returns it, without ``vlan`` if it has none."""
     flags = dict.fromkeys(
         ("fail", "five_days", "initial", "one_day", "pre", "pre_initial", "seven_days", "success", "three_days"), False
     )
@@ -43,7 +43,7 @@ def assignment_view(simulator: Simulator, one: Assignment) -> dict[str, Any]:
 
 
 def schedule_view(simulator: Simulator, row: Schedule) -> dict[str, Any]:
-    """Return a schedule as the server shows it, with all of its assignment and host."""
+    """Return a schedule as the server returns it, with its assignment and host."""
     host = simulator.hosts[row.host]
     return {
         "assignment": assignment_view(simulator, row.assignment),
@@ -76,7 +76,7 @@ def _selected(
 
 
 def _window(simulator: Simulator, query: dict[str, str]) -> tuple[float, float]:
-    """Return start and end, each this moment where it is not given; an end before the start is a minute after it."""
+    """Return start and end, by default the present time; an end before the start is a minute after it."""
     start = end = simulator.clock.now()
     try:
         start = simulator.local(query["start"]) if query.get("start") else start

@@ -1,4 +1,4 @@
-"""The simulator behind a real HTTPS port on loopback, with a certificate authority of its own.
+"""The simulator behind a real HTTPS port on loopback, with its own certificate authority.
 
 Beside the API there is /simulator, by which a test (or curl) steers it: GET shows the state, POST takes JSON with any
 of ``advance`` (seconds), ``config`` and ``faults`` (values to set), ``users`` (e-mail -> password), ``hosts`` (name ->
@@ -30,7 +30,7 @@ from quads_simulator.core import Simulator
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a self-signed certificate for 127.0.0.1 and localhost; return the files of certificate and key."""
+    """Create a self-signed certificate for 127.0.0.1 and localhost; return the files of certificate and key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "quads simulator")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -58,7 +58,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def steer(simulator: Simulator, given: dict[str, Any]) -> None:
-    """Do what a POST to /simulator asks for."""
+    """Execute a POST to /simulator."""
     with simulator.lock:
         for part in ("config", "faults"):
             for name, value in (given.get(part) or {}).items():
@@ -84,7 +84,7 @@ def steer(simulator: Simulator, given: dict[str, Any]) -> None:
 
 
 def state(simulator: Simulator) -> dict[str, Any]:
-    """Return what a GET of /simulator shows."""
+    """Return the reply to GET /simulator."""
     with simulator.lock:
         now = simulator.clock.now()
         return {

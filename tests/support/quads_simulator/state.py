@@ -1,4 +1,4 @@
-"""What the server's database holds."""
+"""The content of the server's database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def rfc1123(moment: float) -> str:
-    """Return a moment (epoch seconds) as the server prints it."""
+    """Return a time (epoch seconds) in the server's format."""
     return datetime.fromtimestamp(moment, timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")
 
 
@@ -67,7 +67,7 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 
 
 def deadline(now: float, day: str, hour: int, offset_minutes: int) -> float:
-    """Return this week's deadline in local time, as epoch seconds; it may be past."""
+    """Return this week's deadline in local time, as epoch seconds; it may be in the past."""
     local = datetime.fromtimestamp(now, timezone.utc) + timedelta(minutes=offset_minutes)
     monday = local.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=local.weekday())
     moment = monday + timedelta(days=WEEKDAYS.index(day), hours=hour)

@@ -28,7 +28,7 @@ WHATS = {("POST", "assignments"): "create", ("POST", "schedules"): "schedule", (
 
 
 class Killed(BaseException):
-    """The client's process is gone: nothing of it runs any more, no clean-up either."""
+    """The client's process was killed: nothing of it runs any more, not even its clean-up."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass
 class Wire:
-    """Sends calls to a simulator. ``faults``: (what is asked, how often before, from 0) -> fault."""
+    """Sends calls to a simulator. ``faults``: (request, its count from 0) -> fault."""
 
     simulator: Simulator
     faults: Mapping[tuple[str, int], Fault] = field(default_factory=dict)
@@ -236,7 +236,7 @@ def client(
     skew: float = 0.0,
     **account: Any,
 ) -> QuadsClient:
-    """Return a client on the simulator's clock. ``skew``: how far (s) this machine's wall clock is wrong."""
+    """Return a client on the simulator's clock. ``skew``: error (s) of this machine's wall clock."""
     clock = simulator.clock
     if user not in simulator.access.users:
         simulator.access.add(user, password)

@@ -146,7 +146,7 @@ def change(simulator: Simulator, request: Request, number: str) -> Answer:
 
 
 def administer(simulator: Simulator, request: Request, number: str) -> Answer:
-    """PATCH and DELETE /schedules/<id>: for administrators, and no test needs what they do."""
+    """PATCH and DELETE /schedules/<id>: for administrators; no test needs them."""
     simulator.access.user_of(request, ADMINS)
     return answers.missing()
 
