@@ -156,10 +156,10 @@ class RunWatch:
     def _await_tasks(self) -> None:
         """Wait until the processes of the workers have ended in order: giving back must not run beside them."""
         self._groups |= _workers()
-        deadline, told = time.monotonic() + PATIENCE, False
+        deadline, announced = time.monotonic() + PATIENCE, False
         while (left := _of_groups(self._groups)) and not self._enough and time.monotonic() < deadline:
-            if not told:
-                told = True
+            if not announced:
+                announced = True
                 self._say(f"waiting for its task to end ({len(left)} processes, at most {PATIENCE:g} s)")
             time.sleep(_LOOK)
 
