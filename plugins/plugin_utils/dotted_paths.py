@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
@@ -94,18 +93,6 @@ def _put(tree: Any, path: Path, value: Any) -> Any:
     copy = tree.copy()
     copy[step] = _put(tree[step], rest, value)
     return copy
-
-
-def leaves(tree: Any, above: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield the path and the value of every leaf; an empty dictionary or list is a leaf."""
-    if isinstance(tree, dict) and tree:
-        for name, value in tree.items():
-            yield from leaves(value, (*above, name))
-    elif isinstance(tree, list) and tree:
-        for number, value in enumerate(tree):
-            yield from leaves(value, (*above, number))
-    else:
-        yield above, tree
 
 
 def _kind(value: Any) -> str:

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK, mask
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import mask
 
 #: Variables of the environment that the give-back command takes along.
 _NEEDED = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME")
@@ -273,6 +273,3 @@ def environment() -> dict[str, Any]:
         "ci": bool(os.environ.get("CI")),
         "interpreter": sys.executable,
     }
-
-
-__all__ = ["MASK", "CommandLine", "change", "new", "read", "started_of_process", "write"]
