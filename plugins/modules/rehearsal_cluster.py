@@ -193,7 +193,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(given["progress_file"], "rehearsal")
-        options = Options.of({**given, "begun": _processes.began(os.getpid())})
+        options = Options.of({**given, "started": _processes.began(os.getpid())})
         with step.timed("cluster", f"rehearsal {given['state']}"):
             return cluster_lifecycle.bring(options, given["state"], say, module.check_mode)
 

@@ -64,8 +64,8 @@ def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, A
         component_binaries.check_given(components, options.sources)
         lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
         return {"changed": bool(lines), "needs": lines}
-    programs, made = component_binaries.ensure(components, options.sources, say)
-    return {"changed": made, "needs": [], **programs_of(programs)}
+    programs, provided = component_binaries.ensure(components, options.sources, say)
+    return {"changed": provided, "needs": [], **programs_of(programs)}
 
 
 # Present
@@ -76,19 +76,19 @@ def present(options: Options, say: Say) -> dict[str, Any]:
 
     Requested components are added to those that the instance has.
     """
-    asked = options.begun or boot_time()
+    requested = options.started or boot_time()
     instance = options.instance
     before = instance.marker()
     wanted = sorted({*options.components, *(before.components if before else [])})
     components = options.select(wanted)
-    programs, made = component_binaries.ensure(components, options.sources, say)
+    programs, provided = component_binaries.ensure(components, options.sources, say)
     began = time.monotonic()
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
         changes: list[str] = []
         if marker is None:
             _refuse_strays(instance)
-            if instance.was_gone_since(asked, options.owner):
+            if instance.was_removed_since(requested, options.owner):
                 # Our run was killed and has released everything meanwhile: what we started would be left behind.
                 raise ProcessError(f"{instance.name} was removed while its start was under way: nothing was started")
             marker = instance.create(options.owner, wanted, options.expires or None)
@@ -102,7 +102,7 @@ def present(options: Options, say: Say) -> dict[str, Any]:
     if changes:
         say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
     result.update(programs_of(programs))
-    return {"changed": made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
+    return {"changed": provided or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
 
 
 def _refuse_strays(instance: Instance) -> None:
@@ -140,7 +140,7 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
             instance.remove()
         elif instance.path.is_dir():
             instance.path.rmdir()
-        instance.note_gone(marker.owner if marker is not None else options.owner)
+        instance.note_removal(marker.owner if marker is not None else options.owner)
     return {"changed": bool(found) or marker is not None, "state": "absent", "name": instance.name}
 
 

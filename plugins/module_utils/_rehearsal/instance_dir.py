@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir impor
 SCHEMA = "rehearsal-instance/1"
 MARKER = "instance.json"
 #: Seconds for which a note of an instance's removal is kept. A start under way at that time follows within seconds.
-GONE_SECONDS = 600
+REMOVAL_SECONDS = 600
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?\Z")
 
 
@@ -144,21 +144,21 @@ class Instance:
     # A start that is under way when the instance is removed
 
     @property
-    def _gone_file(self) -> Path:
+    def _removal_file(self) -> Path:
         return self.root / f".{self.name}.gone"
 
-    def note_gone(self, owner: str) -> None:
+    def note_removal(self, owner: str) -> None:
         """Record that ``owner`` removed the instance now. Call with the lock held."""
         for old in self.root.glob(".*.gone"):
-            if time.time() - old.stat().st_mtime > GONE_SECONDS:
+            if time.time() - old.stat().st_mtime > REMOVAL_SECONDS:
                 old.unlink(missing_ok=True)
-        _files.write_json(self._gone_file, {"owner": owner, "boot": boot_id(), "at": boot_time()})
+        _files.write_json(self._removal_file, {"owner": owner, "boot": boot_id(), "at": boot_time()})
 
-    def was_gone_since(self, begun: float, owner: str) -> bool:
-        """Return whether ``owner`` removed the instance after ``begun`` (seconds since boot)."""
+    def was_removed_since(self, started: float, owner: str) -> bool:
+        """Return whether ``owner`` removed the instance after ``started`` (seconds since boot)."""
         try:
-            note = _files.read_json(self._gone_file)
-            return bool(note["owner"] == owner and note["boot"] == boot_id() and note["at"] > begun)
+            note = _files.read_json(self._removal_file)
+            return bool(note["owner"] == owner and note["boot"] == boot_id() and note["at"] > started)
         except (DataError, KeyError, TypeError):
             return False
 

@@ -38,7 +38,7 @@ class Options:
     """The module's options. ``timeout``: seconds, for each single wait. ``owner``: a run's id, "" for none.
 
     ``expires``: from when on anybody may remove a new instance, in the format of _step_dir.stamp(); "" for never.
-    ``begun``: when the module was started, in seconds since boot; 0: with the call.
+    ``started``: when the module was started, in seconds since boot; 0: with the call.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Options:
     expires: str = ""
     force: bool = False
     timeout: float = 120.0
-    begun: float = 0.0
+    started: float = 0.0
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:

@@ -57,9 +57,9 @@ def test_an_instance_is_removed_by_its_owner_or_by_force(data: Path, owner: str,
 
 
 def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_nothing(data: Path) -> None:
-    begun = boot_time()
+    started = boot_time()
     assert not cluster_lifecycle.absent(support.options(data, owner="run-1"), support.quiet)["changed"]
-    late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", begun=begun)
+    late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", started=started)
     with pytest.raises(ProcessError, match="tests was removed while its start was under way: nothing was started"):
         cluster_lifecycle.present(dataclasses.replace(late, binaries=programs()), support.quiet)
     assert Instance(data, "tests").marker() is None
@@ -68,11 +68,11 @@ def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_not
 def test_a_later_start_or_another_run_is_not_hindered_by_an_end(data: Path) -> None:
     cluster_lifecycle.absent(support.options(data), support.quiet)
     instance = Instance(data, "tests")
-    assert instance.was_gone_since(0, "")
-    assert not instance.was_gone_since(boot_time(), "")
-    assert not instance.was_gone_since(0, "another-run")
+    assert instance.was_removed_since(0, "")
+    assert not instance.was_removed_since(boot_time(), "")
+    assert not instance.was_removed_since(0, "another-run")
     (data / ".tests.gone").write_text("{")
-    assert not instance.was_gone_since(0, "")
+    assert not instance.was_removed_since(0, "")
 
 
 def test_old_notes_of_ends_are_swept(data: Path) -> None:
