@@ -216,12 +216,12 @@ def test_the_store_answers_only_the_api_server(rehearsal) -> None:
             urllib.request.urlopen(f"https://127.0.0.1:{port}/health", context=context, timeout=10).read()
 
 
-def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, own_sign: None) -> None:
+def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, other_marker: None) -> None:
     with pytest.raises(OwnershipError, match="is not a rehearsal cluster .* Nothing was changed"):
         fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="never"), 10, support.quiet)
 
 
 @pytest.fixture
-def own_sign(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look for a sign that this cluster does not have."""
-    monkeypatch.setattr(kwok_on_real_cluster, "SIGN", ("kube-public", "no-such-sign"))
+def other_marker(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for a marker that this cluster does not have."""
+    monkeypatch.setattr(kwok_on_real_cluster, "MARKER", ("kube-public", "no-such-marker"))
