@@ -75,7 +75,7 @@ missing:
   returned: success
   type: int
 estimates:
-  description: Estimate of each point: duration, GPU hours, peak use of GPUs and pods.
+  description: Duration, GPU hours and peak use of GPUs and pods, estimated for each point.
   returned: success
   type: list
   elements: dict
