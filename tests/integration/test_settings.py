@@ -50,7 +50,7 @@ def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_pat
             f"there is no file {ROOT}/README.mt (did you mean '{ROOT}/README.md'?) (set by -e)",
         ),
         (["-e", "cluster_provider=existing"], "set -e cluster_kubeconfig=<file>"),
-        (["-e", "cluster_lifetime=2moons"], "cluster_lifetime: '2moons' is no duration"),
+        (["-e", "cluster_lifetime=2moons"], "cluster_lifetime: '2moons' is not a duration"),
         (["-e", "workload_run_on=contoller"], "no such host (did you mean 'controller'?)"),
         (["-e", "workload_kubeconfig=/no/kubeconfig"], "workload_kubeconfig: there is no /no/kubeconfig (set by -e)"),
         (["-e", json.dumps({"results_kpi_files": ["/no/kpis.yml"]})], "results_kpi_files: there is no /no/kpis.yml"),
