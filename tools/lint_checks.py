@@ -13,14 +13,14 @@ from common import CACHE, ROOT, VENV, quiet_environment, run, stop
 #: Name of a check -> its command in the virtual environment. The slow ones first: `make lint` runs two at a time.
 CHECKS: dict[str, list[str]] = {
     "ansible-lint": ["ansible-lint", "--offline", "--strict", "-q", "--nocolor"],
-    "plugin-documentation": ["python", "tools/plugin_docs.py"],
+    "plugin-documentation": ["python", "tools/lint_plugin_docs.py"],
     "mypy": ["mypy"],
     "yamllint": ["yamllint", "--strict", "."],
     "ruff-check": ["ruff", "check", "."],
     "ruff-format": ["ruff", "format", "--check", "--diff", "."],
     "changelog-fragments": ["antsibull-changelog", "lint"],
     "generated-files": ["python", "tools/generate.py", "--check"],
-    "traces-of-machines": ["python", "tools/traces.py"],
+    "leak-scan": ["python", "tools/leak_scan.py"],
 }
 
 

@@ -22,7 +22,7 @@ import leftovers
 import lint_checks
 import sanity
 from common import ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
-from prerequisites import OUTPUT, prepare, show
+from suite_prerequisites import OUTPUT, prepare, show
 
 
 @dataclass

@@ -10,9 +10,9 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cluster_metadata_store
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
@@ -48,7 +48,7 @@ class ActionModule(SeatrialAction):
             given = cluster_settings.access_settings(task_vars, extra, self._templar.template)
             clusters, changed = run_cluster_records.replace_access(run_dir, given, Display().warning)
         distinct = run_cluster_records.distinct(clusters)
-        lines = [cluster_identity.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
+        lines = [describe_cluster.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
         for line in [*(lines if arguments["show"] else []), *arguments["say"]]:
             Display().display(line)
         if changed:

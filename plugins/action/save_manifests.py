@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.read_secret_settings import MASK
 
 
 class ActionModule(SeatrialAction):

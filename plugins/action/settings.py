@@ -13,10 +13,10 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import setting_origins, temp_folder
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import source_locations, temp_folder_check
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_session import SettingsSession
 
 
 class ActionModule(SeatrialAction):
@@ -40,14 +40,14 @@ class ActionModule(SeatrialAction):
             remote_tmp = self._remote_tmp(extra)
             return {**session.begin(), "remote_tmp": remote_tmp}
         except InputError as error:
-            raise InputError(f"{setting_origins.placed(error)}\nNothing was created or changed.") from error
+            raise InputError(f"{source_locations.placed(error)}\nNothing was created or changed.") from error
 
     def _remote_tmp(self, extra: dict[str, Any]) -> str | None:
         """Return the folder for ansible_remote_tmp if the configured one can't be used, else None."""
         if self._connection.transport != "local":
             return None
         asked = self.get_shell_option("remote_tmp", default="~/.ansible/tmp")
-        why = temp_folder.why_unusable(self._remote_expand_user(asked, sudoable=False))
+        why = temp_folder_check.why_unusable(self._remote_expand_user(asked, sudoable=False))
         if not why:
             return None
         if "ansible_remote_tmp" in extra:

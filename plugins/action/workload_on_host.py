@@ -13,7 +13,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.connection_retry import ConnectionRetry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.load_on_host import LoadOnHost
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
@@ -46,8 +46,8 @@ class ActionModule(ActionBase):
         point_dir, step_dir = (Path(given[one]) if given.get(one) else None for one in ("point_dir", "step_dir"))
         with ansible_errors():
             if given.get("state") == "absent":
-                return remote_session.remove(load, point_dir)
-            return remote_session.run(load, Path(given["point_dir"]), step_dir)
+                return remote_load.remove(load, point_dir)
+            return remote_load.run(load, Path(given["point_dir"]), step_dir)
 
     def _call(self, task_vars: dict[str, Any] | None, arguments: dict[str, Any]) -> dict[str, Any]:
         return dict(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))

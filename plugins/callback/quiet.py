@@ -35,7 +35,7 @@ from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import ANSIBLE_LOG
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import result_display, run_log
 
 _DEBUG = add_internal_fqcns(("debug",))

@@ -52,7 +52,7 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import secret_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import read_secret_settings
 
 
 class LookupModule(LookupBase):
@@ -67,7 +67,7 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError(str(error)) from error
 
     def _one(self, name: str, variables: dict[str, Any]) -> str:
-        value = secret_settings.read(name, variables, os.environ, self._templar.template)
+        value = read_secret_settings.read(name, variables, os.environ, self._templar.template)
         if value is None and self.get_option("required"):
-            raise secret_settings.missing(name, "here")
+            raise read_secret_settings.missing(name, "here")
         return value or ""

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
 #: Interval between two checks, seconds.
 INTERVAL = 1.0

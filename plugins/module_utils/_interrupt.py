@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ENDING
 
 
 class Interrupted(SeatrialError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 #: Minimum interval between two lines after a change, and maximum interval without one, seconds.
 SOON = 1.0

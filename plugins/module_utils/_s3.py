@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 #: Minimum part size of S3 in bytes, except for the last part.
 LEAST_PART = 5 * 2**20

@@ -106,9 +106,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity, provider_existing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster, provider_existing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
@@ -137,13 +137,13 @@ def main() -> None:
         ):
             if given["expected_host"]:
                 provider_existing.check_host(client.access, given["expected_host"])
-            found = cluster_identity.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
+            found = describe_cluster.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
             step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
             return {
                 "changed": False,
                 "cluster": found.record(),
-                "kinds": cluster_identity.kinds(client, given["kinds"]),
-                "namespaces": cluster_identity.namespaces(client, given["namespaces"]),
+                "kinds": describe_cluster.kinds(client, given["kinds"]),
+                "namespaces": describe_cluster.namespaces(client, given["namespaces"]),
                 "nodes_ready": found.nodes_ready,
                 "server": client.access.server,
             }

@@ -120,7 +120,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai.data_sci
     DataScienceSpec,
     ensure,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:

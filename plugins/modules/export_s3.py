@@ -88,7 +88,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
 def main() -> None:

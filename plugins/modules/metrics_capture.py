@@ -103,7 +103,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture_metrics, prometheus
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
 def server_of(given: dict[str, Any]) -> prometheus.PrometheusServer:

@@ -145,7 +145,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import
     machine_sets,
     node_scaler,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:

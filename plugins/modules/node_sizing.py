@@ -126,7 +126,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import node_sizing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 REQUIRED = {"type": "float", "required": True}
 

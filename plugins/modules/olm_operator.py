@@ -195,12 +195,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
-    desired_state,
     install_operators,
     operator_options,
+    operator_specs,
     remove_operators,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
@@ -224,7 +224,7 @@ def main() -> None:
                 )
                 with step.timed("cleanup", "operators"):
                     return remove_operators.remove(client, removal, say, module.check_mode)
-            operators = desired_state.operators(given["operators"])
+            operators = operator_specs.operators(given["operators"])
             with step.timed("cluster", "operators"):
                 return install_operators.install(
                     client,

@@ -108,7 +108,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift impo
     openshift_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer_commands import Installer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 MACHINE = {
     "name": {"type": "str", "required": True},

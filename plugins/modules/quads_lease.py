@@ -253,8 +253,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_operations, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import ensure_lease, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
@@ -301,7 +301,7 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return lease_operations.run(module.params, module.check_mode, step)
+        return ensure_lease.run(module.params, module.check_mode, step)
 
     _module_main.run(module, work)
 

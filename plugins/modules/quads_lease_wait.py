@@ -92,12 +92,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
-    lease_operations,
-    lease_wait,
-    server_options,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import ensure_lease, lease_wait, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
@@ -120,7 +116,7 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return lease_operations.wait_for(module.params, step)
+        return ensure_lease.wait_for(module.params, step)
 
     _module_main.run(module, work)
 

@@ -137,7 +137,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import machine_fleet
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 try:
     # Imported here so that Ansible packs it with the module.

@@ -166,7 +166,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehe
     SHARED_OPTIONS,
     Options,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def exit_on_signal(number: int, _frame: Any) -> None:

@@ -81,7 +81,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
 def main() -> None:

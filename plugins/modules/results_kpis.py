@@ -79,7 +79,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
 def main() -> None:

@@ -92,8 +92,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module_main, _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import fetch_run, run_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step, stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import fetch_run, run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, stamp
 
 
 def main() -> None:
@@ -118,7 +118,7 @@ def main() -> None:
         for one in given["sources"]:
             kept = fetch_run.with_timelines(one) if given["keep_directories"] else None
             found = kept or fetch_run.fetch(one, Path(given["dest"]), download, given["ca_file"] or "", given["suffix"])
-            run = run_files.read(found.path)
+            run = run_reader.read(found.path)
             if run.record and kept is None:
                 note = {"source": one, "at": stamp(), "migrated": found.migrated}
                 _files.write_yaml(found.path / "run.yml", {**run.record, "replot": note})

@@ -51,8 +51,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_scale_test_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
 
     def work(_step: Step) -> dict[str, Any]:
         points = {}
-        for point in run_files.read(Path(module.params["run_dir"])).points:
+        for point in run_reader.read(Path(module.params["run_dir"])).points:
             timeline = point.folder / "timeline.jsonl"
             if timeline.exists():  # a point that did not start has none
                 points[point.number] = write_scale_test_files.write(

@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._run.point
-  - perfscale.seatrial._sample
+  - perfscale.seatrial._workload
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -146,12 +146,12 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_until_ended import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
     RunningLoadSampler,
     WatchSpec,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:

@@ -23,8 +23,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._run.point
-  - perfscale.seatrial._sample
-  - perfscale.seatrial._sample.load
+  - perfscale.seatrial._workload
+  - perfscale.seatrial._workload.load
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -225,7 +225,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:

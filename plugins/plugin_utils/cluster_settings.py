@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provid
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import DEFAULT, provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.times import duration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
 

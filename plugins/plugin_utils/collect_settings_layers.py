@@ -23,8 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
     SettingsLayer,
     reachable,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.setting_origins import places
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.source_locations import places
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import looks_like_template, mark
 
 #: Special tags of Ansible, and a tag that Molecule always skips.

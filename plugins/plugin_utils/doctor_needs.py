@@ -14,10 +14,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
-    effective_settings,
+    resolve_settings,
     workload_files,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -51,7 +51,7 @@ class ExaminedRun:
         request = context.request()
         found = context.effective(request)
         points = {point.name: point.settings for point in found.points}
-        return cls(found.settings, points, context.render, run_id, effective_settings.heavy_presets(request))
+        return cls(found.settings, points, context.render, run_id, resolve_settings.heavy_presets(request))
 
     @classmethod
     def read(cls, directory: Path, variables: Mapping[str, Any], loader: Any, templar: Any) -> ExaminedRun:

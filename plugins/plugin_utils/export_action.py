@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, secret_settings, settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    read_secret_settings,
+    run_record,
+    settings_catalogue,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
 
@@ -26,7 +30,7 @@ class ExportAction(ProgressAction):
         known = {
             name: value
             for name in settings_catalogue.load(ROOT).secrets
-            if (value := secret_settings.read(name, task_vars, os.environ, self._templar.template))
+            if (value := read_secret_settings.read(name, task_vars, os.environ, self._templar.template))
         }
         top = Path(str(arguments.get("run_dir") or ""))
         clusters = read_optional(top / "cluster.yml").get("clusters") or {}

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import held_by_run, run_record
@@ -225,8 +225,8 @@ def _held(directory: Path, record: Mapping[str, Any]) -> list[str]:
 
 
 def _locked(directory: Path) -> bool:
-    found = [_cluster_lock_record.read(path) for path in directory.glob(_cluster_lock_record.PATTERN)]
-    return any(one is not None and one["state"] == _cluster_lock_record.HELD for one in found)
+    found = [_held_lock_file.read(path) for path in directory.glob(_held_lock_file.PATTERN)]
+    return any(one is not None and one["state"] == _held_lock_file.HELD for one in found)
 
 
 def _interrupted(directory: Path) -> None:

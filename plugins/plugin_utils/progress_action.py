@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible import constants
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 
 #: Seconds between two reads of the file; a line is shown at most this long after it was written.

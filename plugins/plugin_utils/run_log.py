@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from ansible.utils import display as displays
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import ANSIBLE_LOG
 
 #: Maximum number of buffered messages; the oldest are dropped.
 WAITING = 10_000

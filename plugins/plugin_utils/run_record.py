@@ -18,9 +18,9 @@ from typing import Any
 from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.read_secret_settings import mask
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import mask
 
 #: Variables of the environment that the give-back command takes along.
 _NEEDED = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME")

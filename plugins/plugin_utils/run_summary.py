@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import ANSIBLE_LOG
 
 #: Categories of time that any tool would need; the rest is Ansible's overhead.
 CATEGORIES = {

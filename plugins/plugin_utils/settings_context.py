@@ -12,9 +12,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
-    effective_settings,
-    setting_origins,
+    resolve_settings,
     settings_catalogue,
+    source_locations,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
@@ -31,7 +31,7 @@ class SettingsContext:
     extra: Mapping[str, Any]
     catalogue: settings_catalogue.Catalogue
     defaults: dict[str, Any]
-    render: effective_settings.Render
+    render: resolve_settings.Render
 
     @classmethod
     def of(
@@ -59,9 +59,9 @@ class SettingsContext:
         """Raise InputError for an unknown name in ``-e``."""
         self.catalogue.check_names(self.extra, self.project, "-e")
 
-    def effective(self, request: RequestedSettings) -> effective_settings.EffectiveSettings:
+    def effective(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
         """Resolve a request. Raises SettingsError, with file and line of the value where they are known."""
         try:
-            return effective_settings.effective(request, self.catalogue, self.defaults, self.render)
+            return resolve_settings.effective(request, self.catalogue, self.defaults, self.render)
         except SettingsError as error:
-            raise SettingsError(setting_origins.placed(error, request.where(error.source, error.at))) from error
+            raise SettingsError(source_locations.placed(error, request.where(error.source, error.at))) from error

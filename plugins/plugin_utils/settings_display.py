@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.read_secret_settings import MASK
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.secret_settings import MASK
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 
 WIDTH = 60
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_display, unsafe_text
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 
 HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows who set them.\n"
 

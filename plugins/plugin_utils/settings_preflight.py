@@ -14,9 +14,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, point_durations
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, point_load_estimates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings, Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class Preflight:
         self._refuse_unknown_host()
         self._refuse_missing_files()
         if "test" in self.chosen:
-            point_durations.durations(
+            point_load_estimates.durations(
                 self.request.project, self.found.points, self.render
             )  # raises an error for an invalid load
         if any(phase in self.chosen for phase in TAKING):

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import CleanupTimeout, Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 RUN = "perfscale.seatrial/run"
 

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod, remote_load_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import DriverPod
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from load_world import SUSPENDED, World
 from playbook import PROGRAM, ROOT, environment
 

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import (
     _training_simulation,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import Sweep
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
@@ -169,9 +169,9 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 
-    kinds = cluster_identity.kinds(
+    kinds = describe_cluster.kinds(
         client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"]
     )
     assert list(kinds.values()) == [True, False, False]
-    found = cluster_identity.namespaces(client, [run_id, "default", "no-such"])
+    found = describe_cluster.namespaces(client, [run_id, "default", "no-such"])
     assert found == {run_id: run_id, "default": "", "no-such": None}

@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 
 def changed(

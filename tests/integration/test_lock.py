@@ -14,7 +14,7 @@ from typing import Any
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import (
     lock_lease,
@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import (
     lock_renewer,
     lock_session,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from load_world import World, wait_until_created
 
 SCRIPT = Path(__file__).parents[1] / "support" / "lock_run.py"
@@ -83,8 +83,8 @@ class Turns:
 def turns(world: World, tmp_path: Path) -> Iterator[Turns]:
     made = Turns(world, tmp_path)
     yield made
-    for path in tmp_path.glob(_cluster_lock_record.PATTERN):
-        lock_renewer.stop(_cluster_lock_record.read(path))
+    for path in tmp_path.glob(_held_lock_file.PATTERN):
+        lock_renewer.stop(_held_lock_file.read(path))
 
 
 def quiet(_text: str) -> None:
@@ -167,14 +167,14 @@ def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns
         caller.kill()
         caller.wait()
     assert lock_renewer.Process(**second).lives(), "it belongs to the second session"
-    assert _cluster_lock_record.lost(turns.folder) == ""
+    assert _held_lock_file.lost(turns.folder) == ""
 
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
     lock_session.take(turns.wish("run-first"), Step(None), quiet)
     assert [one.role for one in lock_protocol.release(turns.store(), "run-first")] == [lock_lease.HOLDER]
-    until(lambda: _cluster_lock_record.lost(turns.folder) != "", "the loss is known")
-    assert "its Lease was deleted" in _cluster_lock_record.lost(turns.folder)
+    until(lambda: _held_lock_file.lost(turns.folder) != "", "the loss is known")
+    assert "its Lease was deleted" in _held_lock_file.lost(turns.folder)
     until(lambda: lock_renewer.running(turns.record("run-first")) is None, "the keeper ends")
 
 
@@ -183,7 +183,7 @@ def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_
     os.kill(turns.record("run-first")["keeper"]["pid"], signal.SIGKILL)
     known: list[str] = []
     lock_session.take(
-        turns.wish("run-second"), Step(None), lambda _text: known.append(_cluster_lock_record.lost(turns.folder))
+        turns.wish("run-second"), Step(None), lambda _text: known.append(_held_lock_file.lost(turns.folder))
     )
     assert "was not renewed since" in known[-1], "when the second run has the lock the first one counts it as lost"
 

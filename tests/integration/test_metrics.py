@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.promet
     of_openshift,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from playbook import play

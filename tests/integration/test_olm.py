@@ -14,14 +14,14 @@ import snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
-    desired_state,
     install_operators,
     installed_operators,
+    operator_specs,
     remove_operators,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import data_science_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 OLM = "operators.coreos.com/v1alpha1"
 NFD = {
@@ -60,7 +60,7 @@ def before(client: Client) -> Iterator[set[snapshot.Entry]]:
 def put(
     client: Client, *given: dict[str, Any], run: str = "run-0001", timeout: float = 180, **more: Any
 ) -> dict[str, Any]:
-    return install_operators.install(client, desired_state.operators(given), run, timeout, Step(None), print, **more)
+    return install_operators.install(client, operator_specs.operators(given), run, timeout, Step(None), print, **more)
 
 
 def take_away(client: Client, run: str = "run-0001", **more: Any) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def test_every_failure_is_reported_within_the_timeout_with_its_cause(
         },
     ]
     with pytest.raises(WaitTimeout) as failed:
-        install_operators.install(client, desired_state.operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
+        install_operators.install(client, operator_specs.operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
     unavailable, unresolvable, gone = str(failed.value).splitlines()
     assert "after 25 s it still waits for" in unavailable and "didn't match Pod's node affinity" in unavailable
     assert "ResolutionFailed" in unresolvable and "group: nobody.seatrial.test" in unresolvable

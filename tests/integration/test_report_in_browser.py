@@ -132,7 +132,7 @@ def axe():
     """The rules of axe-core as JavaScript."""
     path = services.axe() / "axe.min.js"
     if not path.is_file():
-        pytest.skip("no axe-core here (tools/services.py axe)")
+        pytest.skip("no axe-core here (tools/fetch_test_servers.py axe)")
     return path.read_text(encoding="utf-8")
 
 

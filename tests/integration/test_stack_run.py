@@ -11,10 +11,10 @@ import rehearsal as support
 import snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, install_operators
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import install_operators, operator_specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import data_science_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from playbook import play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -73,7 +73,7 @@ def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client,
             "operand": {"kind": "NodeFeatureDiscovery", "single": True, "ready": {"condition": "Available"}},
         },
     ]
-    install_operators.install(client, desired_state.operators(theirs), COLLEAGUE, 240, Step(None), print)
+    install_operators.install(client, operator_specs.operators(theirs), COLLEAGUE, 240, Step(None), print)
     order = data_science_cluster.DataScienceSpec(
         COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120
     )

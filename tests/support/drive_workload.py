@@ -49,7 +49,7 @@ def main(what: str, path: str) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
     from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
     filled = defaults(given, load_argument_spec.SUBMIT if what == "submit" else load_argument_spec.SAMPLE)
@@ -61,7 +61,7 @@ def main(what: str, path: str) -> None:
 
             found = Load(LoadSpec.of(filled), step, progress).run()
         else:
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_until_ended import (
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
                 RunningLoadSampler,
                 WatchSpec,
             )

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, hold: str, kill: str = "") -> None:

@@ -22,7 +22,7 @@ STAGES = {one["kind"]: one for one in (_files.read_yaml(STAGE_FILES / f"{name}.y
 
 def stamp(moment: float) -> str:
     """Return a time in the format of the files."""
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp as written
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp as written
 
     return written(moment)
 

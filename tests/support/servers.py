@@ -1,6 +1,6 @@
 """Real servers for tests: an S3 server, OpenSearch, Prometheus, a TLS proxy. Each listens on a free port of loopback.
 
-``tools/services.py`` gets them; a test whose server is not there is reported as not run.
+``tools/fetch_test_servers.py`` gets them; a test whose server is not there is reported as not run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("seatrial_tools_services", ROOT / "tools" / "services.py")
+    spec = importlib.util.spec_from_file_location("seatrial_tools_services", ROOT / "tools" / "fetch_test_servers.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -83,7 +83,7 @@ def s3(folder: Path, buckets: tuple[str, ...] = ("results",), part: str = "") ->
     """Run versitygw over a folder of files; yield its address."""
     program = _tool().versitygw()
     if program is None:
-        pytest.skip("no versitygw here (tools/services.py versitygw)")
+        pytest.skip("no versitygw here (tools/fetch_test_servers.py versitygw)")
     pytest.importorskip("boto3", reason="boto3 is not installed")
     data = folder / "s3"
     data.mkdir()
@@ -102,7 +102,7 @@ def opensearch(folder: Path) -> Iterator[str]:
     """Run one node of OpenSearch; yield its address."""
     jars = _tool().opensearch()
     if not jars.is_dir() or shutil.which("java") is None:
-        pytest.skip("no OpenSearch here (tools/services.py opensearch)")
+        pytest.skip("no OpenSearch here (tools/fetch_test_servers.py opensearch)")
     base = next(port for port in range(9200, 9290) if _free(port + 1) and _free(port + 101))
     command = ["java", "-Xms512m", "-Xmx512m", "-cp", f"{jars}/lib/*"]
     command += ["org.codelibs.opensearch.runner.OpenSearchRunner", "-basePath", str(folder / "opensearch")]
@@ -121,7 +121,7 @@ def prometheus(folder: Path, scrape: dict[str, object]) -> Iterator[str]:
     """Run Debian's Prometheus, scraping ``scrape`` (a scrape_config) every second; yield its address."""
     program = _tool().prometheus() / "usr" / "bin" / "prometheus"
     if not program.is_file():
-        pytest.skip("no Prometheus here (tools/services.py prometheus)")
+        pytest.skip("no Prometheus here (tools/fetch_test_servers.py prometheus)")
     import yaml
 
     config = folder / "prometheus.yml"

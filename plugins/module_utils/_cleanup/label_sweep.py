@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.deleti
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 #: Number of concurrent requests.
 _PARALLEL = 16

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 #: Timeout of one request, in seconds.
 _REQUEST = 90.0

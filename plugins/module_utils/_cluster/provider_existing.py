@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import replacement_kubeconfig
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import kubeconfig_fallback
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import (
     AccessSettings,
     ClusterTarget,
@@ -56,13 +56,13 @@ class ExistingProvider(Provider):
         if not record.get("kubeconfig") or (record["state"] == "released" and not record.get("objects")):
             return None
         asked, context = given.extra["cluster_kubeconfig"], given.extra["cluster_context"]
-        if not asked and not replacement_kubeconfig.is_gone(record["kubeconfig"]):
+        if not asked and not kubeconfig_fallback.is_gone(record["kubeconfig"]):
             return None
         known = [asked, given.host["cluster_kubeconfig"], given.run["cluster_kubeconfig"]]
         paths = [*known, *os.environ.get("KUBECONFIG", "").split(os.pathsep)]
-        found = replacement_kubeconfig.by(record, paths, context)
-        if found is None and asked and replacement_kubeconfig.absolute(asked) != record["kubeconfig"]:
-            replacement_kubeconfig.refuse_another(record, asked, context)
+        found = kubeconfig_fallback.by(record, paths, context)
+        if found is None and asked and kubeconfig_fallback.absolute(asked) != record["kubeconfig"]:
+            kubeconfig_fallback.refuse_another(record, asked, context)
         if found is None:
             warn(
                 f"the kubeconfig of the run's cluster {record.get('api_host', '')} no longer exists "

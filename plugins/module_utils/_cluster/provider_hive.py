@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import replacement_kubeconfig
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import kubeconfig_fallback
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import (
     CREATED,
     AccessSettings,
@@ -30,9 +30,9 @@ class HiveProvider(CreatingProvider):
         """Replace the kubeconfig of the hub, with which the claim is deleted."""
         data = record.get("provider_data") or {}
         hub = given.run["cluster_hive_kubeconfig"]
-        if not hub or not replacement_kubeconfig.is_gone(data.get("hub") or IN_CLUSTER):
+        if not hub or not kubeconfig_fallback.is_gone(data.get("hub") or IN_CLUSTER):
             return None
-        return {"provider_data": {**data, "hub": replacement_kubeconfig.absolute(hub)}}
+        return {"provider_data": {**data, "hub": kubeconfig_fallback.absolute(hub)}}
 
 
 PROVIDER = HiveProvider()

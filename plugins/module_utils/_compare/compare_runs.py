@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import
     comparison_page,
     comparison_plots,
     point_pairs,
-    report_links,
+    report_backlinks,
     run_side,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_side import RunSide
@@ -26,8 +26,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 Result = dict[str, Any]
 
@@ -67,9 +67,9 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
                 drawn.append(_draw(sides[0], other, first, second, pair, folder / "plots", len(drawn)))
     _files.write_json(folder / "comparison.json", document, "comparison/1")
     path = folder / "index.html"
-    reports = [report_links.back(side.run.top, path) for side in sides]
+    reports = [report_backlinks.back(side.run.top, path) for side in sides]
     _files.replace_text(path, write_report.render(Path(template), comparison_page.content(document, drawn, reports)))
-    notes += report_links.add(
+    notes += report_backlinks.add(
         [side.run.top for side in sides],
         path,
         comparison_page.title(document["runs"]),

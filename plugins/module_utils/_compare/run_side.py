@@ -15,9 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 
@@ -53,7 +53,7 @@ class PointSide(RunSide):
 
 def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
     """Read a run, write its timelines and verdict if missing; add to ``notes`` what could not be read."""
-    run = run_files.read(top)
+    run = run_reader.read(top)
     if any(not (point.folder / "timeline.jsonl").exists() for point in run.points):
         notes += write_timeline(str(top))["warnings"]
         write_verdict(str(top), DEFAULT_LATENESS)

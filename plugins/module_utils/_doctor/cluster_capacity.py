@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import GPU_RESOURCES
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import PointLoad
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import GPU_RESOURCES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_duration_estimate import PointLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes
 
 Node = Mapping[str, Any]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import cluster_capacity, load_estimate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import cluster_capacity, load_duration_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -107,7 +107,7 @@ def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
 def _nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, found: Findings) -> bool:
     """Check the nodes; return whether pods can be scheduled, now or once the run has created its nodes."""
     ready = sum(holds(one, "Ready") for one in nodes)
-    gpus = sum(cluster_identity.gpu_products(nodes).values())
+    gpus = sum(describe_cluster.gpu_products(nodes).values())
     detail = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
     if spec.nodes:
         found.add(OK, "nodes", f"{detail}; {' and '.join(map(_created_nodes, spec.nodes))} by the run itself")
@@ -179,18 +179,20 @@ def _storage(client: Client, spec: ExaminationSpec, found: Findings) -> None:
 
 def _room(
     client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, found: Findings
-) -> list[load_estimate.LoadEstimate]:
+) -> list[load_duration_estimate.LoadEstimate]:
     """Check whether the load of each point fits, and estimate it; without nodes, everything is assumed to fit."""
-    estimates: list[load_estimate.LoadEstimate] = []
+    estimates: list[load_duration_estimate.LoadEstimate] = []
     lacking: dict[str, list[str]] = {}
     for point, given in spec.points.items():
-        plan = load_estimate.point_load(point, given)
+        plan = load_duration_estimate.point_load(point, given)
         has = [*nodes, *cluster_capacity.created_nodes(spec.nodes, plan.selector)] if nodes is not None else []
         short = cluster_capacity.lacking(plan, has) if nodes is not None else ""
         if short:
             lacking.setdefault(short, []).append(point)
             continue
-        one = load_estimate.estimate(plan, cluster_capacity.gpus(plan, has) if has else plan.gpus * plan.workloads)
+        one = load_duration_estimate.estimate(
+            plan, cluster_capacity.gpus(plan, has) if has else plan.gpus * plan.workloads
+        )
         if one is not None:
             estimates.append(one)
     for short, points in lacking.items():
@@ -215,14 +217,16 @@ def _points(names: Sequence[str]) -> str:
     return f"point{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def _plan(estimates: Sequence[load_estimate.LoadEstimate], found: Findings) -> None:
+def _plan(estimates: Sequence[load_duration_estimate.LoadEstimate], found: Findings) -> None:
     for one in estimates if len(estimates) <= _SOME_POINTS else ():
         found.add(OK, "plan", f"point {one.point}: {one.text()}")
     if len(estimates) > 1:
-        found.add(OK, "plan", load_estimate.total(estimates))
+        found.add(OK, "plan", load_duration_estimate.total(estimates))
 
 
-def _quotas(client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], found: Findings) -> None:
+def _quotas(
+    client: Client, namespace: str, estimates: Sequence[load_duration_estimate.LoadEstimate], found: Findings
+) -> None:
     quotas = _may(found, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0])
     most = {
         "pods": max((one.pods_at_once for one in estimates), default=0),
@@ -262,4 +266,4 @@ def _others(client: Client, spec: ExaminationSpec, found: Findings) -> None:
 
 def _gpus(pod: Mapping[str, Any]) -> float:
     limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
-    return sum(amount(one.get(name, 0)) for one in limits for name in cluster_identity.GPU_RESOURCES)
+    return sum(amount(one.get(name, 0)) for one in limits for name in describe_cluster.GPU_RESOURCES)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 #: Results of checks that neither pass nor fail.
 SKIPPED = ("no baseline", "not judged")

@@ -15,8 +15,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import ci_files, opensearch, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 Result = dict[str, Any]
 VALID, INVALID = "valid", "invalid"
@@ -51,7 +51,7 @@ def guarded(run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str]
 
     invalid: ``label`` exports an invalid run labelled as invalid, ``skip`` does not. Raises SecretFound.
     """
-    run = run_files.read(Path(run_dir))
+    run = run_reader.read(Path(run_dir))
     verdict = verdict_of(run)
     status, why = status_of(run, verdict)
     if status == INVALID and invalid == SKIP:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 #: Size of a bulk request in bytes.
 BULK_BYTES = 4 * 2**20

@@ -28,7 +28,7 @@ from urllib.parse import quote, quote_plus
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import ANSIBLE_LOG
 
 Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider_rehearsal import PROVIDER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
@@ -131,7 +131,7 @@ def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
 
 
 def expired(until: str | None, now: float) -> bool:
-    """Return whether a time (as from _step_dir.stamp()) has passed; False without a time or if it can't be parsed."""
+    """Return whether a time (as from _step_files.stamp()) has passed; False without a time or if it can't be parsed."""
     try:
         return bool(until) and datetime.fromisoformat(str(until)).timestamp() < now
     except ValueError:
@@ -172,8 +172,8 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
 def locks(artifacts: str | Path) -> list[str]:
     """Return a line for each lock that a run of this machine holds."""
     lines = []
-    for path in sorted(Path(artifacts).expanduser().glob(f"*/{_cluster_lock_record.PATTERN}")):
-        one = _cluster_lock_record.read(path)
-        if one is not None and one["state"] == _cluster_lock_record.HELD:
+    for path in sorted(Path(artifacts).expanduser().glob(f"*/{_held_lock_file.PATTERN}")):
+        one = _held_lock_file.read(path)
+        if one is not None and one["state"] == _held_lock_file.HELD:
             lines.append(f"lock on {one['cluster']}: run {one['run']}, until {one['until']} unless it is renewed")
     return lines

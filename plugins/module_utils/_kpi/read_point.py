@@ -12,8 +12,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import metrics_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files, timeline_table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import pod_lifetimes
 
 
@@ -32,7 +32,7 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
     """Return the rows of training.jsonl; none for a project without trainings."""
     path = point.folder / "training.jsonl"
     notes: list[str] = []
-    rows = list(point_files.lines(path, notes)) if path.exists() else []
+    rows = list(point_reader.lines(path, notes)) if path.exists() else []
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
@@ -40,7 +40,7 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
 
 def steps(point: Point) -> list[tuple[float, float]]:
     """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
-    header = next(point_files.lines(point.folder / "plan.jsonl", []), {})
+    header = next(point_reader.lines(point.folder / "plan.jsonl", []), {})
     arrival = header.get("arrival") or {}
     return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
 
@@ -49,7 +49,7 @@ def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple
     """Return the failed attempts by reason, and the number of all attempts."""
     found: Counter[str] = Counter()
     attempts = 0
-    for record in point_files.lines(point.folder / "ledger.jsonl", []):
+    for record in point_reader.lines(point.folder / "ledger.jsonl", []):
         if record.get("type") != "attempt" or (chosen is not None and record["index"] not in chosen):
             continue
         attempts += 1

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """KPI functions for evaluating a scheduler: waiting, utilisation, fairness, gangs, preemptions.
 
-They need the requests of each workload (parameter ``scheduling`` of its template, see gangs.py) and all pod lifetimes.
-Without these they return no value and a note.
+They need the requests of each workload (parameter ``scheduling`` of its template, see gang_data.py) and all pod
+lifetimes. Without these they return no value and a note.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import Sample
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.gangs import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.gang_data import (
     Gangs,
     jain,
     least_makespan,

@@ -18,9 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, each_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 
 WRITTEN = ("kpis.json", "attribution.json")
 
@@ -64,7 +64,7 @@ def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> 
 
 def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -> Result:
     """Write kpis.json and attribution.json of the points from their timelines."""
-    run = run_files.read(Path(run_dir))
+    run = run_reader.read(Path(run_dir))
     loaded = kpi_definitions.load(definitions)
     first: dict[str, tuple[str, KpiValue]] = {}
 

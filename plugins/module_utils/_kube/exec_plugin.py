@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Credentials
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import unblock_signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import unblock_signals
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 #: Timeout of the program, in seconds.

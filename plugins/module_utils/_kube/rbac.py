@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 KEYS = frozenset(("phases", "group", "resources", "verbs", "scope", "namespace", "when"))

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import Halted, Sender, SenderSettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Rendered
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.workload_plan import Planned
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
 #: Time from start() to the first workload, seconds: by then the threads are running.
 LEAD = 0.05

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_argument_spec import SUBMIT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Template
@@ -79,7 +79,7 @@ class WatchSpec:
 
     def lock_lost(self) -> str:
         """Return which lock of the run is lost and why, else an empty string."""
-        return _cluster_lock_record.lost(self.lock_dir) if self.lock_dir else ""
+        return _held_lock_file.lost(self.lock_dir) if self.lock_dir else ""
 
     def sampling(self, kinds: Sequence[KindStages], own: Sequence[str], namespace: str, canary: str) -> SamplingSpec:
         """Return the sampler's part. own: kinds of the workloads; namespace: empty for all; canary: its namespace."""

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _interrupt
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger, load_state
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.circuit_breaker import CircuitBreaker
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.api_health_breaker import CircuitBreaker
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import (
     LOOP,
     Dispatcher,
@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
     KindStages,
     compile_kinds,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler_process import SamplerProcess

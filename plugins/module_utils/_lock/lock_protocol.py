@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_lease
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock.lock_lease import (

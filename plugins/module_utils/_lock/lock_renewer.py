@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_lease, lock_protocol
@@ -48,7 +48,7 @@ class RenewalTask:
         """Return the lock file's content."""
         entry = holding.entry
         return {
-            "schema": _cluster_lock_record.SCHEMA,
+            "schema": _held_lock_file.SCHEMA,
             "state": state,
             "cluster": self.cluster,
             "namespace": self.namespace,
@@ -81,7 +81,7 @@ def start(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process:
 
     Raises ProcessError if it can't start.
     """
-    stop(_cluster_lock_record.read(task.path))
+    stop(_held_lock_file.read(task.path))
     ready_in, ready_out = os.pipe()
     between = os.fork()
     if between == 0:
@@ -130,7 +130,7 @@ def _live(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> Non
         patience = max(1.0, task.who.duration / 6)
         with Client.from_kubeconfig(task.kubeconfig, task.context, patience) as client:
             holding.store = lock_lease.ServerStore(client, task.namespace)
-            _cluster_lock_record.write(task.path, task.record(holding, me, _cluster_lock_record.HELD))
+            _held_lock_file.write(task.path, task.record(holding, me, _held_lock_file.HELD))
             os.write(ready, f"pid {me.pid}".encode())
             os.close(ready)
             _keep(task, holding, me, over)
@@ -160,9 +160,9 @@ def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over:
             continue
         try:
             holding.renew()
-            _cluster_lock_record.write(task.path, task.record(holding, me, _cluster_lock_record.HELD))
+            _held_lock_file.write(task.path, task.record(holding, me, _held_lock_file.HELD))
         except lock_protocol.LockLost as error:
-            _cluster_lock_record.write(task.path, task.record(holding, me, _cluster_lock_record.LOST, str(error)))
+            _held_lock_file.write(task.path, task.record(holding, me, _held_lock_file.LOST, str(error)))
             # Release what is still ours, because others wait for it.
             with contextlib.suppress(SeatrialError):
                 holding.release()

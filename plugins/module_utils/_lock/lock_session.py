@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _interrupt
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file, _interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     ApiError,
@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_lease, lock_protocol, lock_renewer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import ChangeReporter, Say
 
 #: Longest interval between two queries of the queue, in seconds.
@@ -71,7 +71,7 @@ def take(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str,
 
     Raises WaitTimeout naming the holder, AccessError, ApiError, Interrupted.
     """
-    known = _cluster_lock_record.read(spec.path)
+    known = _held_lock_file.read(spec.path)
     caller = Process.of(spec.caller)
     if _is_held(known, caller):
         return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {spec.who.run} already holds the lock"}
@@ -100,14 +100,14 @@ def take(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str,
             raise
     message = f"run {spec.who.run} holds the lock on {where}" + (f" after {waited:.0f} s" if waited >= 1 else "")
     say(message)
-    return {"changed": True, "waited": round(waited, 1), "lock": _cluster_lock_record.read(spec.path), "msg": message}
+    return {"changed": True, "waited": round(waited, 1), "lock": _held_lock_file.read(spec.path), "msg": message}
 
 
 def _is_held(record: dict[str, Any] | None, caller: Process) -> bool:
     """Return whether a renewer of this session holds the lock."""
     return (
         record is not None
-        and record["state"] == _cluster_lock_record.HELD
+        and record["state"] == _held_lock_file.HELD
         and record["caller"] == caller.record()
         and lock_renewer.running(record) is not None
     )
@@ -158,12 +158,12 @@ def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str,
     The lock file becomes ``released`` only after the server has confirmed the deletion. If the server can't be
     reached, AccessError is raised, or without ``must`` the result has a ``warning``: the lock expires by itself.
     """
-    known = _cluster_lock_record.read(spec.path)
+    known = _held_lock_file.read(spec.path)
     state = known["state"] if known is not None else ""
     if check:
-        return {"changed": state == _cluster_lock_record.HELD, "lock": known, "msg": "", "warning": ""}
+        return {"changed": state == _held_lock_file.HELD, "lock": known, "msg": "", "warning": ""}
     stopped = lock_renewer.stop(known)
-    if state == _cluster_lock_record.RELEASED and not stopped:
+    if state == _held_lock_file.RELEASED and not stopped:
         return {
             "changed": False,
             "lock": known,
@@ -180,10 +180,10 @@ def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str,
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}
     # The renewer may have written the file once more before it ended.
-    known = _cluster_lock_record.read(spec.path)
-    if known is not None and known["state"] != _cluster_lock_record.RELEASED:
-        known = {**known, "state": _cluster_lock_record.RELEASED}
-        _cluster_lock_record.write(spec.path, known)
+    known = _held_lock_file.read(spec.path)
+    if known is not None and known["state"] != _held_lock_file.RELEASED:
+        known = {**known, "state": _held_lock_file.RELEASED}
+        _held_lock_file.write(spec.path, known)
     held = any(one.role == lock_lease.HOLDER for one in deleted)
     message = f"run {spec.who.run} released the lock" if held else f"run {spec.who.run} holds no lock"
     return {"changed": stopped or bool(deleted), "lock": known, "msg": message, "warning": ""}

@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.promet
     PrometheusServer,
     QueryError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 
 REQUIRED, OPTIONAL = ("name", "query", "unit"), ("help", "labels")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -79,12 +79,12 @@ def capture(
 
     A refused query becomes a warning and an entry without values. Raises AccessError when the server does not answer.
     """
-    run = run_files.read(Path(run_dir))
+    run = run_reader.read(Path(run_dir))
     queries = load(files)
     prometheus = Prometheus(server)
     warnings: list[str] = []
     rows: list[dict[str, Any]] = []
-    for point in run_files.chosen(run, points):
+    for point in run_reader.chosen(run, points):
         when = window(point, time.time())
         if when is None:
             warnings.append(f"point {point.number} was not started: no metrics")

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator, choose
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import Offer, Operator, choose
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.

@@ -18,11 +18,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
     failure_causes,
     manifests,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Operator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_installation import OperatorInstallation
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import Operator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 #: Seconds between two polls of what cannot be watched (package manifests, kinds that are not served yet).
 _POLL = 2.0

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
     failure_causes,
     manifests,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def info(client: Client, packages: Sequence[str] = ()) -> list[dict[str, Any]]:

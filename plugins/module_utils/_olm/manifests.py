@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import Offer, Operator
 
 MONITORING = "openshift.io/cluster-monitoring"
 

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Operator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import Operator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say

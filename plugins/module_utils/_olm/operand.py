@@ -11,14 +11,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, served_metrics
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Writer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import (
     Operand,
     Operator,
     appended,
     example,
     merged,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import (
     covers,
     is_meant,

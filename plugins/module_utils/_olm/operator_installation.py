@@ -12,9 +12,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_olm_objects, manifests, operand
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer, Operator, choose
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.existing_olm_objects import ExistingSubscription
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Say, Writer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import Offer, Operator, choose
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 
 #: Reasons for which a ClusterServiceVersion fails permanently.

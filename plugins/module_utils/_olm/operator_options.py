@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Argument spec of module olm_operator (doc fragment _olm); desired_state.py validates the values."""
+"""Argument spec of module olm_operator (doc fragment _olm); operator_specs.py validates the values."""
 
 from __future__ import annotations
 

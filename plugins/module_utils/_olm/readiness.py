@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import (
     ExpectedObjects,
     ReadyCondition,
 )

@@ -29,12 +29,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_
     RemovalSpec,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
 #: OLM's Operator objects: seconds that their removal may take, seconds between two polls, and consecutive polls that
 #: must find none.
-_RECORDS = 20.0
+_RECORDS = 60.0
 _POLL = 0.5
 _CALM = 3
 #: List requests in flight.

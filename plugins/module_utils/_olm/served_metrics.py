@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import ReadyCondition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import ReadyCondition
 
 
 def lacks(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
 #: Seconds until a broken watch is reopened.
 _PAUSE = 1.0

@@ -14,7 +14,7 @@ from math import log, log1p, sqrt
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import signals_blocked
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import signals_blocked
 
 GENERATOR = "PCG64"
 

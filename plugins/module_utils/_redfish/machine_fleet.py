@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc, Machine
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 #: Largest number of BMCs at a time; more are not faster and load a lab's network.
 WORKERS = 32

@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import verify
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 Say = Callable[[str], None]
 

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import kwok_on_real_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.kwok_on_real_cluster import Permission
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 #: KWOK manages nodes with this annotation.
 KWOK_NODE = "kwok.x-k8s.io/node"

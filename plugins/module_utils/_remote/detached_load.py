@@ -21,15 +21,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _files, _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _held_lock_file, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_renewer, lock_session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
 
@@ -187,7 +187,7 @@ def main(folder: str) -> int:
         outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
         raise
     finally:
-        lock_renewer.stop(_cluster_lock_record.read(lock_path))
+        lock_renewer.stop(_held_lock_file.read(lock_path))
         directory.kubeconfig.unlink(missing_ok=True)
         _files.write_json(directory.result, {**outcome, "ended": time.time()})
     return 0

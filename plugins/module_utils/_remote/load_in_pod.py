@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load_record, remote_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load, remote_load_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import DriverPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def spec_of(given: Mapping[str, Any]) -> DriverPodSpec:
@@ -77,10 +77,10 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Run the load or continue it; return what workload_submit would have returned. Raises ProcessError."""
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
         step_dir = Path(given["step_dir"]) if given["step_dir"] else None
-        return remote_session.run(LoadInPod(given, client, step), Path(given["point_dir"]), step_dir)
+        return remote_load.run(LoadInPod(given, client, step), Path(given["point_dir"]), step_dir)
 
 
 def absent(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """End the load and delete what is left of it."""
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-        return remote_session.remove(LoadInPod(given, client, step), Path(given["point_dir"]))
+        return remote_load.remove(LoadInPod(given, client, step), Path(given["point_dir"]))

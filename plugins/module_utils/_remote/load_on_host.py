@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load, standalone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import detached_load, remote_load_record

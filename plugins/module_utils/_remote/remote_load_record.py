@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
 FILE = "elsewhere.json"
@@ -46,9 +46,9 @@ def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None
 
     cluster: the target's API host, as in lock files. The driver cluster may have another lock.
     """
-    for path in sorted(Path(run_dir).glob(_cluster_lock_record.PATTERN)) if run_dir else ():
-        found = _cluster_lock_record.read(path)
-        if found and found["state"] == _cluster_lock_record.HELD and found["cluster"] == cluster:
+    for path in sorted(Path(run_dir).glob(_held_lock_file.PATTERN)) if run_dir else ():
+        found = _held_lock_file.read(path)
+        if found and found["state"] == _held_lock_file.HELD and found["cluster"] == cluster:
             return lock_of(found)
     return None
 

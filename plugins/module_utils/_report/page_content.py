@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     run_facts,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 #: Maximum length of the sentence beside the verdict; the table of checks has the full text.

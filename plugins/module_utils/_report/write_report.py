@@ -25,11 +25,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     point_plots,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import PlotCanvas
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ProcessPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ProcessPool
 
 
 def render_report(
@@ -190,7 +190,7 @@ def render(template: Path, content: Mapping[str, Any]) -> str:
 
 def write_report(run_dir: str, template: str) -> Result:
     """Write report/index.html and its plots."""
-    run = run_files.read(Path(run_dir))
+    run = run_reader.read(Path(run_dir))
     notes: list[str] = []
     loaded = tables_of(run, notes)
     path = run.top / "verdict.json"

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_resources import CRD
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import component_states
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
 DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"

@@ -13,8 +13,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 Result = dict[str, Any]
@@ -27,7 +27,7 @@ def each_point(
     warnings: list[str] = []
     rows: list[Result] = []
     changed = False
-    for point in run_files.chosen(run, numbers):
+    for point in run_reader.chosen(run, numbers):
         before = [digest_of(point.folder / name) for name in written]
         try:
             with without_gc():

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import setting_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 
 
 def point_label(point: Point, project: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Connection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quantiles import summary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
 #: Timeout for the response to one request, seconds.
 _TIMEOUT = 10.0

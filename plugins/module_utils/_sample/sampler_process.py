@@ -21,13 +21,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ENDING, Thread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import ENDING, Thread
 
 #: Minimum interval between two reports to the parent, seconds.
 _REPORT = 0.1

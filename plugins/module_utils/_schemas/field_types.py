@@ -43,5 +43,5 @@ def _typed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "required": ["type", *body["required"]], "properties": properties}
 
 
-#: Anchor of a clock, see module_utils/_clock.py.
+#: Anchor of a clock, see module_utils/_anchored_clock.py.
 ANCHOR = record({"wall": MOMENT, "monotonic": {"type": "number"}, "boot": TEXT})

@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
 
 #: (resource, namespace, name)
 Key = tuple[str, str, str]
@@ -125,7 +125,7 @@ class IntervalNarrower:
 
 
 def narrower(
-    path: Path, run: str, inputs: point_files.PointInputs, rows: list[dict[str, Any]], notes: list[str]
+    path: Path, run: str, inputs: point_reader.PointInputs, rows: list[dict[str, Any]], notes: list[str]
 ) -> IntervalNarrower | None:
     """Read a log for the workloads in ``rows``; None, and a note, when it cannot be used."""
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import isnan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.audit_log import IntervalNarrower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import (

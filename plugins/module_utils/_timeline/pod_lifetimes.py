@@ -15,7 +15,7 @@ from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files, stage_interval_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader, stage_interval_narrowing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 
 #: Stages of a pod, as role workload defines them.
@@ -80,7 +80,7 @@ class _Witness:
 
 def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None) -> PodLifetimes:
     """Read the pod lifetimes of the point in ``folder``, limited to the workload indices ``chosen`` if given."""
-    inputs = point_files.read(folder)
+    inputs = point_reader.read(folder)
     witness = _Witness()
     start = float(timeline_builder.build_from(inputs, run, point, witness=witness.see).header["start"])
     wanted = set(chosen) if chosen is not None else None

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import audit_log as audit_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import workload_outcome
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.event_reader import EventReader, Witness
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.event_assignment import EventReader, Witness
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import (
     OWN,
@@ -37,7 +37,7 @@ def build(
     simulated_writers: those of the cluster, used when the observations do not name them.
     audit_log: of the API server, to narrow the intervals.
     """
-    return build_from(point_files.read(folder), run, point, simulated_writers, audit_log)
+    return build_from(point_reader.read(folder), run, point, simulated_writers, audit_log)
 
 
 def build_from(
@@ -52,7 +52,7 @@ def build_from(
 
     witness: called with every event of a workload: its index, the event, and the bounds of its moment.
     """
-    rows = point_files.rows(inputs)
+    rows = point_reader.rows(inputs)
     own_kinds = {row["kind"] for row in rows if row["kind"]} or set(list(inputs.kinds)[:1])
     simulated = inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers
     stages = from_definitions(inputs.kinds, own_kinds, simulated) or [CREATED]

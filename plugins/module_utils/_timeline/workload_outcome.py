@@ -8,9 +8,9 @@ from __future__ import annotations
 from array import array
 from math import isnan
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import SentWorkload
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import SentWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.event_reader import EventReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.event_assignment import EventReader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_replacements import POD
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import ALL, Stage

@@ -12,9 +12,9 @@ from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import read_scale_test_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, each_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.workload_selection import (
     WorkloadSelection,
@@ -29,7 +29,7 @@ def write_timeline(
 
     An audit log of the API server narrows the intervals.
     """
-    run = run_files.read(Path(run_dir))
+    run = run_reader.read(Path(run_dir))
     audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 
 #: Thresholds: share of CPU time stolen by the hypervisor, and load average per processor.
 STOLEN, LOAD = 0.05, 2.0

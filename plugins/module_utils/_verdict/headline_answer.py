@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 
 Kpi = Mapping[str, Any]
 #: With more test points than this, only the lowest and the highest are named.

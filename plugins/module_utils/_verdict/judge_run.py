@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import at
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_files import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import busy_machine_warning, headline_answer
 
@@ -124,9 +124,9 @@ def _sentence(text: str) -> str:
 
 def locks(run: Run) -> list[dict[str, Any]]:
     """Check that the run kept its locks. Clusters that the run created have none."""
-    if not any(run.top.glob(_cluster_lock_record.PATTERN)):
+    if not any(run.top.glob(_held_lock_file.PATTERN)):
         return []
-    why = _cluster_lock_record.lost(run.top)
+    why = _held_lock_file.lost(run.top)
     if why:
         return [_check("lock", INVALID, _sentence(f"{why[0].upper()}{why[1:]}. Another run may have used the cluster"))]
     return [_check("lock", PASS, "The run held its lock on the cluster all the time.")]

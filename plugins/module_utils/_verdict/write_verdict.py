@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
 
 def write_verdict(run_dir: str, max_lateness: float) -> Result:
     """Write verdict.json; return the result of module results_verdict. max_lateness: in seconds."""
-    run = run_files.read(Path(run_dir))
+    run = run_reader.read(Path(run_dir))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if is_foreign(point)]
     labels = {point.number: point_label(point, str(run.record.get("project") or "")) for point in run.points}

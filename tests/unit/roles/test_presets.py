@@ -12,7 +12,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
-    effective_settings,
+    resolve_settings,
     settings_catalogue,
 )
 
@@ -38,7 +38,7 @@ def test_the_preset_resolves(
 ) -> None:
     settings, base = known
     request = collect_settings_layers.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
-    found = effective_settings.effective(
+    found = resolve_settings.effective(
         request, settings, base, collect_settings_layers.renderer(Templar(loader=LOADER), {})
     )
     assert found.points

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import generate
+import leak_scan
 import pytest
-import traces
 
 
 def test_settings_page_and_schemas_are_up_to_date():
@@ -42,18 +42,18 @@ def test_settings_page_has_no_raw_markup():
 
 
 @pytest.mark.parametrize(
-    "line", ["see https://" + "pypi" + ".org/simple", "-----BEGIN RSA PRIVATE" + " KEY-----", f"cd {traces.ROOT}/x"]
+    "line", ["see https://" + "pypi" + ".org/simple", "-----BEGIN RSA PRIVATE" + " KEY-----", f"cd {leak_scan.ROOT}/x"]
 )
 def test_a_trace_is_found_with_its_place(tmp_path, monkeypatch, line):
-    monkeypatch.setattr(traces, "ROOT", tmp_path)
+    monkeypatch.setattr(leak_scan, "ROOT", tmp_path)
     path = tmp_path / "notes.md"
     path.write_text(f"first\n{line}\n")
-    (found,) = traces.findings(path)
+    (found,) = leak_scan.findings(path)
     assert found.startswith("notes.md:2: ")
 
 
 def test_an_ordinary_line_is_no_trace(tmp_path, monkeypatch):
-    monkeypatch.setattr(traces, "ROOT", tmp_path)
+    monkeypatch.setattr(leak_scan, "ROOT", tmp_path)
     path = tmp_path / "notes.md"
     path.write_text("packages come from PyPI; certificates lie in /tmp/x/pki\n")
-    assert traces.findings(path) == []
+    assert leak_scan.findings(path) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 
 import lint_checks
-import prerequisites
 import pytest
+import suite_prerequisites
 import suites
 import yaml
 from common import ROOT
@@ -72,7 +72,7 @@ def test_every_component_that_a_fast_test_starts_is_built_before_the_first_test(
     folder = ROOT / "roles" / "rehearsal" / "files" / "components"
     described = {path.parent.name: yaml.safe_load(path.read_text()) for path in folder.glob("*/component.yml")}
     chosen = {name for name, one in described.items() if not one.get("always")}
-    assert chosen - {"coscheduling"} == set(prerequisites.COMPONENTS)
+    assert chosen - {"coscheduling"} == set(suite_prerequisites.COMPONENTS)
 
 
 def test_hooks_of_commits_run_each_check_of_lint_and_nothing_else():

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.action import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import doctor_needs, run_record, temp_folder
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import doctor_needs, run_record, temp_folder_check
 
 NO_PHASE = {"ended": None, "seconds": None, "error": None}
 
@@ -152,7 +152,7 @@ def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
     (tmp_path / "file" / "tmp").rmdir()
     (tmp_path / "file").rmdir()
     (tmp_path / "file").touch()
-    assert temp_folder.why_unusable(str(tmp_path / "file" / "tmp"))
+    assert temp_folder_check.why_unusable(str(tmp_path / "file" / "tmp"))
     assert remote_tmp(tmp_path, monkeypatch, {}, "ssh") is None
     assert remote_tmp(tmp_path, monkeypatch, {}) == str(settings.constants.DEFAULT_LOCAL_TMP)
     with pytest.raises(InputError, match="-e ansible_remote_tmp="):

@@ -7,16 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_durations, settings_display
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_load_estimates, settings_display
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import Change, Resolved
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import (
-    EffectiveSettings,
-    MatrixPoint,
-)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
     RequestedSettings,
     SettingsLayer,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings, MatrixPoint
 
 LOAD = {
     "cluster_provider": "rehearsal",
@@ -69,7 +66,7 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
         for number, gpus in ((1, 4), (2, 8))
     )
     found = EffectiveSettings({}, Resolved({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
-    assert settings_display.points(found, point_durations.durations("fine_tuning", points, render))[1:] == [
+    assert settings_display.points(found, point_load_estimates.durations("fine_tuning", points, render))[1:] == [
         "  001  fine_tuning_gpus=4: 4 workloads in about 20 s, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
         "  002  fine_tuning_gpus=8: 4 workloads in about 40 s, 0.09 GPU hours, at most 8 GPUs and 1 pod at once",
         "  all 2 points: about 60 s, 0.13 GPU hours, at most 8 GPUs at once",
@@ -78,14 +75,14 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
 
 def test_a_load_that_does_not_fit_on_the_fake_nodes_is_said_to() -> None:
     point = MatrixPoint("001", {}, {**LOAD, "fine_tuning_gpus": 9})
-    told = point_durations.durations("fine_tuning", [point], render)
+    told = point_load_estimates.durations("fine_tuning", [point], render)
     assert told == {"001": "one workload wants 9 GPUs, the fake nodes have 8"}
     elsewhere = MatrixPoint("001", {}, {**point.settings, "cluster_provider": "existing"})
-    assert "at most 36 GPUs" in point_durations.durations("fine_tuning", [elsewhere], render)["001"]
+    assert "at most 36 GPUs" in point_load_estimates.durations("fine_tuning", [elsewhere], render)["001"]
 
 
 def test_a_project_without_a_load_has_no_estimate() -> None:
-    assert point_durations.durations("cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
+    assert point_load_estimates.durations("cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
 
 
 @pytest.mark.parametrize(

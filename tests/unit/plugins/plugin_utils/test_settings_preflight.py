@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
-    effective_settings,
+    resolve_settings,
     settings_catalogue,
     settings_preflight,
 )
@@ -33,7 +33,7 @@ PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup"
 def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:
     request = RequestedSettings("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
-    found = effective_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
     settings_preflight.Preflight(request, found, CATALOGUE, render, chosen, {}).check(run_dir)
 
 
@@ -149,7 +149,7 @@ def test_a_load_that_can_not_be_planned_is_refused() -> None:
         "scheduler", (), (SettingsLayer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),)
     )
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
-    found = effective_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
     with pytest.raises(InputError, match=r"scheduler, point 001: arrival type 'poison' .*did you mean 'poisson'"):
         settings_preflight.Preflight(request, found, CATALOGUE, render, PHASES, {}).check(None)
 

@@ -10,7 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.cluster
     gpus,
     lacking,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import point_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_duration_estimate import point_load
 
 GPU = "nvidia.com/gpu"
 

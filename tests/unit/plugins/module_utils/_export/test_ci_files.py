@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._export import 
     secret_gate,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from run_directory import World, write_run
@@ -31,8 +31,8 @@ def top(tmp_path_factory, definitions):
 
 
 def test_each_check_is_a_test_case(top):
-    verdict = export_run.verdict_of(run_files.read(top))
-    suite = ElementTree.fromstring(ci_files.junit(run_files.read(top), verdict)).find("testsuite")
+    verdict = export_run.verdict_of(run_reader.read(top))
+    suite = ElementTree.fromstring(ci_files.junit(run_reader.read(top), verdict)).find("testsuite")
     assert suite.get("name") == "fine_tuning.light"
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "1", "1")
     failed = [one for one in suite.iter("testcase") if one.find("failure") is not None]
@@ -46,11 +46,11 @@ def test_each_check_is_a_test_case(top):
 @pytest.mark.parametrize("text", ['<&">', "control \x1b[31m and \x00", "no end \ud800"])
 def test_any_words_make_well_formed_xml(top, text):
     verdict = {"verdict": text, "checks": [{"check": text, "result": "fail", "detail": text, "point": None}]}
-    ElementTree.fromstring(ci_files.junit(run_files.read(top), verdict).encode("utf-8", "replace"))
+    ElementTree.fromstring(ci_files.junit(run_reader.read(top), verdict).encode("utf-8", "replace"))
 
 
 def test_without_a_verdict_the_suite_fails(top):
-    suite = ElementTree.fromstring(ci_files.junit(run_files.read(top), {})).find("testsuite")
+    suite = ElementTree.fromstring(ci_files.junit(run_reader.read(top), {})).find("testsuite")
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
 
 
@@ -58,7 +58,7 @@ SAMPLE = re.compile(r'[a-z_]+\{([a-z]+="(?:[^"\\]|\\.)*",?)+\} (-?[\d.e+-]+|nan|
 
 
 def test_the_textfile_has_a_sample_a_kpi_with_its_labels(top):
-    text = ci_files.textfile(run_files.read(top), export_run.verdict_of(run_files.read(top)))
+    text = ci_files.textfile(run_reader.read(top), export_run.verdict_of(run_reader.read(top)))
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert all(SAMPLE.fullmatch(line) for line in lines)
     kpis = _files.read_json(top / "points/000/kpis.json")["kpis"]

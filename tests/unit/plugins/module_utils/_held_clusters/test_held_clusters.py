@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._held_clusters import held_clusters, release_expired
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
 PAST, FUTURE = "2026-11-21T11:00:00.000Z", "2126-11-21T13:00:00.000Z"

@@ -7,7 +7,7 @@ from math import nan
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import scheduler_functions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.gangs import jain, least_makespan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.gang_data import jain, least_makespan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_lifetimes import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.ledger import ResumeState

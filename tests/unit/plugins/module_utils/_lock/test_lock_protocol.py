@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_clock, boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_clock, boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_lease, lock_protocol
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock.lock_lease import Conflict, LockLease
@@ -336,15 +336,15 @@ def record(**more: Any) -> dict[str, Any]:
 
 def test_a_lock_counts_as_lost_when_its_keeper_said_so_or_stopped_renewing(tmp_path: Path) -> None:
     path = tmp_path / "lock-sutest.json"
-    assert _cluster_lock_record.lost(tmp_path) == ""
-    _cluster_lock_record.write(path, record())
-    assert _cluster_lock_record.lost(tmp_path) == ""
-    _cluster_lock_record.write(path, record(deadline=boot_clock() - 1))
-    assert "was not renewed since 2026-11-21T10:00:00Z" in _cluster_lock_record.lost(tmp_path)
-    _cluster_lock_record.write(path, record(state="released", lost="run t1121-others holds it"))
-    assert "run t1121-others holds it" in _cluster_lock_record.lost(tmp_path)
-    _cluster_lock_record.write(path, record(deadline=0.0, boot="another machine"))
-    assert _cluster_lock_record.lost(tmp_path) == ""
+    assert _held_lock_file.lost(tmp_path) == ""
+    _held_lock_file.write(path, record())
+    assert _held_lock_file.lost(tmp_path) == ""
+    _held_lock_file.write(path, record(deadline=boot_clock() - 1))
+    assert "was not renewed since 2026-11-21T10:00:00Z" in _held_lock_file.lost(tmp_path)
+    _held_lock_file.write(path, record(state="released", lost="run t1121-others holds it"))
+    assert "run t1121-others holds it" in _held_lock_file.lost(tmp_path)
+    _held_lock_file.write(path, record(deadline=0.0, boot="another machine"))
+    assert _held_lock_file.lost(tmp_path) == ""
 
 
 def test_times_of_leases_are_read_as_the_server_writes_them() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, existing_olm_objects
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import Offer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_olm_objects, operator_specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import Offer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ def there(
 
 
 def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked: Any) -> None:
-    (one,) = desired_state.operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
+    (one,) = operator_specs.operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
     offer = Offer("nfd", "redhat-operators", "openshift-marketplace", "stable", csv, False, (), "own")
     existing_olm_objects.check_existing(one, existing, offer)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import delete_and_wait, failure_causes, readiness
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.desired_state import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import (
     ExpectedObjects,
     ReadyCondition,
 )

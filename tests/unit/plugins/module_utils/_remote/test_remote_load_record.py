@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _cluster_lock_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load_record
 
 
-def hold(folder: Path, host: str, cluster: str, state: str = _cluster_lock_record.HELD) -> None:
+def hold(folder: Path, host: str, cluster: str, state: str = _held_lock_file.HELD) -> None:
     process = {"pid": 1, "ticks": 1}
     stamp = "2026-11-21T10:00:00.000Z"
     record: dict[str, Any] = {
-        "schema": _cluster_lock_record.SCHEMA, "state": state, "cluster": cluster, "namespace": f"locks-of-{cluster}",
+        "schema": _held_lock_file.SCHEMA, "state": state, "cluster": cluster, "namespace": f"locks-of-{cluster}",
         "run": "run-abc", "owner": "ann", "purpose": "p", "waited": 0, "duration": 60, "since": stamp,
         "renewed": stamp, "until": stamp, "deadline": 1.0, "boot": "b", "keeper": process, "caller": process,
         "lost": "",
     }  # fmt: skip
-    _cluster_lock_record.write(folder / f"lock-{host}.json", record)
+    _held_lock_file.write(folder / f"lock-{host}.json", record)
 
 
 def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_cluster(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_clust
     assert found is not None and found["namespace"] == "locks-of-api.sutest"
     assert remote_load_record.held_lock(tmp_path, "api.other") is None
     assert remote_load_record.held_lock(None, "api.sutest") is None
-    hold(tmp_path, "sutest", "api.sutest", _cluster_lock_record.RELEASED)
+    hold(tmp_path, "sutest", "api.sutest", _held_lock_file.RELEASED)
     assert remote_load_record.held_lock(tmp_path, "api.sutest") is None
 
 

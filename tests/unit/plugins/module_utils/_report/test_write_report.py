@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import lat
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import NEEDED, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import page_content, write_report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_files, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
@@ -65,7 +65,7 @@ def everything(top, definitions):
 def rendered(top):
     """Return the page without plots, which take most of the time."""
     warnings: list[str] = []
-    found = run_files.read(top)
+    found = run_reader.read(top)
     tables = tables_of(found, warnings)
     verdict = _files.read_json(top / "verdict.json") if (top / "verdict.json").exists() else {}
     content = {**page_content.page(found, verdict, tables, warnings), "across": []}
@@ -124,7 +124,7 @@ def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, d
     of_project = TEMPLATE.parents[2] / "workload_scale" / "files" / "kpis.yml"
     write_kpis(str(top), [definitions, str(of_project)])
     warnings: list[str] = []
-    found = run_files.read(top)
+    found = run_reader.read(top)
     point = page_content.page(found, {}, tables_of(found, warnings), warnings)["points"][0]
     titles = [one["title"] for one in point["kpis"]]
     assert "Knee of created" in titles and "created, p95" not in titles
@@ -194,7 +194,7 @@ def test_the_words_on_the_page_and_the_plots_call_the_same_stages_simulated(made
     names = [one["name"] for one in table.stages if not one["name"].endswith("_first")]
     first_pods = {one["name"] for one in table.stages} - set(names)
     by_plots = {_format.stage(name) for name in names if data.simulated(name, NEEDED)}
-    said = page_content.simulation(run_files.read(made[0]), {"000": table})
+    said = page_content.simulation(run_reader.read(made[0]), {"000": table})
     assert set(said["stages"]) == by_plots
     assert {name for one in said["real"] for name in one["stages"]} == {
         _format.stage(name) for name in names

@@ -6,7 +6,7 @@ from array import array
 from math import nan
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import SentWorkload
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import SentWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import ALL, OWN, Stage
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.workload_outcome import (

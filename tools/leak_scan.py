@@ -1,7 +1,7 @@
 """Fail if a tracked file contains a path of a developer's machine, a package registry's host, or a key.
 
 What is searched is what git would commit: tracked files and new ones that are not ignored. A line may carry
-``traces: ok`` with a reason.
+``leak-scan: ok`` with a reason.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def findings(path: Path) -> list[str]:
         return []
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        if "traces: ok" in line:
+        if "leak-scan: ok" in line:
             continue
         place = f"{path.relative_to(ROOT)}:{number}"
         found += [

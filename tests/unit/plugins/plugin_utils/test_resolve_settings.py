@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, effective_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, resolve_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
     RequestedSettings,
@@ -35,9 +35,9 @@ DEFAULTS = {name: spec["default"] for name, spec in SPECS.items() if not spec.ge
 
 def resolve(
     *layers: SettingsLayer, presets: tuple[str, ...] = (), variables: dict[str, Any] | None = None
-) -> effective_settings.EffectiveSettings:
+) -> resolve_settings.EffectiveSettings:
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), variables or {})
-    return effective_settings.effective(RequestedSettings("load", presets, layers), CATALOGUE, DEFAULTS, render)
+    return resolve_settings.effective(RequestedSettings("load", presets, layers), CATALOGUE, DEFAULTS, render)
 
 
 def preset(name: str, **values: Any) -> SettingsLayer:
@@ -98,7 +98,7 @@ def test_a_dotted_key_reaches_into_a_default_that_is_a_template() -> None:
     defaults = {**DEFAULTS, "load_hyper": "{{ {'r': load_count} }}"}
     request = RequestedSettings("load", ("p",), (preset("p", **{"load_hyper.r": 9}),))
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
-    assert effective_settings.effective(request, CATALOGUE, defaults, render).settings["load_hyper"] == {"r": 9}
+    assert resolve_settings.effective(request, CATALOGUE, defaults, render).settings["load_hyper"] == {"r": 9}
 
 
 @pytest.mark.parametrize(
@@ -173,6 +173,6 @@ def test_a_heavy_preset_needs_a_cluster_that_is_ours_or_ours_alone(
     values = {"cluster_provider": provider, "cluster_exclusive": exclusive}
     if refused:
         with pytest.raises(SettingsError, match="preset 'big' is heavy.*cluster_exclusive=true"):
-            effective_settings.refuse_heavy(request, values)
+            resolve_settings.refuse_heavy(request, values)
     else:
-        effective_settings.refuse_heavy(request, values)
+        resolve_settings.refuse_heavy(request, values)

@@ -1,6 +1,6 @@
 """Real servers that some tests need: an S3 server, OpenSearch, Prometheus; and axe-core, which checks web pages.
 
-    services.py [what ...]
+    fetch_test_servers.py [what ...]
 
 Each is got once and kept in the user's cache, complete or not at all; nothing is installed into the system. What can't
 be had is said, and its tests say that they are not run. Runs with the virtual environment's Python.

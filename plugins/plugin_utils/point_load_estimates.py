@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import load_estimate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import load_duration_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import MatrixPoint, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import MatrixPoint, Render
 
 ROLES = Path(__file__).parents[2] / "roles"
 
@@ -26,24 +26,24 @@ def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> di
     """
     path = ROLES / project / "meta" / "doctor.yml"
     template = (_files.read_yaml(path) or {}).get("plan") if path.exists() else None
-    found: dict[str, load_estimate.LoadEstimate] = {}
+    found: dict[str, load_duration_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point in points if template else ():
         given, unknown = render(template, point.settings)
         if unknown or not _with_trace(given, project):
             continue
         try:
-            plan = load_estimate.point_load(point.name, given)
+            plan = load_duration_estimate.point_load(point.name, given)
         except InputError as error:
             raise InputError(f"{project}, point {point.name}: {error}") from error
         gpus = _gpus(point.settings)
-        one = load_estimate.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
+        one = load_duration_estimate.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
         if one is None:
             texts[point.name] = f"one workload wants {plan.gpus:g} GPUs, the fake nodes have {gpus:g}"
         else:
             found[point.name], texts[point.name] = one, one.text()
     if len(points) > 1 and len(found) == len(points):
-        texts["all"] = load_estimate.total(list(found.values()))
+        texts["all"] = load_duration_estimate.total(list(found.values()))
     return texts
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.cluster_identity import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER, load
 

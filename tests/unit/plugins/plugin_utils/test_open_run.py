@@ -15,8 +15,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_session import SettingsSession
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
 LOADER = DataLoader()  # shared: it keeps the defaults of the roles that it has read

@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import lines
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import lines
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
 #: The run id at the end of the name of a run directory: <project>-<preset>-<id>.

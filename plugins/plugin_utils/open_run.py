@@ -15,24 +15,24 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
-    effective_settings,
     held_by_run,
     interrupted_run,
-    point_durations,
+    point_load_estimates,
+    read_secret_settings,
+    resolve_settings,
     resumed_extra_vars,
     run_directory,
     run_record,
-    secret_settings,
     settings_display,
     settings_files,
     settings_preflight,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import preset_names
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.effective_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
     RequestedSettings,
     SettingsLayer,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import ROOT, SettingsContext
 
 
@@ -78,7 +78,7 @@ class SettingsSession:
         wanted = [name for presets in matching.values() for name in presets]
         changed = request.with_layers(*collect_settings_layers.preset_layers(wanted, known, catalogue), *layers)
         found = self.context.effective(changed)
-        effective_settings.refuse_heavy(changed, found.settings)
+        resolve_settings.refuse_heavy(changed, found.settings)
         self._read_secrets(found, [])
         self._write(directory, found, changed)
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
@@ -176,7 +176,7 @@ class SettingsSession:
         found = context.effective(request)
         self._read_secrets(found, chosen)
         if "test" in chosen:
-            effective_settings.refuse_heavy(request, found.settings)
+            resolve_settings.refuse_heavy(request, found.settings)
         check = settings_preflight.Preflight(
             request, found, context.catalogue, context.render, chosen, context.variables
         )
@@ -185,7 +185,7 @@ class SettingsSession:
 
     def _read_secrets(self, found: EffectiveSettings, chosen: list[str]) -> None:
         context = self.context
-        self.secrets = secret_settings.required(
+        self.secrets = read_secret_settings.required(
             context.catalogue, context.variables, found.settings, chosen, context.render, self.templar.template
         )
 
@@ -222,7 +222,7 @@ class SettingsSession:
             self.say(line)
 
     def _show_points(self, found: EffectiveSettings) -> None:
-        loads = point_durations.durations(self.context.project, found.points, self.context.render)
+        loads = point_load_estimates.durations(self.context.project, found.points, self.context.render)
         for line in settings_display.points(found, loads):
             self.say(line)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_estimate import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_duration_estimate import (
     PointLoad,
     estimate,
     point_load,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, secret_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import read_secret_settings, run_record
 
 
 def read(variables: dict, environ: dict | None = None) -> str | None:
-    return secret_settings.read("x_token", variables, environ or {}, lambda value: value)
+    return read_secret_settings.read("x_token", variables, environ or {}, lambda value: value)
 
 
 def test_variable_wins_over_file_and_file_over_environment(tmp_path: Path) -> None:
@@ -31,14 +31,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_secret_names_all_three_ways() -> None:
-    text = str(secret_settings.missing("x_token", "by phase prepare"))
+    text = str(read_secret_settings.missing("x_token", "by phase prepare"))
     assert "by phase prepare" in text
     for way in ("variable x_token ", "x_token_file", "SEATRIAL_X_TOKEN"):
         assert way in text
 
 
 def test_the_longest_secret_is_masked_first() -> None:
-    assert secret_settings.mask("a abcdef abc", ["abc", "abcdef", None, ""]) == "a <secret> <secret>"
+    assert read_secret_settings.mask("a abcdef abc", ["abc", "abcdef", None, ""]) == "a <secret> <secret>"
 
 
 def test_the_recorded_command_holds_no_secret() -> None:

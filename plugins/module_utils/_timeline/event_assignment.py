@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_files import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_replacements import POD, PodReplacements
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import version
@@ -54,7 +54,7 @@ class EventReader:
 
     def read(self, last: float) -> float:
         """Take all events; return the time of the last one, or ``last`` if that is later."""
-        for received, event in point_files.events(self.inputs):
+        for received, event in point_reader.events(self.inputs):
             self._take(received, event)
             last = max(last, received)
         return last

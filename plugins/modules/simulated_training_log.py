@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: simulated_training
+module: simulated_training_log
 short_description: Write the log of simulated training pods
 version_added: 0.1.0
 description:
@@ -61,7 +61,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Simulate the training
-  perfscale.seatrial.simulated_training:
+  perfscale.seatrial.simulated_training_log:
     path: "{{ cluster_acquired.sutest.played_logs }}"
     run_seconds: 8
     pods: 2

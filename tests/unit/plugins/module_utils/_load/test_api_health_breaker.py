@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.circuit_breaker import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.api_health_breaker import (
     IN_A_ROW,
     LatencyJudge,
     Probe,

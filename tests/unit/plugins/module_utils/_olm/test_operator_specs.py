@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import desired_state, manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, operator_specs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +19,8 @@ MODES = [
 ]
 
 
-def one(**more: Any) -> desired_state.Operator:
-    return desired_state.operators([{**NFD, **more}])[0]
+def one(**more: Any) -> operator_specs.Operator:
+    return operator_specs.operators([{**NFD, **more}])[0]
 
 
 def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str, Any]] = MODES) -> dict[str, Any]:
@@ -50,19 +50,19 @@ def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str
 
 
 def test_without_a_version_the_newest_of_the_default_channel_is_chosen() -> None:
-    offer = desired_state.choose(one(), [manifest()])
+    offer = operator_specs.choose(one(), [manifest()])
     assert (offer.channel, offer.csv, offer.watches) == ("stable", "nfd.v4.18.0", "own")
     assert offer.newest and offer.kinds == ("things.example.com",)
 
 
 @pytest.mark.parametrize("version", ["4.17.0", "v4.17.0", "nfd.v4.17.0"])
 def test_a_version_may_be_a_number_with_or_without_v_or_the_name_of_a_csv(version: str) -> None:
-    offer = desired_state.choose(one(version=version), [manifest()])
+    offer = operator_specs.choose(one(version=version), [manifest()])
     assert offer.csv == "nfd.v4.17.0" and not offer.newest
 
 
 def test_without_entries_in_a_catalog_the_name_of_a_version_follows_the_newest() -> None:
-    assert desired_state.choose(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
+    assert operator_specs.choose(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_unknown_channel_or_version_is_refused_with_the_nearest_name(
     more: dict[str, Any], catalogs: list[str], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        desired_state.choose(one(**more), [manifest(each) for each in catalogs])
+        operator_specs.choose(one(**more), [manifest(each) for each in catalogs])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_contradictory_options_are_refused(more: dict[str, Any], message: str) -
 
 def test_a_duplicate_package_is_refused() -> None:
     with pytest.raises(InputError, match="duplicate package 'nfd'"):
-        desired_state.operators([NFD, {**NFD, "namespace": "other"}])
+        operator_specs.operators([NFD, {**NFD, "namespace": "other"}])
 
 
 def test_a_version_makes_install_plans_wait_for_approval() -> None:
@@ -114,16 +114,16 @@ def test_a_version_makes_install_plans_wait_for_approval() -> None:
 
 def test_operators_in_openshift_operators_watch_all_namespaces() -> None:
     modes = [{"type": "OwnNamespace", "supported": True}, {"type": "AllNamespaces", "supported": True}]
-    assert desired_state.choose(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
+    assert operator_specs.choose(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
 
 
 def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
     csv = {
         "metadata": {"name": "nfd.v1", "annotations": {"alm-examples": json.dumps([{"kind": "A"}, {"kind": "Bee"}])}}
     }
-    assert desired_state.example(csv, "Bee") == {"kind": "Bee"}
+    assert operator_specs.example(csv, "Bee") == {"kind": "Bee"}
     with pytest.raises(InputError, match=r"no example of kind Be \(did you mean 'Bee'\?\); it has A, Bee"):
-        desired_state.example(csv, "Be")
+        operator_specs.example(csv, "Be")
 
 
 JSON = st.recursive(
@@ -137,16 +137,16 @@ PATCHES = st.dictionaries(st.sampled_from("abc"), st.none() | JSON, max_size=3)
 
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
     base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
-    once = desired_state.appended(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
+    once = operator_specs.appended(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
     assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
-    assert desired_state.appended(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
+    assert operator_specs.appended(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
     assert base == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
 
 
 @given(OBJECTS, PATCHES)
 def test_a_merge_patch_applied_twice_is_applied_once(base: dict[str, Any], patch: dict[str, Any]) -> None:
-    once = desired_state.merged(base, patch)
-    assert desired_state.merged(once, patch) == once
+    once = operator_specs.merged(base, patch)
+    assert operator_specs.merged(once, patch) == once
     for name, value in patch.items():
         if value is None:
             assert name not in once
@@ -156,8 +156,8 @@ def test_a_merge_patch_applied_twice_is_applied_once(base: dict[str, Any], patch
 
 
 def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -> None:
-    own = desired_state.choose(one(), [manifest()])
-    everything = desired_state.choose(
+    own = operator_specs.choose(one(), [manifest()])
+    everything = operator_specs.choose(
         one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
     )
     group = manifests.operator_group(one(), own, "run-0001")
@@ -168,7 +168,7 @@ def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -
 
 
 def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
-    offer = desired_state.choose(one(version="4.17.0"), [manifest()])
+    offer = operator_specs.choose(one(version="4.17.0"), [manifest()])
     subscription = manifests.subscription(one(version="4.17.0"), offer, "run-0001")
     found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}
     assert manifests.differences(found, subscription) == []

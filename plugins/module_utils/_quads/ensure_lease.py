@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_re
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_wait import MachineWait
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_dir import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 Say = Callable[[str], None]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-SPEC = importlib.util.spec_from_file_location("services_under_test", ROOT / "tools" / "services.py")
+SPEC = importlib.util.spec_from_file_location("services_under_test", ROOT / "tools" / "fetch_test_servers.py")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clock import boot_clock, boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_clock, boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
 SCHEMA = "lock/1"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-import packages
+import debian_packages
 from common import ROOT, VENV, quiet_environment, run_logged, say, tail
 
 OUTPUT = ROOT / "tests" / "output"
@@ -35,8 +35,8 @@ def show(log: Path, title: str, lines: int = SHOWN) -> None:
 def prepare(suites: Collection[str]) -> None:
     """Provide what the suites need beyond Python packages; report what is unavailable. Its tests are not run."""
     if CLUSTERED.intersection(suites):
-        packages.ensure_chromium(OUTPUT / "packages.log")
-        packages.ensure_sshd(OUTPUT / "packages.log")
+        debian_packages.ensure_chromium(OUTPUT / "packages.log")
+        debian_packages.ensure_sshd(OUTPUT / "packages.log")
         log, wanted = OUTPUT / "binaries.log", json.dumps({"rehearsal_components": COMPONENTS})
         command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
         if run_logged(
@@ -45,7 +45,7 @@ def prepare(suites: Collection[str]) -> None:
             show(log, "programs of the rehearsal cluster", 40)
     if SERVED.intersection(suites):
         # In a process of its own: it needs the virtual environment.
-        command = [str(VENV / "bin" / "python"), "tools/services.py"]
+        command = [str(VENV / "bin" / "python"), "tools/fetch_test_servers.py"]
         log = OUTPUT / "services.log"
         if run_logged(command, log, "servers for the tests", 3600, env=quiet_environment()) == 0:
             said = log.read_text(encoding="utf-8", errors="replace").strip()

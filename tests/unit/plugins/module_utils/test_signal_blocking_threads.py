@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _exit_with_parent, _threads
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _exit_with_parent, _signal_blocking_threads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import go_toolchain
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import progress_action
@@ -36,7 +36,7 @@ STARTERS = {
     "Process",
 }
 LIBRARIES = {"threading", "concurrent", "multiprocessing", "_thread", "asyncio", "socketserver", "http"}
-ENDING = set(_threads.ENDING)
+ENDING = set(_signal_blocking_threads.ENDING)
 
 
 def starts_of(tree: ast.Module) -> list[str]:
@@ -56,7 +56,7 @@ def test_every_thread_is_started_by_the_one_helper() -> None:
         for path in PLUGINS.rglob("*.py")
         if (starts := starts_of(ast.parse(path.read_text(encoding="utf-8"))))
     }
-    assert set(found) == {"module_utils/_threads.py"}, found
+    assert set(found) == {"module_utils/_signal_blocking_threads.py"}, found
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,18 @@ def new_threads(start: Callable[[Callable[[], None]], None]) -> list[set[int]]:
 
 
 def by_thread(look: Callable[[], None]) -> None:
-    one = _threads.Thread(target=look)
+    one = _signal_blocking_threads.Thread(target=look)
     one.start()
     one.join()
 
 
 def by_pool(look: Callable[[], None]) -> None:
-    with _threads.ThreadPool(2) as threads:
+    with _signal_blocking_threads.ThreadPool(2) as threads:
         threads.submit(look).result()
 
 
 def by_pool_of_processes(look: Callable[[], None]) -> None:
-    with _threads.ProcessPool(2) as processes:
+    with _signal_blocking_threads.ProcessPool(2) as processes:
         processes.submit(int).result()
         look()
 
@@ -148,7 +148,7 @@ def own_mask() -> set[int]:
 
 
 def test_processes_of_a_pool_can_be_ended() -> None:
-    with _threads.ProcessPool(2) as processes:
+    with _signal_blocking_threads.ProcessPool(2) as processes:
         assert not ENDING & processes.submit(own_mask).result()
 
 
@@ -161,7 +161,7 @@ def test_a_program_that_a_thread_asks_for_credentials_can_be_ended(tmp_path: Pat
     )
     program.chmod(0o755)
     entry = {"apiVersion": exec_plugin.VERSIONS[0], "command": str(program)}
-    with _threads.ThreadPool(1) as threads:
+    with _signal_blocking_threads.ThreadPool(1) as threads:
         given = threads.submit(exec_plugin.credentials, entry, {}, tmp_path / "kubeconfig", "here").result()
     assert given.authorization == f"Bearer {0:016x}"
 
@@ -170,7 +170,7 @@ def test_a_signal_that_came_while_a_thread_was_started_is_not_lost() -> None:
     got: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: got.append(number))
     try:
-        with _threads.signals_blocked():
+        with _signal_blocking_threads.signals_blocked():
             signal.raise_signal(signal.SIGTERM)
             assert not got
         assert got == [signal.SIGTERM]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
 
 PRODUCT = "NVIDIA-A100-SXM4-80GB"
 
@@ -28,16 +28,16 @@ def node(
 
 def test_gpus_are_counted_by_product_the_most_frequent_first() -> None:
     nodes = [node(2, "NVIDIA-L40S"), node(8), node(8), node(0), {"metadata": {"name": "bare"}}]
-    assert list(cluster_identity.gpu_products(nodes).items()) == [(PRODUCT, 16), ("NVIDIA-L40S", 2)]
+    assert list(describe_cluster.gpu_products(nodes).items()) == [(PRODUCT, 16), ("NVIDIA-L40S", 2)]
 
 
 def test_a_gpu_without_a_product_label_goes_by_its_resource() -> None:
     one = {"metadata": {"name": "n"}, "status": {"allocatable": {"habana.ai/gaudi": "8"}}}
-    assert cluster_identity.gpu_products([one]) == {"habana.ai/gaudi": 8}
+    assert describe_cluster.gpu_products([one]) == {"habana.ai/gaudi": 8}
 
 
 def test_a_thousand_gpus_of_a_node_are_counted_though_the_server_writes_them_with_a_unit() -> None:
-    assert cluster_identity.gpu_products([node("1k")]) == {PRODUCT: 1000}
+    assert describe_cluster.gpu_products([node("1k")]) == {PRODUCT: 1000}
 
 
 @pytest.mark.parametrize(
@@ -57,22 +57,22 @@ def test_a_thousand_gpus_of_a_node_are_counted_though_the_server_writes_them_wit
 def test_the_kind_is_told_only_where_all_nodes_agree(
     nodes: list[dict[str, Any]], platform: str | None, kind: str | None
 ) -> None:
-    assert cluster_identity.kind_of(nodes, platform) == kind
+    assert describe_cluster.kind_of(nodes, platform) == kind
 
 
 def test_a_cluster_with_played_nodes_is_simulated_whoever_gave_it_to_us() -> None:
-    found = cluster_identity.Identity("127.0.0.1:1", "v1", nodes=2, nodes_simulated=1).record()
+    found = describe_cluster.Identity("127.0.0.1:1", "v1", nodes=2, nodes_simulated=1).record()
     assert found["simulated"] is True and found["simulated_writers"] == ["node"]
 
 
 def test_a_real_cluster_does_not_overrule_what_its_provider_says() -> None:
-    assert "simulated" not in cluster_identity.Identity("api.lab.example", "v1", nodes=2).record()
+    assert "simulated" not in describe_cluster.Identity("api.lab.example", "v1", nodes=2).record()
 
 
 def test_a_long_list_of_nodes_is_cut() -> None:
     names = [f"n{number:04d}" for number in range(1000)]
-    found = cluster_identity.Identity("h", "v1", nodes=1000, node_names=names).record()
-    assert found["nodes"] == 1000 and found["node_names"] == names[: cluster_identity.NODE_NAMES]
+    found = describe_cluster.Identity("h", "v1", nodes=1000, node_names=names).record()
+    assert found["nodes"] == 1000 and found["node_names"] == names[: describe_cluster.NODE_NAMES]
 
 
 def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
@@ -89,7 +89,7 @@ def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
         "simulated": True,
         "owned": True,
     }
-    assert cluster_identity.line(record, ["sutest", "driver"]) == (
+    assert describe_cluster.line(record, ["sutest", "driver"]) == (
         "sutest and driver: rehearsal cluster t1121-abcdef at 127.0.0.1:20123, Kubernetes v1.36.3, "
         f"4 nodes (simulated), 32 x {PRODUCT} (simulated), owned by this run"
     )
@@ -102,6 +102,6 @@ def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
         "nodes": 1,
         "gpu_products": {},
     }
-    assert cluster_identity.line(real, ["sutest"]).endswith(
+    assert describe_cluster.line(real, ["sutest"]).endswith(
         "OpenShift 4.18.7, Kubernetes v1.36.3, 1 node, no GPUs, metal, not owned by this run"
     )

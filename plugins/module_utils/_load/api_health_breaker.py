@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
 #: Seconds from one probe to the next.
 PERIOD = 1.0
