@@ -8,6 +8,13 @@ from __future__ import annotations
 import re
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([kMGTPE]i?|Ki|m)?")
+# The grammar of the Kubernetes API (apimachinery, resource.Quantity) without a sign: no request is negative.
+_VALID = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
+
+
+def is_valid(text: object) -> bool:
+    """Return whether an API server would take ``text`` as the request of a container."""
+    return _VALID.fullmatch(str(text)) is not None
 
 
 def amount(text: object) -> float:

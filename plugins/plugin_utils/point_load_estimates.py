@@ -25,13 +25,17 @@ def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> di
     Raises InputError for an invalid load.
     """
     path = ROLES / project / "meta" / "doctor.yml"
-    template = (_files.read_yaml(path) or {}).get("plan") if path.exists() else None
+    template: dict[str, Any] = ((_files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
     found: dict[str, load_duration_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point in points if template else ():
         given, unknown = render(template, point.settings)
         if unknown or not _with_trace(given, project):
             continue
+        if problem := load_duration_estimate.first_problem(given):
+            name, why = problem
+            text = " ".join(str(template[name]).split())
+            raise InputError(f"{project}, point {point.name}: {why} (from {text})")
         try:
             plan = load_duration_estimate.point_load(point.name, given)
         except InputError as error:

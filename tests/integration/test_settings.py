@@ -29,6 +29,8 @@ def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_pat
         (["-e", "fine_tuning_cuont=5"], "no setting of role fine_tuning (did you mean 'fine_tuning_count'?)"),
         (["-e", "prest=light"], "-e: 'prest' is no setting (did you mean 'preset'?)"),
         (["-e", "fine_tuning_count=many"], 'fine_tuning_count is a whole number, and "many" is not'),
+        (["-e", "fine_tuning_count=-3"], "workloads is -3, it must be 0 or more (from {{ fine_tuning_count }})"),
+        (["-e", "fine_tuning_memory=10Gigs"], "the request of memory is '10Gigs', it must be a quantity"),
         (["-e", "fine_tuning_hyper_parameters=r4"], "fine_tuning_hyper_parameters is a dictionary"),
         (["-e", "fine_tuning_hyper_parameters.r=4"], "reaches into a setting"),
         (

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals
 
 
@@ -61,6 +61,21 @@ def total(found: Sequence[LoadEstimate]) -> str:
         f"all {_format.count(len(found), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
         f"at most {_format.value(most, 'GPUs')} at once"
     )
+
+
+#: Entries of a plan and the least value of each.
+_LEAST = {"workloads": 0, "pods": 1, "gpus": 0, "seconds": 0}
+
+
+def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the first entry of a plan whose value no load can have, with the reason; None for a possible plan."""
+    for name, least in _LEAST.items():
+        if given.get(name) is not None and float(given[name]) < least:
+            return name, f"{name} is {given[name]}, it must be {least} or more"
+    for resource, value in dict(given.get("requests") or {}).items():
+        if not _kube_quantity.is_valid(value):
+            return "requests", f"the request of {resource} is '{value}', it must be a quantity such as 500m, 2 or 4Gi"
+    return None
 
 
 def point_load(point: str, given: dict[str, Any]) -> PointLoad:

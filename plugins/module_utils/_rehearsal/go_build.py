@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
@@ -32,6 +33,10 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     work.mkdir()
     for file in [*component.folder.glob("go.*"), *component.folder.glob("*.go")]:
         shutil.copyfile(file, work / file.name)
+    # Go's own temporary files are beside the build, so that an interrupted build leaves none of its 900 MB in /tmp.
+    temporary = fresh / "tmp"
+    temporary.mkdir()
+    toolchain = replace(toolchain, caches={**toolchain.caches, "GOTMPDIR": str(temporary)})
     stamps = "".join(f" -X {name}={value}" for name, value in build.stamp.items())
     common = ["build", "-v", "-trimpath", "-ldflags", f"-s -w{stamps}"]
     limit = build.minutes * 60 * 10 + 300
@@ -43,6 +48,7 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     if component.crds:
         write_crds(component.crds, toolchain, crds, say)
     shutil.rmtree(work)
+    shutil.rmtree(temporary)
     return f"built with Go {toolchain.text}"
 
 

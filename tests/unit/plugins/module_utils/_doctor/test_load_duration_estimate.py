@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_duration_estimate import (
     PointLoad,
     estimate,
+    first_problem,
     point_load,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
@@ -36,6 +39,28 @@ def test_a_workload_that_does_not_fit_has_no_estimate() -> None:
 def test_steps_say_how_many_workloads_there_are() -> None:
     steps = {"type": "steps", "steps": [{"rate": 2, "duration": 5}, {"rate": 4, "duration": 5}]}
     assert point_load("001", {"workloads": 0, "arrival": steps}).workloads == 30
+
+
+@pytest.mark.parametrize(
+    ("plan", "name", "reason"),
+    [
+        ({"workloads": -3}, "workloads", "workloads is -3, it must be 0 or more"),
+        ({"workloads": 1, "pods": 0}, "pods", "pods is 0, it must be 1 or more"),
+        ({"workloads": 1, "seconds": -1.0}, "seconds", "seconds is -1.0, it must be 0 or more"),
+        (
+            {"workloads": 1, "requests": {"cpu": "500m", "memory": "10Gigs"}},
+            "requests",
+            "the request of memory is '10Gigs', it must be a quantity such as 500m, 2 or 4Gi",
+        ),
+    ],
+)
+def test_a_value_that_no_load_can_have_is_named(plan: dict[str, Any], name: str, reason: str) -> None:
+    assert first_problem(plan) == (name, reason)
+
+
+@pytest.mark.parametrize("quantity", ["1e3", "0.5", ".5", "5.", "100n", "2Ei", "3k", 4])
+def test_every_quantity_of_the_api_is_possible(quantity: object) -> None:
+    assert first_problem({"workloads": 0, "requests": {"memory": quantity}}) is None
 
 
 def test_an_arrival_that_is_none_is_refused() -> None:
