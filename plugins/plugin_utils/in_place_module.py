@@ -12,12 +12,15 @@ Ansible packs the module as usual.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible import constants
 from ansible.plugins.action import ActionBase
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import temp_folder_check
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import ansible_errors
 
 _PROFILE = "legacy"
@@ -92,11 +95,20 @@ class InPlaceAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module and return its result."""
+        self._replace_unusable_temp_folder(task_vars or {})
         result = super().run(tmp, task_vars)
         with ansible_errors():
             arguments = self.prepare(dict(self._task.args), task_vars or {})
         result.update(self.execute(arguments, task_vars))
         return result
+
+    def _replace_unusable_temp_folder(self, task_vars: dict[str, Any]) -> None:
+        """Let modules on this machine use Ansible's own temporary folder if they can't use the configured one."""
+        if self._connection.transport != "local" or self._connection.become or "ansible_remote_tmp" in task_vars:
+            return
+        asked = self.get_shell_option("remote_tmp", default="~/.ansible/tmp")
+        if temp_folder_check.why_unusable(os.path.expanduser(asked)):
+            self._connection._shell.set_option("remote_tmp", constants.DEFAULT_LOCAL_TMP)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run the module with these arguments and return its result.
