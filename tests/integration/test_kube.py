@@ -138,6 +138,6 @@ def test_the_way_leads_through_a_bastion_that_ssh_makes_a_socks_proxy(rehearsal:
         with pytest.raises(AccessError, match="the proxy closed the connection and did not lead to 127.0.0.1:1"):
             Client.from_kubeconfig(closed).text("/readyz")
     finally:
-        ssh.terminate()
-        ssh.wait(10)
+        ssh.kill()
+        ssh.wait(30)
         server.cut()

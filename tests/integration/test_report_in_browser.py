@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import fetch_test_servers
 import pytest
-import services
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
@@ -130,7 +130,7 @@ def comparison(tmp_path_factory):
 @pytest.fixture(scope="module")
 def axe():
     """The rules of axe-core as JavaScript."""
-    path = services.axe() / "axe.min.js"
+    path = fetch_test_servers.axe() / "axe.min.js"
     if not path.is_file():
         pytest.skip("no axe-core here (tools/fetch_test_servers.py axe)")
     return path.read_text(encoding="utf-8")

@@ -50,6 +50,11 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _converted(name: str, parameters: Mapping[str, Any]) -> Any:
+    value = parameters[_OPTIONS.get(name, name)]
+    return _TYPES[name](value) if value is not None and name in _TYPES else value
+
+
 @dataclass(frozen=True, kw_only=True)
 class WatchSpec:
     """The parameters that both modules have. Times in seconds."""
@@ -71,11 +76,7 @@ class WatchSpec:
     def of(cls, parameters: Mapping[str, Any]) -> Self:
         """Check a module's parameters and return them. Raises InputError naming the option and its value."""
         check(parameters)
-        values: dict[str, Any] = {}
-        for name in (one.name for one in fields(cls)):
-            value = parameters[_OPTIONS.get(name, name)]
-            values[name] = _TYPES[name](value) if value is not None and name in _TYPES else value
-        return cls(**values)
+        return cls(**{one.name: _converted(one.name, parameters) for one in fields(cls)})
 
     def lock_lost(self) -> str:
         """Return which lock of the run is lost and why, else an empty string."""

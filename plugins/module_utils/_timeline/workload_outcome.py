@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Sequence
 from math import isnan
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import SentWorkload
@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_r
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import ALL, Stage
 
 #: (Latest moments, outcome) of each stage that ends a workload.
-Endings = list[tuple["array[float]", str]]
+Endings = Sequence[tuple[Sequence[float], str]]
 
 
 def finish(reader: EventReader, intervals: IntervalAssignment) -> None:
