@@ -138,7 +138,8 @@ def test_an_installation_that_was_interrupted_is_gone_on_with_and_a_kept_cluster
     where: dict[str, Any] = {"artifacts": tmp_path / "artifacts", "env": made_up.environment}
     with web_server(made_up.folder / "share") as url:
         words = ["-i", str(made_up.inventory), "-e", "preset=light,bare_metal", "-e", f"cluster_agent_share_url={url}"]
-        process = begin(*words, "--tags", "lease,cluster", log=tmp_path / "log", **where)
+        # -v: tasks are shown
+        process = begin("-v", *words, "--tags", "lease,cluster", log=tmp_path / "log", **where)
         until = time.monotonic() + 300
         while b"Wait until the control plane runs" not in (tmp_path / "log").read_bytes():
             assert process.poll() is None and time.monotonic() < until, (tmp_path / "log").read_text()[-3000:]
