@@ -110,8 +110,7 @@ class RunWatch:
             return
         self._groups |= _workers()
         for child in _children():
-            with contextlib.suppress(OSError):
-                os.kill(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+            _send(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
         raise KeyboardInterrupt
 
     # When the process exits
@@ -214,6 +213,16 @@ def _workers() -> set[int]:
 def _children() -> list[int]:
     """Return all children, including a worker that is being forked at this moment."""
     return [pid for pid in _processes.pids() if _processes.parent_of(pid) == os.getpid()]
+
+
+def _send(child: int, number: int) -> None:
+    """Send a signal to a child and, if it leads a process group, to the group, so also to the module that it runs.
+
+    A worker passes signals on to its group, but the second of two that arrive together ends it before it has done so.
+    """
+    send = os.killpg if _processes.group_of(child) in (child, None) else os.kill  # None: it has just ended
+    with contextlib.suppress(OSError):
+        send(child, number)
 
 
 def _of_groups(groups: set[int]) -> list[int]:

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,37 @@ def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: interrupted_
         signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)  # the same, passed on by timeout or make
     assert worker.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_a_signal_reaches_a_module_whose_worker_ends_before_it_passes_it_on(
+    watch: interrupted_run.RunWatch, run_dir: Path, tmp_path: Path
+) -> None:
+    module = "import signal, time; signal.signal(2, lambda *_: open('noted', 'w').close()); print(); time.sleep(30)"
+    worker = f"""
+import os, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+module = subprocess.Popen([sys.executable, "-c", {module!r}], stdout=subprocess.PIPE)
+module.stdout.readline()
+print(module.pid, flush=True)
+module.wait()
+"""
+    command = [sys.executable, "-c", worker]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout is not None
+        module_pid = int(child.stdout.readline())
+        try:
+            watch.note(interrupted_run.OPENS, opened(run_dir))
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                child.wait(timeout=30)
+            child.wait(timeout=30)
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "noted").exists():
+                assert time.monotonic() < deadline, "the module was not signalled"
+                time.sleep(0.05)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(module_pid, signal.SIGKILL)
 
 
 def test_a_hang_up_that_was_turned_off_stays_off(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
