@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_event import SignalEvent
 
 
 class Interrupted(SeatrialError):
@@ -28,7 +28,7 @@ class Interrupt:
     def __init__(self, guard: Callable[[], str] | None = None) -> None:
         self.name = ""
         self.guard = guard
-        self.event = threading.Event()
+        self.event = SignalEvent()
 
     def note(self, number: int, _frame: Any) -> None:
         """Handle a signal."""

@@ -14,7 +14,6 @@ import contextlib
 import gc
 import os
 import signal
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_lease, lock_protocol
 from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_event import SignalEvent
 
 #: Interval of checking whether the run is still alive, in seconds.
 CHECK_INTERVAL = 0.5
@@ -116,7 +116,7 @@ def stop(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
 def _live(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> None:
     """Run as the renewer; never returns. Imports nothing, because Ansible soon deletes the files of the module."""
     try:
-        over = threading.Event()
+        over = SignalEvent()
         signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -149,7 +149,7 @@ def _close_others(kept: int) -> None:
                 os.close(int(name))
 
 
-def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over: threading.Event) -> None:
+def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over: SignalEvent) -> None:
     """Renew until SIGTERM, until the run has ended, or until the lock is lost."""
     retry = 0.0
     while not over.wait(CHECK_INTERVAL):

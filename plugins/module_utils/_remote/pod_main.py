@@ -13,7 +13,6 @@ import gzip
 import json
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import service_account
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, detached_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_event import SignalEvent
 
 SECRET = Kind("v1", "Secret", "secrets", True)
 
@@ -65,7 +65,7 @@ class StateConfigMap:
         self.written = time.monotonic()
 
 
-def retry(do: Callable[[], Any], over: threading.Event) -> Any:
+def retry(do: Callable[[], Any], over: SignalEvent) -> Any:
     """Call ``do``, and repeat it while the API server cannot be reached or is overloaded.
 
     A refusal is retried for REFUSED seconds, because an API server that has just started refuses until it has read the
@@ -86,7 +86,7 @@ def retry(do: Callable[[], Any], over: threading.Event) -> Any:
 def main(arguments: Sequence[str]) -> int:
     """Run the load of the Secret that is mounted in ``given``; return the exit code of the pod."""
     name, namespace, given, access, work = arguments
-    over = threading.Event()
+    over = SignalEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: over.set())
     ours = json.dumps(service_account(Path(access), "driver", namespace))
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _follow(directory: detached_load.LoadDirectory, status: StateConfigMap, over: threading.Event) -> dict[str, Any]:
+def _follow(directory: detached_load.LoadDirectory, status: StateConfigMap, over: SignalEvent) -> dict[str, Any]:
     """Report the state of the load until it has ended; end it on ``over``."""
     offset, ending = 0, False
     while True:

@@ -16,7 +16,6 @@ import os
 import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_crede
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ENDING, Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_event import SignalEvent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 
 #: Minimum interval between two reports to the parent, seconds.
@@ -111,7 +111,7 @@ def _live(access: Access, spec: SamplingSpec, clock: Clock, report: int, end: in
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    stop = threading.Event()
+    stop = SignalEvent()
     reason = ["done"]
 
     def on_signal(number: int, _frame: Any) -> None:
@@ -157,7 +157,7 @@ def _live(access: Access, spec: SamplingSpec, clock: Clock, report: int, end: in
     return 0
 
 
-def _sample(sampler: Sampler, stop: threading.Event, report_state: Callable[[dict[str, Any]], None]) -> None:
+def _sample(sampler: Sampler, stop: SignalEvent, report_state: Callable[[dict[str, Any]], None]) -> None:
     reported: dict[str, Any] = {}
     next_report = 0.0
     while not stop.is_set():
