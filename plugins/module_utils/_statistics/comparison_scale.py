@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Series of one figure over runs: cleaning, the scale on which they are compared, noise between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, log, nan, sqrt
+from typing import Any
+
+#: Of numpy, which is imported where it is needed.
+Array = Any
+#: Differences smaller than this share of the values are rounding of floating-point numbers.
+ROUNDING = 1e-9
+#: A figure beyond is no measurement, and its square no number.
+LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Variation between runs of the same thing: variance on the scale of the comparison, and its degrees of freedom."""
+
+    variance: float
+    df: float
+
+    def pooled_with(self, other: Noise | None) -> Noise:
+        """Return both estimates as one, weighted by their degrees of freedom."""
+        if other is None or not other.df:
+            return self
+        df = self.df + other.df
+        return Noise((self.variance * self.df + other.variance * other.df) / df, df)
+
+
+def finite(values: Iterable[float | None]) -> Array:
+    """Return ``values`` as an array of floats, in their order, without what usable() leaves out."""
+    found = as_array(values)
+    return found[usable(found)]
+
+
+def as_array(values: Iterable[float | None]) -> Array:
+    """Return ``values`` as an array of floats, NaN for None and 0 for what is smaller than 1/LARGEST."""
+    import numpy
+
+    found = numpy.array([nan if one is None else one for one in values], dtype=float).reshape(-1)
+    return numpy.where(numpy.abs(found) < 1.0 / LARGEST, 0.0, found)
+
+
+def usable(values: Array) -> Array:
+    """Return which of ``values`` are numbers to count with: not NaN, not infinite, not beyond LARGEST."""
+    import numpy
+
+    return numpy.abs(values) < LARGEST
+
+
+def on_log_scale(*groups: Array) -> bool:
+    """Return whether figures are compared by their logarithms: when there are any and all are positive.
+
+    Run times, rates and latencies vary by a share of their size, so equal shares become equal distances. A figure that
+    may be zero or negative is compared as it is.
+    """
+    return any(len(one) for one in groups) and all(bool((one > 0).all()) for one in groups)
+
+
+def scaled(values: Array, logarithmic: bool) -> Array:
+    """Return ``values`` on the scale of the comparison."""
+    import numpy
+
+    return numpy.log(values) if logarithmic else values
+
+
+def noise_of(groups: Sequence[Array]) -> Noise:
+    """Return the variance within groups of runs of the same thing, pooled; df 0 when no group has two runs.
+
+    groups: arrays [run] on the scale of the comparison. A variance that is rounding only counts as 0.
+    """
+    df = sum(max(0, len(one) - 1) for one in groups)
+    if not df:
+        return Noise(0.0, 0.0)
+    total = sum(float(((one - one.mean()) ** 2).sum()) for one in groups if len(one))
+    size = max((float(abs(one).max()) for one in groups if len(one)), default=0.0)
+    variance = total / df
+    return Noise(0.0 if sqrt(variance) <= ROUNDING * size else variance, float(df))
+
+
+def relative(difference: float, logarithmic: bool, base: float) -> float:
+    """Return a difference on the scale of the comparison as a share of ``base``; NaN when the base is 0.
+
+    base: the figure that it differs from, needed on the plain scale only.
+    """
+    import numpy
+
+    if logarithmic:
+        return float(numpy.expm1(min(difference, 700.0)))
+    return difference / abs(base) if base else nan
+
+
+def to_scale(share: float, logarithmic: bool, base: float) -> float:
+    """Return a share (0.05 for 5 %) as a difference on the scale of the comparison; infinite where it means nothing."""
+    if logarithmic:
+        return log(1.0 + share) if share > -1 else -inf
+    size = share * abs(base)
+    return size if isfinite(size) else inf
