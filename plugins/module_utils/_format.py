@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from math import isfinite
 from typing import Any
@@ -14,6 +15,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 #: From these seconds on a duration is written in minutes, hours.
 _MINUTES, _HOURS = 120.0, 7200.0
+#: Units of durations that parse_value() reads, in seconds; from the longest to the shortest, as they follow each other.
+_SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
+#: A number as number() writes it: commas stand between groups of three digits only.
+_NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|\.[0-9]+"
+_QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*(.*)", re.DOTALL)
+_DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-zµ]+)\s*")
 
 
 def number(value: float) -> str:
@@ -59,13 +66,57 @@ def value(amount: float | None, unit: str) -> str:
         return "–"
     if unit == "s":
         return seconds(amount)
-    return f"{number(amount)}{_behind(unit.removesuffix('s') if amount == 1 and len(unit) > 2 else unit)}"
+    return f"{number(amount)}{_behind(_singular(unit) if amount == 1 else unit)}"
+
+
+def _singular(unit: str) -> str:
+    return unit.removesuffix("s") if len(unit) > 2 and not unit.startswith("1/") else unit
 
 
 def _behind(unit: str) -> str:
     if not unit:
         return ""
     return f"/{unit[2:]}" if unit.startswith("1/") else f" {unit}"
+
+
+def parse_value(text: object, unit: str) -> float:
+    """Return the number that ``text`` states, in ``unit``: the inverse of value(), within its three significant digits.
+
+    text: a number, or text with or without the unit; durations in any unit: ``2 s``, ``150 ms``, ``3 min 5 s``. Raises
+    InputError if it is no number, or has another unit.
+    """
+    if isinstance(text, (int, float)) and not isinstance(text, bool) and isfinite(text):
+        return float(text)
+    found = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
+    if not found:
+        raise InputError(f"{text!r} is no number{f' with or without the unit {unit}' if unit else ''}")
+    amount: float | None
+    if not found[3] or found[3] in _spellings(unit):
+        amount = float(found[2].replace(",", ""))
+    else:
+        amount = _parse_duration(f"{found[2]} {found[3]}") if unit == "s" else None
+    if amount is None:
+        raise InputError(f"{text!r} has another unit than {unit or 'a plain number'}")
+    if not isfinite(amount):
+        raise InputError(f"{text!r} is too large a number")
+    return -amount if found[1] else amount
+
+
+def _spellings(unit: str) -> set[str]:
+    """Return how value() and people write a unit behind a number."""
+    return {unit, _singular(unit), _behind(unit).strip()}
+
+
+def _parse_duration(text: str) -> float | None:
+    """Return seconds of ``3 min 5 s``; None if it is no duration."""
+    total, units, at = 0.0, list(_SECONDS), 0
+    while at < len(text):
+        part = _DURATION_PART.match(text, at)
+        if not part or part[2] not in units:
+            return None
+        total += float(part[1].replace(",", "")) * _SECONDS[part[2]]
+        units, at = units[units.index(part[2]) + 1 :], part.end()
+    return total
 
 
 def span(low: float, high: float, unit: str) -> str:
