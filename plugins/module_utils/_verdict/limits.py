@@ -1,0 +1,183 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Limits of KPIs (setting ``results_limits``): parse them, and judge a KPI of one point by its interval.
+
+A limit is a promise, so there is no p-value: a KPI is within its limit if the whole interval is, outside if the whole
+interval is, and across otherwise. The interval is the union of measurement interval and confidence interval.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import headline_answer
+
+WITHIN, OUTSIDE, ACROSS, NOT_MEASURED = "within", "outside", "across", "not measured"
+SETTING = "results_limits"
+ENDS = ("max", "min")
+_WORD = re.compile(r"{[^{}]*}")
+
+Bounds = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The limits of all KPIs that ``pattern`` matches, in their unit, None for none; the limits are allowed values."""
+
+    pattern: str
+    least: float | None
+    most: float | None
+    text: str  # as written: "max 2 s"
+
+    def matches(self, name: str) -> bool:
+        """Return whether the limit applies to the KPI ``name``."""
+        return _overlap(self.pattern, name)
+
+
+@dataclass(frozen=True)
+class LimitReading:
+    """``result``: one of the constants above. ``text``: the sentence that explains it."""
+
+    result: str
+    text: str
+
+
+def parse(
+    raw: Mapping[str, Any], definitions: Iterable[Mapping[str, Any]], origins: Mapping[str, str] | None = None
+) -> list[Limit]:
+    """Return the limits of ``raw``: KPI name or pattern with ``*`` -> {max, min}, numbers or text with a unit.
+
+    definitions: KPI definitions of the run. origins: key of ``raw`` -> where it was written. Raises InputError.
+    """
+    units = {name: str(one["unit"]) for one in definitions for name in _names(one)}
+    return [_limit(str(name), ends, units, (origins or {}).get(str(name), "")) for name, ends in raw.items()]
+
+
+def _limit(name: str, ends: Any, units: Mapping[str, str], origin: str) -> Limit:
+    written = f" (from {origin})" if origin else ""
+    matched = sorted({unit for known, unit in units.items() if _overlap(name, known)})
+    if not matched:
+        message = f"{SETTING}: KPI '{name}'{written} is not defined{nearest(name, units)}"
+        raise InputError(message)
+    where = f"{SETTING}: {name}{written}"
+    if not isinstance(ends, Mapping) or not ends or any(key not in ENDS for key in ends):
+        wrong = next((str(key) for key in ends if key not in ENDS), "") if isinstance(ends, Mapping) else ""
+        raise InputError(f"{where}: needs max or min, got {_shown(ends)}{nearest(wrong, ENDS)}")
+    most, least = (_bound(ends[key], matched, f"{where}: {key}") if key in ends else None for key in ENDS)
+    text = " and ".join(f"{key} {_written(ends[key], matched)}" for key in ENDS if key in ends)
+    if most is not None and least is not None and most < least:
+        raise InputError(f"{where}: max {_written(ends['max'], matched)} is below min {_written(ends['min'], matched)}")
+    return Limit(name, least, most, text)
+
+
+def _bound(value: Any, units: Iterable[str], where: str) -> float:
+    found = 0.0
+    for unit in units:
+        try:
+            found = _format.parse_value(value, unit)
+        except InputError as error:
+            other = str(error).replace(" than ", " than the KPI, ") if "another unit" in str(error) else str(error)
+            raise InputError(f"{where} {other}") from error
+    return found
+
+
+def _written(value: Any, units: list[str]) -> str:
+    if isinstance(value, str) or len(units) > 1:
+        return str(value)
+    return _format.value(float(value), units[0])
+
+
+def _shown(ends: Any) -> str:
+    if isinstance(ends, Mapping):
+        return "{" + ", ".join(f"{key}: {value}" for key, value in ends.items()) + "}"
+    return repr(ends)
+
+
+def _names(definition: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that a definition yields; ``*`` for a word whose values depend on the point."""
+    words = definition.get("for_each") or {}
+    listed = {word: values for word, values in words.items() if isinstance(values, list)}
+    for values in itertools.product(*listed.values()):
+        name = str(definition["name"])
+        for word, value in zip(listed, values, strict=True):
+            name = name.replace("{" + word + "}", str(value))
+        yield _WORD.sub("*", name)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return whether a name exists that both patterns match; ``*`` matches any text."""
+
+    @cache
+    def from_(i: int, j: int) -> bool:
+        if i == len(one) and j == len(other):
+            return True
+        if i < len(one) and one[i] == "*":
+            return from_(i + 1, j) or (j < len(other) and from_(i, j + 1))
+        if j < len(other) and other[j] == "*":
+            return from_(i, j + 1) or (i < len(one) and from_(i + 1, j))
+        return i < len(one) and j < len(other) and one[i] == other[j] and from_(i + 1, j + 1)
+
+    return from_(0, 0)
+
+
+def interval_of(kpi: Mapping[str, Any]) -> Bounds:
+    """Return the union of a KPI's measurement and confidence interval; None for an end that is not known.
+
+    A KPI without a value has a lower bound at most ("≥ 14.6 s"). Both ends are None if nothing is known.
+    """
+    if kpi["value"] is None:
+        bound = headline_answer.bound(kpi)
+        return (_format.parse_value(bound, kpi["unit"]) if bound else None), None
+    low, high = kpi.get("interval") or (kpi["value"], kpi["value"])
+    sampled = kpi.get("confidence") or {"low": low, "high": high}
+    return (
+        None if sampled["low"] is None else min(low, sampled["low"], kpi["value"]),
+        None if sampled["high"] is None else max(high, sampled["high"], kpi["value"]),
+    )
+
+
+def read(interval: Bounds, limit: Limit) -> str:
+    """Return where an interval lies against a limit; None is an unknown end, as in interval_of()."""
+    low, high = interval
+    if low is None and high is None:
+        return NOT_MEASURED
+    bottom, top = -inf if low is None else low, inf if high is None else high
+    floor, ceiling = -inf if limit.least is None else limit.least, inf if limit.most is None else limit.most
+    if bottom > ceiling or top < floor:
+        return OUTSIDE
+    return WITHIN if floor <= bottom and top <= ceiling else ACROSS
+
+
+def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
+    """Judge one KPI of one point by a limit."""
+    interval = interval_of(kpi)
+    result = read(interval, limit)
+    if result == NOT_MEASURED:
+        note = str(kpi.get("note") or "it has no value")
+        return LimitReading(result, f"The limit is {limit.text}, and the figure was not measured: {note}.")
+    return LimitReading(result, f"{_amount(kpi, interval)} {_WORDS[result]} the limit, {limit.text}.")
+
+
+_WORDS = {WITHIN: "is within", OUTSIDE: "is outside", ACROSS: "may be within or outside"}
+
+
+def _amount(kpi: Mapping[str, Any], interval: Bounds) -> str:
+    (low, high), unit = interval, kpi["unit"]
+    if kpi["value"] is None:
+        return f"At least {_format.value(low, unit)}"
+    value = _format.value(kpi["value"], unit)
+    if low == high:
+        return value
+    if low is not None and high is not None:
+        return f"{value} ({_format.interval(low, high, unit)})"
+    end = f"at least {_format.value(low, unit)}" if high is None else f"at most {_format.value(high, unit)}"
+    return f"{value} ({end})"
