@@ -11,15 +11,19 @@ another tool lack some of the data that is judged. fail: anything else. KPIs hav
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from math import isnan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import at
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import busy_machine_warning, headline_answer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import (
+    busy_machine_warning,
+    headline_answer,
+    headline_figures,
+)
 
 PASS, FAIL, INVALID, NO_BASELINE = "pass", "fail", "invalid", "no baseline"
 INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
@@ -202,7 +206,7 @@ def judge(
         "verdict": result,
         "checks": checks,
         "baseline": None,
-        "headline": headline(run.points),
+        "headline": headline_figures.headline(run.points),
         "answer": [NO_ANSWER] if result == INVALID else headline_answer.sentences(run.points, names),
         "warnings": busy_machine_warning.warnings(run.points),
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
@@ -217,78 +221,3 @@ def overall(results: Iterable[str]) -> str:
     if FAIL in found:
         return FAIL
     return INCONCLUSIVE if NOT_JUDGED in found else PASS
-
-
-def headline(of: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return the headline figures: one entry per KPI, with its value at each point and one text for all.
-
-    The figure that provides the answer comes first.
-    """
-    entries: dict[str, dict[str, Any]] = {}
-    for point in of:
-        for kpi in point.kpis or []:
-            if kpi.get("headline"):
-                entry = entries.setdefault(
-                    kpi["name"],
-                    {
-                        "name": kpi["name"],
-                        "title": kpi.get("title", kpi["name"]),
-                        "unit": kpi["unit"],
-                        "direction": kpi["direction"],
-                        "help": kpi["help"],
-                        "simulated": False,
-                        "points": [],
-                    },
-                )
-                entry["simulated"] = entry["simulated"] or kpi["simulated"]
-                entry["points"].append(
-                    {
-                        "point": point.number,
-                        **{key: kpi.get(key) for key in ("value", "interval", "confidence", "n", "of", "note")},
-                    }
-                )
-    for entry in entries.values():
-        _sum_up(entry)
-    first = headline_answer.figure(of)
-    return sorted(entries.values(), key=lambda entry: entry["name"] != first)
-
-
-#: With values at more test points than this, a line names only the lowest and the highest.
-MOST_VALUES = 3
-
-
-def _sum_up(entry: dict[str, Any]) -> None:
-    """Add the fields of one line: n of N, text, detail, and value: a number, or text where points differ."""
-    rows = entry["points"]
-    entry["n"], entry["of"] = sum(one["n"] for one in rows), sum(one["of"] for one in rows)
-    known = [one["value"] for one in rows if one["value"] is not None]
-    several = f" in {len(rows)} test points" if len(rows) > 1 else ""
-    note = next((one["note"] for one in rows if one["note"]), "")
-    if entry["unit"] == "workloads" and len(known) == len(rows):
-        entry["value"] = sum(known)
-        entry["text"], entry["detail"] = (
-            f"{_format.number(sum(known))} of {_format.number(entry['of'])}",
-            several.strip(),
-        )
-        return
-    short = note if note.startswith("≥") else ""
-    entry["detail"] = f"{entry['n']:,} of {entry['of']:,}{several}" + (f"; {short}" if known and short else "")
-    if not known:
-        entry["value"] = None
-        entry["text"] = note.split(":")[0] if short else "–"
-        entry["detail"] = note.split(": ")[-1] if note else entry["detail"]
-        return
-    shown = [(_format.value(one["value"], entry["unit"]), one) for one in rows if one["value"] is not None]
-    if len({text for text, _one in shown}) == 1:
-        entry["text"], entry["value"] = shown[0][0], known[0]
-    else:
-        # Points are named, so that their values are not mistaken for an interval.
-        entry["text"] = entry["value"] = _by_point(shown)
-
-
-def _by_point(shown: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """Return the values of several points as text: all, or the lowest and the highest of many."""
-    if len(shown) <= MOST_VALUES:
-        return ", ".join(f"{text} ({one['point']})" for text, one in shown)
-    low, high = (pick(shown, key=lambda pair: pair[1]["value"]) for pick in (min, max))
-    return f"lowest {low[0]} ({low[1]['point']}), highest {high[0]} ({high[1]['point']})"
