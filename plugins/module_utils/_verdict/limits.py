@@ -14,14 +14,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import inf
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
+    ACROSS,
+    NOT_MEASURED,
+    OUTSIDE,
+    WITHIN,
+    read_limit,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import headline_answer
 
-WITHIN, OUTSIDE, ACROSS, NOT_MEASURED = "within", "outside", "across", "not measured"
 SETTING = "results_limits"
 ENDS = ("max", "min")
 _WORD = re.compile(r"{[^{}]*}")
@@ -45,7 +50,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitReading:
-    """``result``: one of the constants above. ``text``: the sentence that explains it."""
+    """``result``: within, outside, across or not measured. ``text``: the sentence that explains it."""
 
     result: str
     text: str
@@ -145,25 +150,13 @@ def interval_of(kpi: Mapping[str, Any]) -> Bounds:
     )
 
 
-def read(interval: Bounds, limit: Limit) -> str:
-    """Return where an interval lies against a limit; None is an unknown end, as in interval_of()."""
-    low, high = interval
-    if low is None and high is None:
-        return NOT_MEASURED
-    bottom, top = -inf if low is None else low, inf if high is None else high
-    floor, ceiling = -inf if limit.least is None else limit.least, inf if limit.most is None else limit.most
-    if bottom > ceiling or top < floor:
-        return OUTSIDE
-    return WITHIN if floor <= bottom and top <= ceiling else ACROSS
-
-
 def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
     """Judge one KPI of one point by a limit."""
     interval = interval_of(kpi)
-    result = read(interval, limit)
-    if result == NOT_MEASURED:
+    if interval == (None, None):
         note = str(kpi.get("note") or "it has no value")
-        return LimitReading(result, f"The limit is {limit.text}, and the figure was not measured: {note}.")
+        return LimitReading(NOT_MEASURED, f"The limit is {limit.text}, and the figure was not measured: {note}.")
+    result = read_limit(*interval, limit.least, limit.most)
     return LimitReading(result, f"{_amount(kpi, interval)} {_WORDS[result]} the limit, {limit.text}.")
 
 

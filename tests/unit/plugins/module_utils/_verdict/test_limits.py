@@ -142,19 +142,6 @@ def test_a_figure_is_within_outside_or_across(figure, ends, result, text):
     assert (found.result, found.text) == (result, text)
 
 
-ENDS = st.none() | st.floats(-1e6, 1e6)
-
-
-@given(st.floats(-1e6, 1e6), st.floats(0, 1e3), st.floats(0, 1e3), ENDS, ENDS)
-def test_a_wider_interval_never_turns_one_side_into_the_other(middle, width, more, least, most):
-    if least is None and most is None or (least is not None and most is not None and most < least):
-        return
-    limit = Limit("x", least, most, "")
-    narrow = limits.read((middle - width, middle + width), limit)
-    wide = limits.read((middle - width - more, middle + width + more), limit)
-    assert wide in (narrow, limits.ACROSS)
-
-
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_without_an_interval_a_figure_is_never_across(value, most):
     limit = Limit("x", None, most, "")
