@@ -4,7 +4,7 @@ PRESET ?= light
 SUITES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup trial test test-long lint bench docs clean
+.PHONY: help setup trial test test-long lint bench measure docs clean
 
 # The Python that makes the virtual environment; afterwards everything runs in it.
 PY := tools/find-python
@@ -35,6 +35,10 @@ lint: ## ruff, mypy, yamllint, ansible-lint, documentation, generated files
 
 bench: ## the benchmarks of tests/bench, side by side
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --bench
+
+measure: ## the error rates of the verdicts' statistics; OTAVA=1 beside apache-otava, SUITES=100 quickly
+	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tests/measure/measure_error_rates.py \
+		$(if $(SUITES),--suites $(SUITES)) $(if $(filter 1,$(OTAVA)),--otava)
 
 docs: ## write docs/settings.md and docs/schemas from their sources
 	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/generate.py

@@ -1,0 +1,86 @@
+"""Measure the error rates of the methods on synthetic series; print them as a table.
+
+usage: measure_error_rates.py [--suites N] [--otava] [--part NAME ...]     (make measure [SUITES=N] [OTAVA=1])
+
+A whole measurement, with otava's column, goes into docs/statistics.md; it takes about an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import venv
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "measure")]
+os.environ["OMP_NUM_THREADS"] = "1"  # one process a core is faster than threads in numpy
+
+import numpy
+from benchmark_table import put
+from error_rate_rows import HEAD, OTAVA_SUITES, PARTS, Otava, Row, rows
+
+PAGE = ROOT / "docs" / "statistics.md"
+BEGIN, END = "<!-- error rates: written by make measure -->", "<!-- error rates: end -->"
+OTAVA_VERSION = "0.8.0"
+OTAVA_FOLDER = ROOT / ".cache" / f"otava-{OTAVA_VERSION}"
+#: Seconds until installing otava is given up.
+INSTALL_LIMIT = 1200.0
+
+
+def otava_python() -> str:
+    """Return the Python of an environment with apache-otava, creating it when it is missing."""
+    python, complete = OTAVA_FOLDER / "bin" / "python", OTAVA_FOLDER / "complete"
+    if not complete.exists():
+        print(f"installing apache-otava {OTAVA_VERSION} into {OTAVA_FOLDER.relative_to(ROOT)}", flush=True)
+        venv.create(OTAVA_FOLDER, clear=True, with_pip=True)
+        command = [str(python), "-m", "pip", "install", "-q", f"apache-otava=={OTAVA_VERSION}"]
+        subprocess.run(command, check=True, timeout=INSTALL_LIMIT)
+        complete.touch()
+    return str(python)
+
+
+def machine() -> str:
+    """Return what the table was measured with."""
+    return (
+        f"Measured on {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, numpy "
+        f"{numpy.__version__}; seeds 1 to 8, one for each part. Column otava: apache-otava {OTAVA_VERSION} on the "
+        f"first {OTAVA_SUITES} suites of a row, {5 * OTAVA_SUITES} of one KPI."
+    )
+
+
+def table(found: list[Row]) -> str:
+    """Return the text between the marks of the page."""
+    return "\n".join([machine(), "", HEAD, *(row.text() for row in found)])
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table, and write it into the page if it is whole."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suites", type=int, help="suites of each row; default: as many as the page needs")
+    parser.add_argument("--otava", action="store_true", help=f"measure apache-otava {OTAVA_VERSION} too (needs PyPI)")
+    parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS), help="default: all")
+    given = parser.parse_args(arguments)
+    if given.suites is not None and given.suites < 1:
+        parser.error(f"--suites {given.suites}: at least one suite is needed")
+    otava = Otava(otava_python() if given.otava else "")
+    print(HEAD, flush=True)
+    found: list[Row] = []
+    with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for part in pool.map(rows, given.part, repeat(given.suites), repeat(otava)):
+            found += part
+            print("\n".join(row.text() for row in part), flush=True)
+    if given.suites is None and given.otava and given.part == list(PARTS):
+        put(PAGE, BEGIN, END, table(found))
+    else:
+        print("\ndocs/statistics.md stays as it is: it needs all parts, all suites and otava", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
