@@ -30,7 +30,8 @@ class ActionModule(SeatrialAction):
         directory = top / "points" / arguments["point"]
         if not (directory / "point.yml").exists():
             raise InputError(f"{top.name} has no point {arguments['point']}")
-        record = _files.read_yaml(directory / "point.yml")
+        # A run may have been begun by a version that wrote point/1.
+        record = {"attempt": 1, **_files.read_yaml(directory / "point.yml"), "schema": "point/2"}
         if arguments["state"] == "running":
             record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None)
             given = ", ".join(f"{key}={value}" for key, value in record["settings"].items())
@@ -39,5 +40,5 @@ class ActionModule(SeatrialAction):
         else:
             code = 0 if arguments["state"] == "passed" else 1
             record.update(status=arguments["state"], ended=stamp(), exit_code=code, error=arguments["error"])
-        _files.write_yaml(directory / "point.yml", record, "point/1")
+        _files.write_yaml(directory / "point.yml", record, "point/2")
         return {"changed": True, "path": str(directory), "settings_file": str(directory / "settings.yml")}

@@ -66,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cluster:
-  description: Values for the record of the cluster; keys as in the schema C(cluster/1).
+  description: Values for the record of the cluster; keys as in the schema C(cluster/2).
   returned: success
   type: dict
   sample:

@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cluster:
-  description: Values for the record of the cluster; keys as in the schema C(cluster/1).
+  description: Values for the record of the cluster; keys as in the schema C(cluster/2).
   returned: when O(state=running)
   type: dict
   sample: {kubeconfig: /runs/one/kubeconfig-sutest, expires: "2026-11-21T22:00:00.000Z"}

@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdict:
-  description: V(pass), V(fail), V(invalid) or V(inconclusive).
+  description: V(pass), V(improvement), V(inconclusive), V(invalid), V(regression) or V(error).
   returned: success
   type: str
   sample: pass
@@ -65,7 +65,7 @@ checks:
       description: Number of the point, null for checks of the whole run.
       type: str
     result:
-      description: V(pass), V(fail), V(invalid), V(no baseline) or V(not judged).
+      description: V(pass), V(outside), V(invalid), V(error), V(not judged) or V(not enough history).
       type: str
     detail:
       description: One sentence with the numbers.

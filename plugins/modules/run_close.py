@@ -33,7 +33,7 @@ options:
     elements: str
     default: []
   fail_on_verdict:
-    description: Whether a verdict of C(fail) or C(invalid) is a failure of the run.
+    description: Whether a verdict of C(regression), C(invalid) or C(error) is a failure of the run.
     type: bool
     default: true
   final:

@@ -31,7 +31,7 @@ options:
     elements: str
     default: []
   values:
-    description: Values to merge into each of these records; keys as in the schema C(cluster/1).
+    description: Values to merge into each of these records; keys as in the schema C(cluster/2).
     type: dict
     default: {}
   named:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import FAILED_CHECKS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     held_by_run,
@@ -22,6 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     run_record,
     run_summary,
 )
+
+#: Verdicts that fail the run.
+FAILING = ("regression", "invalid", "error")
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,9 @@ def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> boo
 
 def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
     """Return why the verdict fails the run, None when it does not."""
-    if verdict.get("verdict") not in ("fail", "invalid"):
+    if verdict.get("verdict") not in FAILING:
         return None
-    bad = [check for check in verdict["checks"] if check["result"] in ("fail", "invalid")]
+    bad = [check for check in verdict["checks"] if check["result"] in FAILED_CHECKS]
     return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
 
 

@@ -43,5 +43,6 @@ def write(
         place.mkdir(parents=True, exist_ok=True)
         dump(place / "settings.yml", point.settings)
         if not (place / "point.yml").exists():
-            record = {"schema": "point/1", "point": point.name, "uuid": str(uuid.uuid4()), "status": "planned"}
-            _files.write_yaml(place / "point.yml", {**record, "settings": point.values}, "point/1")
+            record = {"schema": "point/2", "point": point.name, "attempt": 1, "uuid": str(uuid.uuid4())}
+            planned = {**record, "settings": point.values, "status": "planned"}
+            _files.write_yaml(place / "point.yml", planned, "point/2")

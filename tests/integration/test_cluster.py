@@ -150,7 +150,7 @@ def test_a_crash_while_acquiring_is_made_good_by_release_and_somebody_elses_inst
         begun = {"provider": "rehearsal", "name": RUN_ID, "state": "acquiring", "owned": False}
         begun |= {"simulated": False, "simulated_writers": []}
         _files.write_yaml(
-            lab.run_dir / "cluster.yml", {"schema": "cluster/1", "clusters": {"sutest": begun, "driver": begun}}
+            lab.run_dir / "cluster.yml", {"schema": "cluster/2", "clusters": {"sutest": begun, "driver": begun}}
         )
         done = lab.run("release", *data)
         assert done.code == 0, done.output

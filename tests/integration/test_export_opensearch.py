@@ -56,7 +56,7 @@ def test_every_kpi_of_every_point_can_be_searched_and_twice_is_once(run: Path, a
     makespan = next(one for one in kpis if one["name"] == "makespan" and one["value"])
     assert hit["_source"]["value"] == makespan["value"]
     assert (hit["_source"]["simulated"], hit["_source"]["status"]) == (True, "valid")
-    assert servers.get(f"{address}/tests-runs/_doc/{RUN}")["_source"]["verdict"] == "fail"
+    assert servers.get(f"{address}/tests-runs/_doc/{RUN}")["_source"]["verdict"] == "regression"
     assert first["exported"]["address"] == f"{address}/tests-runs/_doc/{RUN}"
 
 

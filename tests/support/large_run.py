@@ -72,7 +72,7 @@ def write(count: int, top: Path) -> Path:
     write_run(top, [(World(count=1, canary=0.0, training=False), {})])
     clusters = _files.read_yaml(top / "cluster.yml")
     clusters["clusters"]["sutest"].update(gpus=GPUS, nodes=GPUS // 8, gpu_products={})
-    _files.write_yaml(top / "cluster.yml", clusters, "cluster/1")
+    _files.write_yaml(top / "cluster.yml", clusters, "cluster/2")
     folder = top / "points" / "000"
     plan = json.loads((folder / "plan.jsonl").read_text().splitlines()[0])
     plan["count"] = count

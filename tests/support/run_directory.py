@@ -81,8 +81,9 @@ def write_point(folder: Path, world: World, point: str = "000", settings: dict[s
     _files.write_yaml(
         folder / "point.yml",
         {
-            "schema": "point/1",
+            "schema": "point/2",
             "point": point,
+            "attempt": 1,
             "uuid": f"00000000-0000-4000-8000-{int(point):012d}",
             "settings": settings or {},
             "status": "passed",
@@ -91,7 +92,7 @@ def write_point(folder: Path, world: World, point: str = "000", settings: dict[s
             "exit_code": 0,
             "error": None,
         },
-        "point/1",
+        "point/2",
     )
     return folder
 
@@ -365,7 +366,7 @@ def write_run(top: Path, worlds: list[tuple[World, dict[str, Any]]], **changes: 
     }
     run.update(changes)
     _files.write_yaml(top / "run.yml", run, "run/1")
-    _files.write_yaml(top / "cluster.yml", {"schema": "cluster/1", "clusters": {"sutest": cluster}}, "cluster/1")
+    _files.write_yaml(top / "cluster.yml", {"schema": "cluster/2", "clusters": {"sutest": cluster}}, "cluster/2")
     _files.write_yaml(
         top / "provenance.yml",
         {

@@ -12,11 +12,11 @@ DOCUMENTS = {
     "settings.yml": "settings/1",
     "provenance.yml": "provenance/1",
     "run.yml": "run/1",
-    "cluster.yml": "cluster/1",
-    "verdict.json": "verdict/1",
-    "points/*/point.yml": "point/1",
+    "cluster.yml": "cluster/2",
+    "verdict.json": "verdict/2",
+    "points/*/point.yml": "point/2",
     "points/*/settings.yml": "settings/1",
-    "points/*/kpis.json": "kpis/1",
+    "points/*/kpis.json": "kpis/2",
     "points/*/attribution.json": "attribution/1",
 }
 LINES = {

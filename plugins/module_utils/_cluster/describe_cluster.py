@@ -48,7 +48,7 @@ _REPORT_INTERVAL = 5.0
 
 @dataclass
 class Identity:
-    """The identity of a cluster; field names as in schema cluster/1."""
+    """The identity of a cluster; field names as in schema cluster/2."""
 
     api_host: str
     version: str

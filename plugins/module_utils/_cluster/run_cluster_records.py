@@ -33,7 +33,7 @@ def update(
     before = read(run_dir)
     after = {**before, **{host: {**_INITIAL, **before.get(host, {}), **values} for host in hosts}}
     if after != before:
-        _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/1", "clusters": after}, "cluster/1")
+        _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/2", "clusters": after}, "cluster/2")
     return after, after != before
 
 
@@ -62,7 +62,7 @@ def begin(
     records = {**kept, **{host: {**_INITIAL, **values, "state": "acquiring"} for host in fresh}}
     changed = records != before
     if changed:
-        _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/1", "clusters": records}, "cluster/1")
+        _files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/2", "clusters": records}, "cluster/2")
     return records, changed
 
 

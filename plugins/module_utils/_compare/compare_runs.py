@@ -48,7 +48,7 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
     for old in (folder / "plots").iterdir():
         old.unlink()
     document: dict[str, Any] = {
-        "schema": "comparison/1",
+        "schema": "comparison/2",
         "made": stamp(),
         "runs": [_shown(side) for side in sides],
         "settings": point_pairs.settings([side.settings for side in sides], [side.run.settings for side in sides]),
@@ -65,7 +65,7 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
             if pair is not None:
                 document["pairs"].append(pair)
                 drawn.append(_draw(sides[0], other, first, second, pair, folder / "plots", len(drawn)))
-    _files.write_json(folder / "comparison.json", document, "comparison/1")
+    _files.write_json(folder / "comparison.json", document, "comparison/2")
     path = folder / "index.html"
     reports = [report_backlinks.back(side.run.top, path) for side in sides]
     _files.replace_text(path, write_report.render(Path(template), comparison_page.content(document, drawn, reports)))

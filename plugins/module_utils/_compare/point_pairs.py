@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import boo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 
-#: KPIs of a point: name -> (document as in schema kpis/1, KpiValue).
+#: KPIs of a point: name -> (document as in schema kpis/2, KpiValue).
 Found = Mapping[str, tuple[Mapping[str, Any], KpiValue]]
 
 

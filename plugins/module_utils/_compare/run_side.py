@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
@@ -58,7 +58,7 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
         notes += write_timeline(str(top))["warnings"]
         write_verdict(str(top), DEFAULT_LATENESS)
     try:
-        judged = _files.read_json(top / "verdict.json")
+        judged = schema_migration.upgraded(top / "verdict.json", "verdict")
     except DataError:
         judged = {}
     verdict = str(judged.get("verdict") or "unknown")

@@ -11,9 +11,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import NO_HISTORY, VERDICTS
 
 #: Results of checks that neither pass nor fail.
-SKIPPED = ("no baseline", "not judged")
+SKIPPED = ("not judged", NO_HISTORY)
+#: Result of a check -> element of its test case.
+ELEMENTS = {"outside": "failure", "invalid": "error", "error": "error", **dict.fromkeys(SKIPPED, "skipped")}
 #: Characters that XML 1.0 does not allow.
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -22,12 +25,12 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return JUnit XML: a suite of the checks of the verdict, KPIs as properties."""
     checks = list(verdict.get("checks") or [])
     if not checks:
-        checks = [{"check": "verdict", "result": "fail", "detail": "There is no verdict.", "point": None}]
+        checks = [{"check": "verdict", "result": "error", "detail": "There is no verdict.", "point": None}]
     name = f"{run.record.get('project') or 'run'}.{'+'.join(run.record.get('presets') or []) or 'default'}"
     counts = {
         "tests": len(checks),
-        "failures": sum(one["result"] == "fail" for one in checks),
-        "errors": sum(one["result"] == "invalid" for one in checks),
+        "failures": sum(one["result"] == "outside" for one in checks),
+        "errors": sum(one["result"] in ("invalid", "error") for one in checks),
         "skipped": sum(one["result"] in SKIPPED for one in checks),
     }
     seconds = sum(float(one.get("seconds") or 0) for one in (run.record.get("phases") or {}).values())
@@ -51,7 +54,7 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", {"classname": _clean(name), "name": _clean(f"{one['check']}{where}")}
         )
-        kind = {"fail": "failure", "invalid": "error", **dict.fromkeys(SKIPPED, "skipped")}.get(one["result"])
+        kind = ELEMENTS.get(one["result"])
         if kind:
             ElementTree.SubElement(case, kind, {"message": _clean(one["detail"])})
     ElementTree.indent(top)
@@ -74,7 +77,7 @@ def textfile(run: Run, verdict: Mapping[str, Any]) -> str:
         "# TYPE seatrial_verdict gauge",
     ]
     found = verdict.get("verdict") or "unknown"
-    for one in ("pass", "fail", "invalid", "inconclusive", "unknown"):
+    for one in (*VERDICTS, "unknown"):
         lines.append(_sample("seatrial_verdict", {**common, "run": run.id, "verdict": one}, float(one == found)))
     groups: dict[str, list[str]] = {"seatrial_kpi": [], "seatrial_kpi_rows": [], "seatrial_kpi_rows_of": []}
     for point in run.points:

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import ci_files, opensearch, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 Result = dict[str, Any]
@@ -26,17 +26,16 @@ LABEL, SKIP = "label", "skip"
 def verdict_of(run: Run) -> dict[str, Any]:
     """Return the verdict, empty if there is none or it is unreadable."""
     try:
-        found = _files.read_json(run.top / "verdict.json")
+        return schema_migration.upgraded(run.top / "verdict.json", "verdict")
     except DataError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
     """Return ("valid", "") or ("invalid", reason): figures of an invalid run are not measurements."""
     if not verdict:
         return INVALID, "it has no verdict"
-    if verdict.get("verdict") not in ("pass", "fail", "inconclusive"):
+    if verdict.get("verdict") in (None, "invalid", "error"):
         return INVALID, f"its verdict is {verdict.get('verdict')}"
     unread = [point.number for point in run.points if point.kpis is None]
     if unread:

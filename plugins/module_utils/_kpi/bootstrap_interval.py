@@ -37,7 +37,7 @@ class Confidence:
     method: str
 
     def document(self) -> dict[str, Any]:
-        """Return the interval as in schema kpis/1."""
+        """Return the interval as in schema kpis/2."""
         return {"low": self.low, "high": self.high, "level": LEVEL, "method": self.method}
 
 

@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timelin
 
 
 def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
-    """Yield each KPI of a point as in schema kpis/1, with its KpiValue.
+    """Yield each KPI of a point as in schema kpis/2, with its KpiValue.
 
     Raises InputError when two definitions yield KPIs of the same name.
     """

@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import (
     kpi_definitions,
     latency_attribution,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import labels_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
@@ -45,8 +46,8 @@ def write_point(
         found.append(kpi)
     selection = data.table.header.get("selection")
     all_labels = {**labels, **({"selection": selection["text"]} if selection else {})}
-    kpis = {"schema": "kpis/1", "run": run.id, "point": point.number, "labels": all_labels, "kpis": found}
-    _files.write_json(point.folder / WRITTEN[0], kpis, "kpis/1")
+    kpis = {"schema": "kpis/2", "run": run.id, "point": point.number, "labels": all_labels, "kpis": found}
+    _files.write_json(point.folder / WRITTEN[0], kpis, "kpis/2")
     parts = latency_attribution.document(data, run.id, point.number)
     _files.write_json(point.folder / WRITTEN[1], parts, "attribution/1")
     return found
@@ -80,18 +81,3 @@ def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] =
     count = sum(row["kpis"] for row in result["points"])
     result["summary"] = f"{_format.count(count, 'figure')} in {_format.count(len(result['points']), 'point')}"
     return result
-
-
-def labels_of(run: Run, point: Point) -> dict[str, Any]:
-    """Return the labels of a point's KPIs: project, presets, cluster, uuid and matrix values, as far as known."""
-    cluster = run.clusters.get("sutest") or {}
-    labels = {
-        "project": run.record.get("project"),
-        "presets": run.record.get("presets"),
-        "provider": cluster.get("provider"),
-        "kubernetes": cluster.get("version"),
-        "simulated": cluster.get("simulated"),
-        "uuid": point.record.get("uuid"),
-        "matrix": point.settings,
-    }
-    return {key: value for key, value in labels.items() if value is not None}

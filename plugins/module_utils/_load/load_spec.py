@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.samplin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import KindStages
 
 _RUN = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
-_POINT = re.compile(r"[0-9]{3,}")
+_POINT = re.compile(r"[0-9]{3,}(-[1-9][0-9]*)?")
 #: Minimum of numeric options.
 _LEAST: dict[str, float] = {
     "count": 0,

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import FAILED_CHECKS
 
 #: Maximum length of the sentence beside the verdict; the table of checks has the full text.
 SENTENCE = 260
@@ -78,10 +79,10 @@ def _checks(checks: Sequence[Mapping[str, Any]], points: int) -> dict[str, list[
 def because(verdict: Mapping[str, Any]) -> str:
     """Return the sentence beside the verdict: the first check that determined it."""
     checks = verdict.get("checks") or []
-    for result in ("invalid", "fail"):
+    for result in FAILED_CHECKS:
         for check in checks:
             if check["result"] == result:
-                others = sum(1 for one in checks if one["result"] in ("invalid", "fail")) - 1
+                others = sum(1 for one in checks if one["result"] in FAILED_CHECKS) - 1
                 more = f" ({_format.count(others, 'more check')} not passed, see below.)" if others else ""
                 point = f"Point {check['point']}: " if check.get("point") and _several(checks) else ""
                 return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more

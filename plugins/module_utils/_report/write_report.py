@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     point_plots,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import PlotCanvas
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
@@ -196,7 +196,7 @@ def write_report(run_dir: str, template: str) -> Result:
     path = run.top / "verdict.json"
     found: dict[str, Any] = {}
     try:
-        found = _files.read_json(path)
+        found = schema_migration.upgraded(path, "verdict")
     except DataError as error:
         run.missing.append(f"verdict.json: {error}" if path.exists() else "verdict.json is missing")
     page = run.top / "report" / "index.html"

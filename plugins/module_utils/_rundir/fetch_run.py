@@ -31,6 +31,7 @@ TOP = ("request.yml", "settings.yml", "provenance.yml", "run.yml", "cluster.yml"
 POINT = (
     "point.yml",
     "settings.yml",
+    "ran.json",
     "plan.jsonl",
     "ledger.jsonl",
     "observations.jsonl",

@@ -30,12 +30,30 @@ class Point:
     record: dict[str, Any] = field(default_factory=dict)  # point.yml
     kpis: list[dict[str, Any]] | None = None
     attribution: dict[str, Any] = field(default_factory=dict)  # attribution.json
-    max_lateness: float | None = None  # limit of lateness in its settings, in seconds
+    all_settings: dict[str, Any] | None = None  # settings.yml; None if it is missing or unreadable
+    ran: dict[str, Any] = field(default_factory=dict)  # ran.json
 
     @property
     def settings(self) -> dict[str, Any]:
         """The values that the matrix set for this point."""
         return self.record.get("settings") or {}
+
+    @property
+    def of(self) -> str:
+        """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
+        return self.number.partition("-")[0]
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, 1 for the first."""
+        number = self.number.partition("-")[2]
+        return int(number) if number.isdecimal() else 1
+
+    @property
+    def max_lateness(self) -> float | None:
+        """Limit of lateness in its settings, in seconds."""
+        allowed = (self.all_settings or {}).get("workload_max_lateness")
+        return float(allowed) if isinstance(allowed, (int, float)) else None
 
 
 @dataclass
@@ -86,15 +104,15 @@ def read(top: Path) -> Run:
     run.settings = _document(run, top / "settings.yml", needed=False)
     failures = top / "FAILURES"
     run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
-    for folder in sorted((top / "points").glob("[0-9]*")) if (top / "points").is_dir() else []:
+    for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:
         point = Point(folder.name, folder, _document(run, folder / "point.yml"))
-        allowed = _document(run, folder / "settings.yml", needed=False).get("workload_max_lateness")
-        if isinstance(allowed, (int, float)):
-            point.max_lateness = float(allowed)
+        point.all_settings = _document(run, folder / "settings.yml", needed=False) or None
+        point.ran = _document(run, folder / "ran.json", needed=False)
         if (folder / "kpis.json").exists():
             point.kpis = _document(run, folder / "kpis.json").get("kpis")
         point.attribution = _document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
+    run.points.sort(key=lambda point: (point.of, point.attempt, point.number))
     return run
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _schemas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import NO_HISTORY, VERDICTS
 
 #: Input files of the results, and their schemas (without version).
 DOCUMENTS = {"run.yml": "run", "cluster.yml": "cluster", "provenance.yml": "provenance", "points/*/point.yml": "point"}
@@ -24,8 +25,30 @@ LINES = {
 }
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
-#: (schema, version) -> function that converts a document or line to the next version. None yet: all are at version 1.
-MIGRATIONS: dict[tuple[str, int], Change] = {}
+
+
+def _same(document: dict[str, Any]) -> dict[str, Any]:
+    return document
+
+
+def _verdict_2(document: dict[str, Any]) -> dict[str, Any]:
+    """Only a workload that did not succeed was called a failure of the product; the others cannot be told apart."""
+    verdict = {"fail": "regression"}.get(document["verdict"], document["verdict"])
+    results = {"fail": "outside", "no baseline": NO_HISTORY}
+    checks = [{**one, "result": results.get(one["result"], one["result"])} for one in document["checks"]]
+    code, status = VERDICTS[verdict]
+    added = {"code": code, "exit_status": status, "kpis": [], "answer": [], "warnings": []}
+    return {**added, **document, "verdict": verdict, "checks": checks}
+
+
+#: (schema, version) -> function that converts a document or line to the next version. kpis/1 has none: its labels are
+#: those of the run and of the point, see _kpi/labels.py.
+MIGRATIONS: dict[tuple[str, int], Change] = {
+    ("cluster", 1): _same,
+    ("comparison", 1): _same,
+    ("point", 1): lambda document: {**document, "attempt": 1},
+    ("verdict", 1): _verdict_2,
+}
 
 
 def current(name: str) -> int:
@@ -47,6 +70,23 @@ def migrate(top: Path) -> list[str]:
         for path in sorted(top.glob(pattern)):
             done += _lines(path, name)
     return done
+
+
+def upgraded(path: Path, name: str) -> dict[str, Any]:
+    """Return a JSON document in the current version of schema ``name``; the file stays as it is.
+
+    A document without a schema is returned unchanged. Raises DataError for an unreadable file and, as migrate() does,
+    for another schema or version.
+    """
+    found = _files.read_json(path)
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not a JSON object")
+    if "schema" not in found:
+        return found
+    version = _version(path, name, str(found["schema"]))
+    for change in _chain(path, name, version):
+        found = change(found)
+    return {**found, "schema": f"{name}/{current(name)}"}
 
 
 def _document(path: Path, name: str) -> list[str]:

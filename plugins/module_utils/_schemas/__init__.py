@@ -16,8 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.lease_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point_schemas import POINT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.result_schemas import RESULTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.run_schemas import RUN
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import VERDICT
 
-SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **LEASE, **COMPARISON}
+SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **VERDICT, **LEASE, **COMPARISON}
 
 
 def schema(name: str) -> dict[str, Any]:

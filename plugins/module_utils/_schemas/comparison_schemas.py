@@ -18,6 +18,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     record,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.result_schemas import CONFIDENCE, VALUE
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import (
+    HISTORY,
+    JUDGED_KPI,
+    JUDGEMENT,
+)
 
 RUN_SHOWN = record({"run": TEXT, "label": TEXT, "verdict": TEXT, "simulated": TRUTH}, {"selection": TEXT_OR_NULL})
 DELTA = record(
@@ -50,6 +55,28 @@ PART = record(
     }
 )
 
+_COMPARISON: dict[str, Any] = {
+    "made": STAMP,
+    "runs": {"type": "array", "items": RUN_SHOWN},
+    "settings": {"type": "array", "items": record({"name": TEXT, "values": {"type": "array"}})},
+    # one entry per pair of points: one of the first run, one of another
+    "pairs": {
+        "type": "array",
+        "items": record(
+            {
+                "label": TEXT,
+                "run": TEXT,
+                "points": TEXTS,
+                "kpis": {"type": "array", "items": DELTA},
+                "stages": {"type": "array", "items": PART},
+                "writers": {"type": "array", "items": PART},
+                "total": {"type": "array", "items": VALUE},
+            },
+        ),
+    },
+    "notes": TEXTS,
+}
+
 COMPARISON: dict[str, dict[str, Any]] = {
     # report/comparisons.json: the comparisons that a report links to. path: from the report's folder
     "comparisons/1": record(
@@ -58,28 +85,14 @@ COMPARISON: dict[str, dict[str, Any]] = {
             "comparisons": {"type": "array", "items": record({"path": TEXT, "title": TEXT, "made": STAMP})},
         }
     ),
-    "comparison/1": record(
+    "comparison/1": record({"schema": {"const": "comparison/1"}, **_COMPARISON}),
+    # verdict and its fields: if history or several runs of a group allow one
+    "comparison/2": record(
+        {"schema": {"const": "comparison/2"}, **_COMPARISON},
         {
-            "schema": {"const": "comparison/1"},
-            "made": STAMP,
-            "runs": {"type": "array", "items": RUN_SHOWN},
-            "settings": {"type": "array", "items": record({"name": TEXT, "values": {"type": "array"}})},
-            # one entry per pair of points: one of the first run, one of another
-            "pairs": {
-                "type": "array",
-                "items": record(
-                    {
-                        "label": TEXT,
-                        "run": TEXT,
-                        "points": TEXTS,
-                        "kpis": {"type": "array", "items": DELTA},
-                        "stages": {"type": "array", "items": PART},
-                        "writers": {"type": "array", "items": PART},
-                        "total": {"type": "array", "items": VALUE},
-                    },
-                ),
-            },
-            "notes": TEXTS,
-        }
+            **JUDGEMENT,
+            "history": HISTORY,
+            "kpis": {"type": "array", "items": JUDGED_KPI},
+        },
     ),
 }

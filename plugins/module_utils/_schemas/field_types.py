@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 RUN_ID = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{5,19}$"}
-POINT_ID = {"type": "string", "pattern": "^[0-9]{3,}$"}
+#: A point of the matrix.
+MATRIX_POINT_ID = {"type": "string", "pattern": "^[0-9]{3,}$"}
+#: A point as its folder is called: 003, or 003-2 for the second attempt at point 003.
+POINT_ID = {"type": "string", "pattern": "^[0-9]{3,}(-[1-9][0-9]*)?$"}
 TEXT = {"type": "string"}
 TEXT_OR_NULL = {"type": ["string", "null"]}
 COUNT = {"type": "integer", "minimum": 0}

@@ -11,10 +11,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     ANCHOR,
     COUNT,
     FREE,
+    MATRIX_POINT_ID,
     MOMENT,
     MOMENT_OR_NULL,
     POINT_ID,
     RUN_ID,
+    STAMP,
     STAMP_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
@@ -24,6 +26,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     record,
 )
 
+#: package -> version, or image -> digest.
+VERSIONS = {"type": "object", "additionalProperties": TEXT}
+#: Nodes of a cluster. cpus, memory_gib, gpus: allocatable on all of them.
+NODES = record(
+    {"count": COUNT},
+    {
+        "cpus": {"type": "number", "minimum": 0},
+        "memory_gib": {"type": "number", "minimum": 0},
+        "gpus": COUNT,
+        "gpu_products": {"type": "object", "additionalProperties": COUNT},
+    },
+)
 SESSION = record({"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT})
 
 POINT: dict[str, dict[str, Any]] = {
@@ -41,6 +55,30 @@ POINT: dict[str, dict[str, Any]] = {
             "exit_code": {"type": ["integer", "null"]},
             "error": TEXT_OR_NULL,
         },
+    ),
+    "point/2": record(
+        {
+            "schema": {"const": "point/2"},
+            "point": POINT_ID,
+            "attempt": {"type": "integer", "minimum": 1},
+            "uuid": TEXT,
+            "settings": FREE,  # matrix values of this point
+            "status": {"enum": ["planned", "running", "passed", "failed", "skipped"]},
+        },
+        {
+            "of": MATRIX_POINT_ID,  # of a further attempt: the point that it measures again
+            "why": TEXT,  # it is measured again, or was skipped
+            "started": STAMP_OR_NULL,
+            "ended": STAMP_OR_NULL,
+            "exit_code": {"type": ["integer", "null"]},
+            "error": TEXT_OR_NULL,
+            "cause": TEXT_OR_NULL,  # class of the error, from module_utils/_errors.py
+        },
+    ),
+    # ran.json: what ran on the cluster under test at the end of the point. Unknown parts are absent; notes: why.
+    "ran/1": record(
+        {"schema": {"const": "ran/1"}, "run": RUN_ID, "point": POINT_ID, "at": STAMP},
+        {"nodes": NODES, "operators": VERSIONS, "images": VERSIONS, "notes": TEXTS},
     ),
     "plan/1": line_of(
         {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that are computed from a run: timeline, KPIs, verdict."""
+"""Files that are computed from a run: timeline, KPIs, attribution."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_types import (
     COUNT,
     FREE,
+    MATRIX_POINT_ID,
     MOMENT,
     MOMENT_OR_NULL,
     POINT_ID,
@@ -21,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     line_of,
     record,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point_schemas import NODES, VERSIONS
 
 INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
@@ -65,6 +67,37 @@ KPI = record(
         "difference": record(
             {"point": POINT_ID, "value": {"type": "number"}, "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]}}
         ),
+    },
+)
+
+#: What makes points comparable. Unknown labels are absent.
+LABELS = record(
+    {
+        "matrix": FREE,  # values that the matrix set
+        # What ran, on the cluster under test.
+        "ran": record(
+            {"simulated": TRUTH},
+            {
+                "simulated_writers": TEXTS,
+                "provider": TEXT,
+                "kubernetes": TEXT,
+                "openshift": TEXT,
+                "kind": TEXT,
+                "collection": TEXT,  # version of this collection
+                "revision": TEXT,  # of the git repository
+                "nodes": NODES,
+                "operators": VERSIONS,
+                "images": VERSIONS,
+            },
+        ),
+        "attempt": record({"point": MATRIX_POINT_ID, "number": {"type": "integer", "minimum": 1}}),
+    },
+    {
+        "project": TEXT,
+        "presets": TEXTS,
+        "settings": FREE,  # all settings of the point
+        "uuid": TEXT,
+        "selection": TEXT,
     },
 )
 
@@ -156,6 +189,15 @@ RESULTS: dict[str, dict[str, Any]] = {
             "kpis": {"type": "array", "items": KPI},
         }
     ),
+    "kpis/2": record(
+        {
+            "schema": {"const": "kpis/2"},
+            "run": RUN_ID,
+            "point": POINT_ID,
+            "labels": LABELS,
+            "kpis": {"type": "array", "items": KPI},
+        }
+    ),
     # KPI definitions of a project.
     "kpi_definitions/1": {
         "type": "array",
@@ -202,33 +244,6 @@ RESULTS: dict[str, dict[str, Any]] = {
             "waiting": {"type": "array", "items": record({"name": TEXT, "n": COUNT, "mean": MOMENT})},
         },
         {"selection": SELECTION, "slowest": COUNT},
-    ),
-    "verdict/1": record(
-        {
-            "schema": {"const": "verdict/1"},
-            "run": RUN_ID,
-            "verdict": {"enum": ["pass", "fail", "invalid", "inconclusive"]},
-            "checks": {
-                "type": "array",
-                "items": record(
-                    {
-                        "check": TEXT,
-                        "result": {"enum": ["pass", "fail", "invalid", "no baseline", "not judged"]},
-                        "detail": TEXT,
-                    },
-                    {"point": TEXT_OR_NULL},
-                ),
-            },
-            "baseline": TEXT_OR_NULL,
-            "headline": {"type": "array", "items": FREE},
-        },
-        {
-            "selection": TEXT,
-            # Sentences: the answer by its definition, and reasons to doubt the figures.
-            # Absent in files of older versions.
-            "answer": TEXTS,
-            "warnings": TEXTS,
-        },
     ),
     # Uploaded beside exported files: names, sizes and checksums, to verify a download.
     "manifest/1": record(

@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_types import (
     COUNT,
     FREE,
-    POINT_ID,
+    MATRIX_POINT_ID,
     RUN_ID,
     STAMP,
     STAMP_OR_NULL,
@@ -23,51 +23,65 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
 
 PHASE = record(
     {"status": {"enum": ["running", "passed", "skipped", "failed", "interrupted"]}, "started": STAMP},
-    {"ended": STAMP_OR_NULL, "seconds": {"type": ["number", "null"], "minimum": 0}, "error": TEXT_OR_NULL},
+    {
+        "ended": STAMP_OR_NULL,
+        "seconds": {"type": ["number", "null"], "minimum": 0},
+        "error": TEXT_OR_NULL,
+        "cause": TEXT_OR_NULL,  # class of the error, from module_utils/_errors.py
+    },
 )
 
+_CLUSTER: dict[str, Any] = {
+    "provider": TEXT,
+    "state": {"enum": ["acquiring", "acquired", "failed", "released"]},
+    "owned": TRUTH,
+    "simulated": TRUTH,
+    # Which writers of stages are simulated on this cluster, such as ["node"]; empty on a real one.
+    "simulated_writers": TEXTS,
+}
+_CLUSTER_OPTIONAL: dict[str, Any] = {
+    "name": TEXT,
+    "kubeconfig": TEXT,
+    "context": TEXT,
+    "api_host": TEXT,
+    "version": TEXT,
+    "openshift": TEXT_OR_NULL,
+    "nodes": COUNT,
+    "node_names": TEXTS,
+    "gpus": COUNT,
+    "gpu_products": {"type": "object", "additionalProperties": COUNT},
+    "kind": TEXT_OR_NULL,
+    "owner": TEXT_OR_NULL,
+    "purpose": TEXT,
+    "taken": STAMP,
+    "expires": STAMP_OR_NULL,
+    # Kept on purpose (cluster_keep): the release refuses without cluster_keep=false.
+    "kept": TRUTH,
+    # The run may have objects on it: set before the first is created, cleared when a clean-up found none.
+    "objects": TRUTH,
+    # The settings it is created from, without secrets, and all data that its provider needs to release it, from
+    # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
+    "provider_data": FREE,
+    # Folder of the installer: configuration, log, metadata.
+    "install_dir": TEXT,
+    "console": TEXT,
+    # Why it could not be acquired, in one line, and the folder of the gathered logs.
+    "failure": TEXT_OR_NULL,
+    "bundle": TEXT_OR_NULL,
+    "data_dir": TEXT,
+    "played_logs": TEXT,
+    "audit_log": TEXT,
+}
 #: Record of one cluster by role cluster; also the fact ``cluster_acquired.sutest``.
 CLUSTER = record(
+    _CLUSTER,
     {
-        "provider": TEXT,
-        "state": {"enum": ["acquiring", "acquired", "failed", "released"]},
-        "owned": TRUTH,
-        "simulated": TRUTH,
-        # Which writers of stages are simulated on this cluster, such as ["node"]; empty on a real one.
-        "simulated_writers": TEXTS,
-    },
-    {
-        "name": TEXT,
-        "kubeconfig": TEXT,
-        "context": TEXT,
-        "api_host": TEXT,
-        "version": TEXT,
-        "openshift": TEXT_OR_NULL,
-        "nodes": COUNT,
-        "node_names": TEXTS,
-        "gpus": COUNT,
-        "gpu_products": {"type": "object", "additionalProperties": COUNT},
-        "kind": TEXT_OR_NULL,
-        "owner": TEXT_OR_NULL,
-        "purpose": TEXT,
-        "taken": STAMP,
-        "expires": STAMP_OR_NULL,
-        # Kept on purpose (cluster_keep): the release refuses without cluster_keep=false.
-        "kept": TRUTH,
-        # The run may have objects on it: set before the first is created, cleared when a clean-up found none.
-        "objects": TRUTH,
-        # The settings it is created from, without secrets, and all data that its provider needs to release it, from
-        # another machine too: the installer's metadata, BMC addresses, the name and namespace of a claim.
-        "provider_data": FREE,
-        # Folder of the installer: configuration, log, metadata.
-        "install_dir": TEXT,
-        "console": TEXT,
-        # Why it could not be acquired, in one line, and the folder of the gathered logs.
-        "failure": TEXT_OR_NULL,
-        "bundle": TEXT_OR_NULL,
-        "data_dir": TEXT,
-        "played_logs": TEXT,
-        "audit_log": TEXT,
+        **_CLUSTER_OPTIONAL,
+        # Allocatable on all nodes.
+        "cpus": {"type": "number", "minimum": 0},
+        "memory_gib": {"type": "number", "minimum": 0},
+        # package -> version; absent if they may not be read.
+        "operators": {"type": "object", "additionalProperties": TEXT},
     },
 )
 
@@ -93,7 +107,7 @@ RUN: dict[str, dict[str, Any]] = {
             "environment": FREE,
             "phases": {"type": "object", "additionalProperties": PHASE},
             "clusters": {"type": "object", "additionalProperties": CLUSTER},
-            "points": {"type": "array", "items": POINT_ID},
+            "points": {"type": "array", "items": MATRIX_POINT_ID},
             "held": {"type": "array", "items": HELD},
         },
         {
@@ -149,7 +163,13 @@ RUN: dict[str, dict[str, Any]] = {
     ),
     "settings/1": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
     "cluster/1": record(
-        {"schema": {"const": "cluster/1"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
+        {
+            "schema": {"const": "cluster/1"},
+            "clusters": {"type": "object", "additionalProperties": record(_CLUSTER, _CLUSTER_OPTIONAL)},
+        }
+    ),
+    "cluster/2": record(
+        {"schema": {"const": "cluster/2"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
     ),
     # lock-<host>.json: the run's lock on a cluster that it did not create. deadline: until when it counts as held, in
     # seconds since boot of the machine that renews it.

@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The verdict of a run, from its points' timelines and KPIs and from its phases.
 
-pass: every workload succeeded, the generator was on time, and no phase failed. invalid: the generator was late, so the
-load was not the requested one, or the run lost its lock on the cluster. inconclusive: nothing failed, but the files of
-another tool lack some of the data that is judged. fail: anything else. KPIs have no baseline yet.
+pass: every workload succeeded, the generator was on time, and no phase failed. regression: a workload did not succeed.
+error: the run failed before its first point, so nothing was measured. invalid: the measurement is not the requested
+one: the generator was late, the run lost its lock on the cluster, or a phase or point failed or was interrupted.
+inconclusive: nothing failed, but the files of another tool lack some of the data that is judged. KPIs are recorded, but
+not compared with history yet.
 """
 
 from __future__ import annotations
@@ -19,14 +21,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format,
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import NO_HISTORY, VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import (
     busy_machine_warning,
     headline_answer,
     headline_figures,
 )
 
-PASS, FAIL, INVALID, NO_BASELINE = "pass", "fail", "invalid", "no baseline"
-INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
+PASS, OUTSIDE, INVALID, ERROR, NOT_JUDGED = "pass", "outside", "invalid", "error", "not judged"
+REGRESSION, INCONCLUSIVE = "regression", "inconclusive"
 NO_ANSWER = "No answer: the run is invalid, see its checks."
 FOREIGN = "The files of the Run:ai scale-test tool do not state"
 #: Outcomes of workloads, in the order of a report.
@@ -47,10 +50,10 @@ def _check(name: str, result: str, detail: str, point: str | None = None) -> dic
 def objects(point: str, table: Table | None) -> dict[str, Any]:
     """Check that every planned workload succeeded."""
     if table is None:
-        return _check("objects", FAIL, "There is no timeline, so the outcomes are unknown.", point)
+        return _check("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
     planned = len(table)
     if not planned:
-        return _check("objects", FAIL, "No workload was planned or sent.", point)
+        return _check("objects", INVALID, "No workload was planned or sent.", point)
     counts = Counter(table.outcome)
     good = counts.pop("succeeded", 0)
     if good == planned:
@@ -61,7 +64,7 @@ def objects(point: str, table: Table | None) -> dict[str, Any]:
         for outcome, text in OUTCOMES.items()
         if counts[outcome]
     )
-    return _check("objects", FAIL, f"{good:,} of {_format.count(planned, 'workload')} succeeded; {bad}.", point)
+    return _check("objects", OUTSIDE, f"{good:,} of {_format.count(planned, 'workload')} succeeded; {bad}.", point)
 
 
 def _names(table: Table, outcome: str) -> list[str]:
@@ -74,7 +77,7 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
     Workloads that were never sent have no lateness; they fail the check objects().
     """
     if table is None:
-        return _check("generator", FAIL, "There is no timeline, so the lateness is unknown.", point)
+        return _check("generator", INVALID, "There is no timeline, so the lateness is unknown.", point)
     if foreign:
         return _check("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
     intended, sent = table.moments["intended"], table.moments["sent"]
@@ -85,7 +88,7 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
     )
     if not late:
         if not all(isnan(due) for due in intended) or not len(table):
-            return _check("generator", FAIL, "Nothing was sent, so the load was not the requested one.", point)
+            return _check("generator", INVALID, "Nothing was sent, so the load was not the requested one.", point)
         return _check("generator", PASS, "Closed loop: each workload was due as soon as an earlier one ended.", point)
     usual = at(late, len(late), 0.99) or 0.0
     most = _format.seconds(late[-1])
@@ -99,6 +102,8 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
 def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     """Check that no phase failed and the run was not interrupted."""
     known: Mapping[str, Any] = run.record.get("phases") or {}
+    begun = any(point.record.get("status") != "planned" for point in run.points)
+    grave = INVALID if begun else ERROR
     failed = {name: one.get("error") for name, one in known.items() if one.get("status") == "failed"}
     cut = [name for name, one in known.items() if one.get("status") == "interrupted"]
     # One phase runs during this check; another one in status running was left by a killed session.
@@ -107,15 +112,15 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     if failed:
         name, error = next(iter(failed.items()))
         more = f" So did {_format.listed(list(failed)[1:])}." if len(failed) > 1 else ""
-        return _check("phases", FAIL, f"Phase {name} failed: {_sentence(error or 'no reason was recorded')}{more}")
+        return _check("phases", grave, f"Phase {name} failed: {_sentence(error or 'no reason was recorded')}{more}")
     if cut:
-        return _check("phases", FAIL, f"The run was interrupted in phase {_format.listed(cut)}.")
+        return _check("phases", grave, f"The run was interrupted in phase {_format.listed(cut)}.")
     if run.failures and not known:
-        return _check("phases", FAIL, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
+        return _check("phases", grave, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
     if not run.record and foreign:
         return _check("phases", NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
     if not run.record:
-        return _check("phases", FAIL, "There is no run.yml, so the results of the phases are unknown.")
+        return _check("phases", INVALID, "There is no run.yml, so the results of the phases are unknown.")
     done = [name for name, one in known.items() if one.get("status") == "passed"]
     return _check("phases", PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
 
@@ -139,9 +144,8 @@ def locks(run: Run) -> list[dict[str, Any]]:
 def points(run: Run) -> list[dict[str, Any]]:
     """Check that each planned test point ran to its end."""
     if not run.points:
-        return [
-            _check("points", FAIL, "There is no test point: the test phase did not run or failed before its first one.")
-        ]
+        why = "There is no test point: the test phase did not run or failed before its first one."
+        return [_check("points", ERROR, why)]
     checks = []
     there = {point.number for point in run.points}
     absent = [number for number in run.record.get("points") or [] if number not in there]
@@ -149,7 +153,7 @@ def points(run: Run) -> list[dict[str, Any]]:
         checks.append(
             _check(
                 "points",
-                FAIL,
+                INVALID,
                 f"{_format.count(len(absent), 'planned test point')} did not run: {_format.listed(absent)}.",
             )
         )
@@ -157,10 +161,10 @@ def points(run: Run) -> list[dict[str, Any]]:
         status = point.record.get("status")
         if status == "failed":
             error = _sentence(point.record.get("error") or "no reason was recorded")
-            checks.append(_check("points", FAIL, f"Test point {point.number} failed: {error}", point.number))
+            checks.append(_check("points", INVALID, f"Test point {point.number} failed: {error}", point.number))
         elif status in ("planned", "running"):
             text = "was not started" if status == "planned" else "was started, but did not end"
-            checks.append(_check("points", FAIL, f"Test point {point.number} {text}.", point.number))
+            checks.append(_check("points", INVALID, f"Test point {point.number} {text}.", point.number))
     if not checks:
         one = "The test point" if len(there) == 1 else f"All {len(there)} test points"
         checks.append(_check("points", PASS, f"{one} ran."))
@@ -174,7 +178,7 @@ def judge(
     foreign: Collection[str] = (),
     labels: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the verdict as in schema verdict/1.
+    """Return the verdict as in schema verdict/2.
 
     tables: point number -> timeline, None without one. limit: of lateness in seconds, for points whose settings have
     none. foreign: numbers of the points from another tool. labels: point number -> matrix values as text; default is
@@ -191,7 +195,7 @@ def judge(
         checks.append(
             _check(
                 "KPIs",
-                NO_BASELINE,
+                NO_HISTORY,
                 f"{_format.count(recorded, 'figure')} recorded; there is no baseline to compare with.",
             )
         )
@@ -201,10 +205,13 @@ def judge(
     result = overall(one["result"] for one in checks)
     names = labels or {point.number: f"point {point.number}" for point in run.points}
     return {
-        "schema": "verdict/1",
+        "schema": "verdict/2",
         "run": run.id,
         "verdict": result,
+        "code": VERDICTS[result][0],
+        "exit_status": VERDICTS[result][1],
         "checks": checks,
+        "kpis": [],
         "baseline": None,
         "headline": headline_figures.headline(run.points),
         "answer": [NO_ANSWER] if result == INVALID else headline_answer.sentences(run.points, names),
@@ -216,8 +223,7 @@ def judge(
 def overall(results: Iterable[str]) -> str:
     """Return the verdict from the results of all checks."""
     found = set(results)
-    if INVALID in found:
-        return INVALID
-    if FAIL in found:
-        return FAIL
+    for result, verdict in ((ERROR, ERROR), (INVALID, INVALID), (OUTSIDE, REGRESSION)):
+        if result in found:
+            return verdict
     return INCONCLUSIVE if NOT_JUDGED in found else PASS

@@ -12,6 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_sca
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import FAILED_CHECKS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
 
 
@@ -24,8 +25,8 @@ def write_verdict(run_dir: str, max_lateness: float) -> Result:
     found = judge_run.judge(run, tables_of(run, warnings), max_lateness, foreign, labels)
     path = run.top / "verdict.json"
     before = digest_of(path)
-    _files.write_json(path, found, "verdict/1")
-    bad = [check for check in found["checks"] if check["result"] in ("fail", "invalid")]
+    _files.write_json(path, found, "verdict/2")
+    bad = [check for check in found["checks"] if check["result"] in FAILED_CHECKS]
     bad = bad or [check for check in found["checks"] if check["result"] == judge_run.NOT_JUDGED]
     return {
         "changed": before != digest_of(path),

@@ -81,6 +81,7 @@ def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
     assert _files.read_yaml(place / "point.yml")["ended"] is None
     action(run_point).act({"point": "001", "state": "failed", "error": "why"}, variables)
     record = _files.read_yaml(place / "point.yml")
+    assert (record["schema"], record["attempt"]) == ("point/2", 1), "an earlier version wrote point/1"
     assert (record["status"], record["exit_code"], record["error"]) == ("failed", 1, "why")
     assert record["started"] <= record["ended"]
     with pytest.raises(InputError, match="has no point 002"):

@@ -53,13 +53,13 @@ def test_the_end_of_a_session_is_written_into_the_run_directory(tmp_path: Path) 
 
 
 def test_a_failing_verdict_fails_the_session_that_reported_only(tmp_path: Path) -> None:
-    check = {"check": "every object ended", "result": "fail", "detail": "11 of 12"}
-    _files.replace_text(tmp_path / "verdict.json", json.dumps({"verdict": "fail", "checks": [check]}))
+    check = {"check": "every object ended", "result": "outside", "detail": "11 of 12"}
+    _files.replace_text(tmp_path / "verdict.json", json.dumps({"verdict": "regression", "checks": [check]}))
     report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z", "ended": None, "seconds": 1, "error": None}
     run_record.write(tmp_path, record(phases={"report": report}))
     closed = close_run.close(tmp_path, [], True, began=0.0)
-    assert (closed.failed, closed.failures) == (True, ["verdict fail: every object ended: 11 of 12"])
-    assert (tmp_path / "FAILURES").read_text() == "verdict fail: every object ended: 11 of 12\n"
+    assert (closed.failed, closed.failures) == (True, ["verdict regression: every object ended: 11 of 12"])
+    assert (tmp_path / "FAILURES").read_text() == "verdict regression: every object ended: 11 of 12\n"
     assert not close_run.close(tmp_path, [], False, began=0.0).failed
     run_record.change(tmp_path, lambda one: one["sessions"].append(SESSION | {"started": "2026-11-21T06:00:00.000Z"}))
     assert not close_run.close(tmp_path, [], True, began=0.0).failed, "it gives back, or exports"
@@ -75,10 +75,10 @@ def test_a_release_that_had_nothing_to_release_was_skipped() -> None:
 
 
 def test_only_a_failing_verdict_fails_the_run() -> None:
-    check = {"check": "every object ended", "result": "fail", "detail": "11 of 12"}
+    check = {"check": "every object ended", "result": "outside", "detail": "11 of 12"}
     assert (
-        close_run.verdict_failure({"verdict": "fail", "checks": [check]})
-        == "verdict fail: every object ended: 11 of 12"
+        close_run.verdict_failure({"verdict": "regression", "checks": [check]})
+        == "verdict regression: every object ended: 11 of 12"
     )
     assert close_run.verdict_failure({"verdict": "pass", "checks": [{**check, "result": "pass"}]}) is None
     assert close_run.verdict_failure({}) is None
@@ -88,7 +88,7 @@ def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_
     ran = {"test": {"status": "interrupted"}, "cleanup": {"status": "passed"}}
     assert close_run.status(record(phases=ran), []) == "interrupted"
     assert close_run.status(record(phases=done("test", "cleanup")), []) == "passed"
-    assert close_run.status(record(phases=done("test")), ["verdict fail"]) == "failed"
+    assert close_run.status(record(phases=done("test")), ["verdict regression"]) == "failed"
 
 
 def test_failures_of_earlier_sessions_stand_first_and_once() -> None:

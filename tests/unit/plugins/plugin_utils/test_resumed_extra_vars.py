@@ -88,14 +88,15 @@ def test_points_that_were_measured_keep_the_settings_that_they_were_measured_wit
     _files.write_yaml(
         tmp_path / "points/001/point.yml",
         {
-            "schema": "point/1",
+            "schema": "point/2",
             "point": "001",
+            "attempt": 1,
             "uuid": "0",
             "settings": {},
             "status": "passed",
             "ended": "2026-11-22T08:00:30Z",
         },
-        "point/1",
+        "point/2",
     )
     run.end("the second point failed")
     assert run.go_on(fine_tuning_timeout=1) == []

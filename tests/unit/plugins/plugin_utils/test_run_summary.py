@@ -100,7 +100,12 @@ def test_nothing_is_said_of_the_nodes_of_a_cluster_that_never_answered(tmp_path:
 
 
 def test_the_answer_and_what_went_wrong_come_first(tmp_path: Path) -> None:
-    verdict = {"verdict": "fail", "checks": [], "answer": ["Up to 5 jobs/s."], "warnings": ["The machine was busy."]}
+    verdict = {
+        "verdict": "regression",
+        "checks": [],
+        "answer": ["Up to 5 jobs/s."],
+        "warnings": ["The machine was busy."],
+    }
     (tmp_path / "ansible.log").touch()
     text = run_summary.lines(record(status="failed"), tmp_path, verdict, ["Take it: no room\nin the lab", "other"])
     assert text[2:7] == [

@@ -36,7 +36,7 @@ def run_with(folder: Path, run: str, command: list[str] | None = None, **cluster
         **cluster,
     }
     clusters = {"sutest": kept, "driver": kept}
-    _files.write_yaml(directory / "cluster.yml", {"schema": "cluster/1", "clusters": clusters}, "cluster/1")
+    _files.write_yaml(directory / "cluster.yml", {"schema": "cluster/2", "clusters": clusters}, "cluster/2")
     _files.write_yaml(directory / "run.yml", {"id": run})
     if command:
         (directory / "GIVE_BACK").write_text(shlex.join(command) + "\n", encoding="utf-8")

@@ -174,9 +174,9 @@ def test_verdict_and_headline_come_before_everything_else(made):
 
 def test_the_verdict_stands_with_its_reason(made):
     html = Page(made[0] / "report" / "index.html")
-    assert "FAIL Time until scheduled, P95: " in html.words, "the answer leads"
+    assert "REGRESSION Time until scheduled, P95: " in html.words, "the answer leads"
     assert "Point 001: 3 of 5 workloads succeeded; 1 failed" in html.words
-    assert html.of("section")[0]["class"] == "verdict fail"
+    assert html.of("section")[0]["class"] == "verdict regression"
 
 
 def test_what_was_simulated_is_said_in_words_and_marked(made):

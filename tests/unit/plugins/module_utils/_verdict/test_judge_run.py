@@ -1,4 +1,4 @@
-"""The verdict: which facts make a run pass, fail or invalid."""
+"""The verdict: which facts make a run pass, a regression, invalid or an error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_of(tmp_path, points=1, phases=PASSED, **record):
 
 def judged(run, *tables):
     document = judge_run.judge(run, {point.number: one for point, one in zip(run.points, tables, strict=True)}, 0.5)
-    _files.check("verdict/1", document)
+    _files.check("verdict/2", document)
     return document
 
 
@@ -52,17 +52,17 @@ def judged(run, *tables):
     [
         (("succeeded",) * 3, 0.0, "passed", "pass"),
         (("succeeded",) * 3, 0.9, "passed", "invalid"),
-        (("succeeded", "failed"), 0.0, "passed", "fail"),
+        (("succeeded", "failed"), 0.0, "passed", "regression"),
         (("succeeded", "failed"), 0.9, "passed", "invalid"),
-        (("succeeded",) * 3, 0.0, "failed", "fail"),
-        (("succeeded",) * 3, 0.0, "interrupted", "fail"),
+        (("succeeded",) * 3, 0.0, "failed", "invalid"),
+        (("succeeded",) * 3, 0.0, "interrupted", "invalid"),
         (("succeeded",) * 3, 0.9, "failed", "invalid"),
-        (("succeeded", "unfinished"), 0.0, "passed", "fail"),
-        (("succeeded", "deleted"), 0.0, "passed", "fail"),
-        (("succeeded", "refused"), 0.0, "passed", "fail"),
-        (("succeeded", "lost"), 0.0, "passed", "fail"),
-        (("succeeded", "unsent"), 0.0, "passed", "fail"),
-        ((), 0.0, "passed", "fail"),
+        (("succeeded", "unfinished"), 0.0, "passed", "regression"),
+        (("succeeded", "deleted"), 0.0, "passed", "regression"),
+        (("succeeded", "refused"), 0.0, "passed", "regression"),
+        (("succeeded", "lost"), 0.0, "passed", "regression"),
+        (("succeeded", "unsent"), 0.0, "passed", "regression"),
+        ((), 0.0, "passed", "invalid"),
     ],
 )
 def test_truth_table(tmp_path, outcomes, late, phase, expected):
@@ -71,7 +71,9 @@ def test_truth_table(tmp_path, outcomes, late, phase, expected):
 
 
 def test_one_bad_point_of_many_is_enough(tmp_path):
-    assert judged(run_of(tmp_path, points=3), table(), table(("succeeded", "failed")), table())["verdict"] == "fail"
+    assert (
+        judged(run_of(tmp_path, points=3), table(), table(("succeeded", "failed")), table())["verdict"] == "regression"
+    )
 
 
 def test_the_detail_names_numbers_and_workloads(tmp_path):
@@ -95,7 +97,7 @@ def test_the_first_error_of_a_failed_phase_is_told(tmp_path):
     checks = judged(run_of(tmp_path, phases={"prepare": failed}), table())["checks"]
     assert checks[0] == {
         "check": "phases",
-        "result": "fail",
+        "result": "invalid",
         "detail": "Phase prepare failed: no nodes: 0 of 3 ready.",
         "point": None,
     }
@@ -128,8 +130,17 @@ def test_a_point_that_did_not_end_fails_the_run(tmp_path, status, said):
 
 def test_a_run_without_points_and_files_fails_and_says_so(tmp_path):
     document = judged(Run(tmp_path / "t1121-abcdef"))
-    assert document["verdict"] == "fail"
-    assert [one["result"] for one in document["checks"]] == ["fail", "fail"]
+    assert (document["verdict"], document["code"], document["exit_status"]) == ("error", 5, 3)
+    assert [one["result"] for one in document["checks"]] == ["invalid", "error"]
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted"])
+def test_a_run_that_failed_before_its_first_point_is_an_error_and_not_a_regression(tmp_path, status):
+    run = run_of(tmp_path, phases={"prepare": {"status": status, "started": "2026-11-21T00:00:00Z"}})
+    run.points[0].record["status"] = "planned"
+    assert judged(run, None)["verdict"] == "error"
+    run.points[0].record["status"] = "failed"
+    assert judged(run, None)["verdict"] == "invalid"
 
 
 def test_kpis_have_no_baseline(tmp_path):
@@ -137,7 +148,7 @@ def test_kpis_have_no_baseline(tmp_path):
     run.points[0].kpis = [kpi(1.0)]
     check = judged(run, table())["checks"][-1]
     assert (check["result"], check["detail"]) == (
-        "no baseline",
+        "not enough history",
         "1 figure recorded; there is no baseline to compare with.",
     )
 
@@ -152,7 +163,7 @@ def kpi(value, unit="s", note=None, n=4, of=4, **more):
 
 def test_the_limit_of_lateness_is_what_the_settings_of_the_point_say(tmp_path):
     run = run_of(tmp_path, points=2)
-    run.points[1].max_lateness = 2.0
+    run.points[1].all_settings = {"workload_max_lateness": 2}
     results = [
         one["result"] for one in judged(run, table(late=0.9), table(late=0.9))["checks"] if one["check"] == "generator"
     ]
