@@ -1,17 +1,19 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Identify a cluster with a few requests to its API server: version, nodes, GPUs, real or simulated."""
+"""Identify a cluster with a few requests to its API server: version, nodes, operators, real or simulated."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.operator_versions import operator_versions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     ApiError,
@@ -59,14 +61,19 @@ class Identity:
     node_names: list[str] = field(default_factory=list)
     gpus: int = 0
     gpu_products: dict[str, int] = field(default_factory=dict)
+    cpus: float = 0.0
+    memory_gib: float = 0.0
+    operators: dict[str, str] | None = None  # None: no OLM, or they may not be listed
     kind: str | None = None
     rehearsal: bool = False
 
     def record(self) -> dict[str, Any]:
         """Return the fields for cluster.yml. A cluster with simulated nodes is simulated, whatever its provider."""
-        kept = ("api_host", "version", "openshift", "nodes", "gpus", "gpu_products", "kind")
+        kept = ("api_host", "version", "openshift", "nodes", "cpus", "memory_gib", "gpus", "gpu_products", "kind")
         found = {name: getattr(self, name) for name in kept}
         found["node_names"] = self.node_names[:NODE_NAMES]
+        if self.operators is not None:
+            found["operators"] = self.operators
         if self.nodes_simulated or self.rehearsal:
             found |= {"simulated": True, "simulated_writers": ["node"]}
         return found
@@ -79,13 +86,15 @@ def gather(client: Client, run: str = "") -> Identity:
     """
     access = client.access
     found = Identity(api_host(access), client.request("GET", "/version")["gitVersion"])
-    nodes = [one for one in _nodes(client) if not run or label(one, _labels.RUN) in ("", run)]
-    found.nodes = len(nodes)
+    nodes = nodes_of(client, run)
+    totals = node_totals(nodes)
+    found.nodes, found.cpus, found.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
+    found.gpus, found.gpu_products = totals["gpus"], totals["gpu_products"]
     found.node_names = sorted(node["metadata"]["name"] for node in nodes)
     found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
     found.nodes_simulated = sum(_is_simulated(node) for node in nodes)
-    found.gpu_products = gpu_products(nodes)
-    found.gpus = sum(found.gpu_products.values())
+    operators = operator_versions(client)
+    found.operators = operators.versions if operators is not None else None
     found.openshift = _optional(
         client, "/apis/config.openshift.io/v1/clusterversions/version", "status", "desired", "version"
     )
@@ -103,9 +112,10 @@ def api_host(access: Access) -> str:
     return host if access.port in (443, 6443) else f"{host}:{access.port}"
 
 
-def _nodes(client: Client) -> list[dict[str, Any]]:
+def nodes_of(client: Client, run: str = "") -> list[dict[str, Any]]:
+    """Return the nodes, without those with the label of another run than ``run``, if given. Raises ApiError."""
     try:
-        return client.list(client.kind("v1", "Node"))[0]
+        nodes = client.list(client.kind("v1", "Node"))[0]
     except ApiError as error:
         if error.status == 403:
             raise ApiError(
@@ -114,6 +124,27 @@ def _nodes(client: Client) -> list[dict[str, Any]]:
                 error.reason,
             ) from error
         raise
+    return [one for one in nodes if not run or label(one, _labels.RUN) in ("", run)]
+
+
+def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the number of nodes, and their allocatable CPUs, memory and GPUs in total, as in schema ran/1.
+
+    The memory of each node is rounded to whole GiB: equal machines differ by some MiB.
+    """
+    products = gpu_products(nodes)
+    return {
+        "count": len(nodes),
+        "cpus": round(sum(_allocatable(one, "cpu") for one in nodes), 3),
+        "memory_gib": sum(round(_allocatable(one, "memory") / 2**30) for one in nodes),
+        "gpus": sum(products.values()),
+        "gpu_products": products,
+    }
+
+
+def _allocatable(node: Mapping[str, Any], resource: str) -> float:
+    found = amount(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
+    return 0.0 if isnan(found) else found
 
 
 def _optional(client: Client, path: str, *keys: str) -> str | None:

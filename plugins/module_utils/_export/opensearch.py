@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import flat, recorded_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 #: Size of a bulk request in bytes.
@@ -26,6 +27,7 @@ BULK_BYTES = 4 * 2**20
 
 TEMPLATE: dict[str, Any] = {
     "priority": 200,
+    "version": 2,
     "template": {
         "settings": {"index": {"number_of_shards": 1, "mapping.total_fields.limit": 4000}},
         "mappings": {
@@ -42,6 +44,7 @@ TEMPLATE: dict[str, Any] = {
                 # Names of settings and labels vary: one flat field each avoids a mapping explosion.
                 "settings": {"type": "flat_object"},
                 "labels": {"type": "flat_object"},
+                "kpi_labels": {"type": "flat_object"},
             },
         },
     },
@@ -94,15 +97,19 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
     found = [("runs", run.id, whole)]
     for point in run.points:
         own = str(point.record.get("uuid") or f"{run.id}-{point.number}")
+        # of the whole point: what must be equal for its figures to be comparable
+        labels = flat(recorded_labels(run, point)) if point.kpis else {}
+        settings = point.settings if point.all_settings is None else flat(point.all_settings)
         for kpi in point.kpis or []:
             document = {
                 **common,
                 "@timestamp": point.record.get("started") or started,
                 "point": point.number,
                 "uuid": own,
-                "settings": point.settings,
+                "settings": settings,
+                "labels": labels,
                 **{key: kpi.get(key) for key in ("name", "value", "unit", "direction", "help", "n", "of", "simulated")},
-                "labels": kpi.get("labels") or {},
+                "kpi_labels": kpi.get("labels") or {},
                 "note": kpi.get("note"),
                 "interval": _ends(kpi.get("interval")),
                 "confidence": _ends([kpi["confidence"]["low"], kpi["confidence"]["high"]])

@@ -38,6 +38,11 @@ def labels_of(run: Run, point: Point) -> dict[str, Any]:
     }
 
 
+def recorded_labels(run: Run, point: Point) -> dict[str, Any]:
+    """Return the labels in kpis.json; for figures of an older version, those that the files of the run give."""
+    return labels_of(run, point) if point.labels is None else point.labels
+
+
 def _ran(run: Run, point: Point) -> dict[str, Any]:
     """Return what ran: as recorded at the end of the point, else as recorded when the cluster was acquired."""
     cluster = run.clusters.get("sutest") or {}

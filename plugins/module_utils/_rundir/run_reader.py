@@ -32,6 +32,7 @@ class Point:
     attribution: dict[str, Any] = field(default_factory=dict)  # attribution.json
     all_settings: dict[str, Any] | None = None  # settings.yml; None if it is missing or unreadable
     ran: dict[str, Any] = field(default_factory=dict)  # ran.json
+    labels: dict[str, Any] | None = None  # of kpis.json; None until they are written as in kpis/2
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -109,7 +110,9 @@ def read(top: Path) -> Run:
         point.all_settings = _document(run, folder / "settings.yml", needed=False) or None
         point.ran = _document(run, folder / "ran.json", needed=False)
         if (folder / "kpis.json").exists():
-            point.kpis = _document(run, folder / "kpis.json").get("kpis")
+            found = _document(run, folder / "kpis.json")
+            point.kpis = found.get("kpis")
+            point.labels = None if found.get("schema") == "kpis/1" else found.get("labels")
         point.attribution = _document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
     run.points.sort(key=lambda point: (point.of, point.attempt, point.number))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,22 @@ def test_settings_of_roles_that_install_one_operator_have_the_same_description()
             texts.setdefault(name.removeprefix(f"{role.name}_"), set()).add(str(spec["description"]))
     shared = ("kubeconfig", "context", "catalog", "channel", "version", "remove_crds", "force_finalizers")
     assert {name: texts[name] for name in shared if len(texts[name]) > 1} == {}
+
+
+def test_no_condition_of_a_block_changes_inside_of_it(role: Path) -> None:
+    """Every task of a block has its condition, those of ``rescue`` too: after a fact has changed, they are skipped."""
+    wrong = []
+    for path in role.glob("tasks/**/*.yml"):
+        for block in blocks(_files.read_yaml(path) or []):
+            inside = [task for part in ("block", "rescue", "always") for task in block.get(part) or []]
+            facts = {name for task in inside for name in task.get("ansible.builtin.set_fact") or {}}
+            wrong += [f"{path}: {name}" for name in facts if name in str(block.get("when", ""))]
+    assert wrong == []
+
+
+def blocks(tasks: list[dict]) -> Iterator[dict]:
+    """Every block, also inside of others."""
+    for task in tasks:
+        if "block" in task:
+            yield task
+            yield from blocks([one for part in ("block", "rescue", "always") for one in task.get(part) or []])

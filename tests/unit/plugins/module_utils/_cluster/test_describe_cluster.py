@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
 
 PRODUCT = "NVIDIA-A100-SXM4-80GB"
@@ -67,6 +68,21 @@ def test_a_cluster_with_played_nodes_is_simulated_whoever_gave_it_to_us() -> Non
 
 def test_a_real_cluster_does_not_overrule_what_its_provider_says() -> None:
     assert "simulated" not in describe_cluster.Identity("api.lab.example", "v1", nodes=2).record()
+
+
+def test_the_record_has_the_operators_only_where_they_are_known() -> None:
+    known = describe_cluster.Identity("h", "v1", nodes=1, cpus=7.9, memory_gib=62, operators={"nfd": "4.18.1"}).record()
+    assert (known["cpus"], known["memory_gib"], known["operators"]) == (7.9, 62, {"nfd": "4.18.1"})
+    cluster = {"provider": "existing", "state": "acquired", "owned": False, "simulated": False, "simulated_writers": []}
+    _files.check("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **known}}})
+    assert "operators" not in describe_cluster.Identity("h", "v1").record()
+
+
+def test_nodes_without_allocatable_resources_count_as_nothing() -> None:
+    strange = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many", "memory": "1500Mi"}}}
+    assert describe_cluster.node_totals([strange, {"metadata": {"name": "bare"}}]) == {
+        "count": 2, "cpus": 0.0, "memory_gib": 1, "gpus": 0, "gpu_products": {}
+    }  # fmt: skip
 
 
 def test_a_long_list_of_nodes_is_cut() -> None:
