@@ -29,7 +29,7 @@ LEAST_RUNS, _GRID = 4, tuple(step / 50 for step in range(46))
 
 @dataclass(frozen=True)
 class Dependence:
-    """phi: correlation of neighbouring runs. drift: standard deviation of slopes, in deviations between runs per run."""
+    """phi: correlation of neighbouring runs. drift: standard deviation of slopes per run, in that between runs."""
 
     phi: float = 0.0
     drift: float = 0.0
