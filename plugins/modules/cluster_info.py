@@ -10,8 +10,8 @@ module: cluster_info
 short_description: Identify a cluster
 version_added: 0.1.0
 description:
-  - Reads the version, the nodes and their GPUs from an API server in a few requests, and whether it is OpenShift and
-    whether its nodes are real or simulated.
+  - Reads the version, the operators, the nodes and their GPUs from an API server in a few requests, and whether it is
+    OpenShift and whether its nodes are real or simulated.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -75,6 +75,9 @@ cluster:
     openshift: null
     nodes: 4
     node_names: [gpu-0000, gpu-0001, gpu-0002, gpu-0003]
+    cpus: 256.0
+    memory_gib: 1024
+    operators: {nfd: 4.18.1}
     gpus: 32
     gpu_products: {NVIDIA-A100-SXM4-80GB: 32}
     kind: light

@@ -72,7 +72,6 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.write_what_ran import write_what_ran
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
@@ -90,11 +89,15 @@ def main() -> None:
     given = module.params
 
     def record(step: Step) -> dict[str, Any]:
-        with (
-            Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
-            step.timed("other", "what ran"),
-        ):
-            result = write_what_ran(client, given["run_dir"], given["run_id"], given["point"], given["namespaces"])
+        with step.timed("other", "what ran"):
+            result = write_what_ran(
+                given["kubeconfig"],
+                given["context"],
+                given["run_dir"],
+                given["run_id"],
+                given["point"],
+                given["namespaces"],
+            )
         return log_result(step, module.warn, result)
 
     _module_main.run(module, record)

@@ -15,6 +15,7 @@ DOCUMENTS = {
     "cluster.yml": "cluster/2",
     "verdict.json": "verdict/2",
     "points/*/point.yml": "point/2",
+    "points/*/ran.json": "ran/1",
     "points/*/settings.yml": "settings/1",
     "points/*/kpis.json": "kpis/2",
     "points/*/attribution.json": "attribution/1",

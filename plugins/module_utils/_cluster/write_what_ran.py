@@ -21,22 +21,26 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 FILE = "ran.json"
+#: Of each request, in seconds.
+TIMEOUT = 30.0
 
 
 def write_what_ran(
-    client: Client, run_dir: str, run: str, point: str, namespaces: Iterable[str] = ()
+    kubeconfig: str, context: str, run_dir: str, run: str, point: str, namespaces: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Write ran.json and return the result of module what_ran; a file of an earlier call with equal content stays.
 
-    A server that cannot be reached is a warning. Raises InputError if the run has no such point.
+    A kubeconfig that cannot be used, and a server that cannot be reached, are warnings. Raises InputError if the run
+    has no such point.
     """
     folder = Path(run_dir) / "points" / point
     if not folder.is_dir():
         raise InputError(f"{Path(run_dir).name} has no point {point}")
     path = folder / FILE
     try:
-        found = what_ran.gather(client, run, namespaces)
-    except (AccessError, ApiError) as error:
+        with Client.from_kubeconfig(kubeconfig, context, timeout=TIMEOUT) as client:
+            found = what_ran.gather(client, run, namespaces)
+    except (AccessError, ApiError, InputError) as error:
         why = f"what ran at point {point} is not recorded, so its figures have fewer labels: {error}"
         return {"changed": False, "path": str(path), "ran": {}, "warnings": [why], "summary": why}
     record = {"schema": "ran/1", "run": run, "point": point, "at": stamp(), **found}

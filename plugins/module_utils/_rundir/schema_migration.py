@@ -15,7 +15,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import NO_HISTORY, VERDICTS
 
 #: Input files of the results, and their schemas (without version).
-DOCUMENTS = {"run.yml": "run", "cluster.yml": "cluster", "provenance.yml": "provenance", "points/*/point.yml": "point"}
+DOCUMENTS = {
+    "run.yml": "run",
+    "cluster.yml": "cluster",
+    "provenance.yml": "provenance",
+    "points/*/point.yml": "point",
+    "points/*/ran.json": "ran",
+}
 #: The schema is in a header line, or in session lines (one per session).
 LINES = {
     "points/*/plan.jsonl": "plan",
@@ -91,7 +97,7 @@ def upgraded(path: Path, name: str) -> dict[str, Any]:
 
 def _document(path: Path, name: str) -> list[str]:
     try:
-        found = _files.read_yaml(path)
+        found = _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path)
     except (DataError, OSError, UnicodeDecodeError):
         return []
     if not isinstance(found, dict) or "schema" not in found:
@@ -101,7 +107,8 @@ def _document(path: Path, name: str) -> list[str]:
         return []
     for change in _chain(path, name, version):
         found = change(found)
-    _files.write_yaml(path, {**found, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
+    write = _files.write_json if path.suffix == ".json" else _files.write_yaml
+    write(path, {**found, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
     return [f"{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
 
 

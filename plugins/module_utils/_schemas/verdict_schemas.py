@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     POINT_ID,
     RUN_ID,
     STAMP,
+    STAMP_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
@@ -62,7 +63,7 @@ JUDGED_KPI = record(
     {
         "low": VALUE,
         "high": VALUE,
-        "limit": record({"text": TEXT, "result": {"enum": list(LIMIT_READINGS)}}),
+        "limit": record({"text": TEXT, "result": {"enum": list(LIMIT_READINGS)}}, {"min": VALUE, "max": VALUE}),
         "method": TEXT,
         "old": GROUP,
         "new": GROUP,
@@ -77,6 +78,16 @@ JUDGED_KPI = record(
             "items": record({"run": TEXT, "p": VALUE, "before": VALUE, "after": VALUE}),
         },
         "further_runs": {"anyOf": [COUNT, {"type": "null"}]},
+        # What the picture of the report shows: the compared runs in order of time, the attempts of this run last, and
+        # the interval in which one more run of the old group is expected.
+        "series": {
+            "type": "array",
+            "items": record(
+                {"run": TEXT, "at": STAMP_OR_NULL, "value": VALUE, "group": {"enum": ["old", "new"]}},
+                {"low": VALUE, "high": VALUE},
+            ),
+        },
+        "band": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
     },
 )
 #: Runs of the history that were found, used and left out.

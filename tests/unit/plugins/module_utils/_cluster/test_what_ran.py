@@ -110,10 +110,11 @@ def test_what_may_not_be_read_is_absent_and_named(tmp_path: Path) -> None:
 
 def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_path: Path) -> None:
     (tmp_path / "points" / "001-2").mkdir(parents=True)
-    with server_of(CLUSTER) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        results = [write_what_ran(client, str(tmp_path), RUN, "001-2") for _time in range(2)]
+    with server_of(CLUSTER) as server:
+        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
+        results = [write_what_ran(kubeconfig, "", str(tmp_path), RUN, "001-2") for _time in range(2)]
         with pytest.raises(InputError, match="has no point 002"):
-            write_what_ran(client, str(tmp_path), RUN, "002")
+            write_what_ran(kubeconfig, "", str(tmp_path), RUN, "002")
     assert [one["changed"] for one in results] == [True, False]
     assert results[0]["summary"] == "point 001-2 ran with 2 nodes, 2 operators, 2 images"
     assert results[0]["warnings"] == []
@@ -122,15 +123,15 @@ def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_pa
     assert document["operators"]["nfd"] == "4.18.1"
 
 
-def test_a_server_that_ends_connections_is_a_warning_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_be_reached_is_a_warning_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "points" / "001").mkdir(parents=True)
-    with (
-        ScriptedServer(lambda _asked: RESET) as server,
-        Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
-    ):
-        result = write_what_ran(client, str(tmp_path), RUN, "001")
-    assert result["changed"] is False and result["ran"] == {}
-    assert "what ran at point 001 is not recorded" in result["warnings"][0]
+    with ScriptedServer(lambda _asked: RESET) as server:
+        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
+        results = [write_what_ran(path, "", str(tmp_path), RUN, "001") for path in (kubeconfig, "/nowhere/kubeconfig")]
+    for result in results:
+        assert result["changed"] is False and result["ran"] == {}
+        assert "what ran at point 001 is not recorded" in result["warnings"][0]
+    assert "/nowhere/kubeconfig" in results[1]["warnings"][0]
     assert not (tmp_path / "points/001/ran.json").exists()
 
 

@@ -107,3 +107,9 @@ def test_a_verdict_of_a_newer_version_is_refused(tmp_path):
     _files.write_json(tmp_path / "verdict.json", {"schema": "verdict/9", "verdict": "splendid"})
     with pytest.raises(DataError, match="verdict.json: written by a newer version .*: verdict/9"):
         schema_migration.upgraded(tmp_path / "verdict.json", "verdict")
+
+
+def test_a_record_of_what_ran_by_a_newer_version_is_refused(top):
+    _files.write_json(top / "points/000/ran.json", {"schema": "ran/9"})
+    with pytest.raises(DataError, match="ran.json: written by a newer version"):
+        schema_migration.migrate(top)
