@@ -66,15 +66,13 @@ def check(name, result="pass", point=None, detail="so it is"):
 
 def figure(reading="pass", limit=None, name="makespan", point="000", why="12 % slower"):
     return {
-        **{
-            "point": point,
-            "name": name,
-            "unit": "s",
-            "value": 12.5,
-            "simulated": False,
-            "reading": reading,
-            "why": why,
-        },
+        "point": point,
+        "name": name,
+        "unit": "s",
+        "value": 12.5,
+        "simulated": False,
+        "reading": reading,
+        "why": why,
         **({"limit": {"text": "max 2 s", "result": limit}} if limit else {}),
     }
 
