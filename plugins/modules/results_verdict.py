@@ -10,11 +10,11 @@ module: results_verdict
 short_description: Determine the verdict of a run
 version_added: 0.1.0
 description:
-  - Writes C(verdict.json) to the run directory, with the result of each check.
-  - V(pass) if every workload of every point succeeded, the generator was on time and no phase failed; V(invalid) if the
-    generator was late, so that the load was not the requested one, or the run lost its lock on the cluster;
-    V(inconclusive) if nothing failed, but the files of another tool lack data that is judged; V(fail) otherwise.
-  - KPIs are recorded without comparing them to a baseline.
+  - Writes C(verdict.json) to the run directory, with the result of each check and of each judged KPI, and from it
+    C(junit.xml) and C(summary.md).
+  - V(error) if the run failed before its first test point, lost its cluster or its lock on it; V(invalid) if the
+    measurement is not the requested one; V(regression) if a workload did not succeed or a KPI is outside its limit;
+    V(inconclusive) if a KPI could not be decided; V(improvement) or V(pass) otherwise.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -35,6 +35,25 @@ options:
       - C(workload_max_lateness) in the C(settings.yml) of a point takes precedence.
     type: float
     default: 0.1
+  definitions:
+    description: YAML files of KPI definitions, read in this order. They state the units of limits.
+    type: list
+    elements: path
+    default: []
+  limits:
+    description:
+      - Limits of KPIs. KPI name, or a pattern with C(*), with C(max), C(min) or both; a number or text with a unit.
+      - C(results_limits) in the C(settings.yml) of a point takes precedence. By default no workload may fail.
+    type: dict
+  max_errors:
+    description: Share of workloads refused, lost or never sent, above which the run is invalid.
+    type: float
+    default: 0.01
+  judged:
+    description: KPIs to compare with history. Names, patterns, V(headline) or V(all).
+    type: list
+    elements: str
+    default: [headline]
 seealso:
   - module: perfscale.seatrial.results_kpis
   - module: perfscale.seatrial.results_report
@@ -52,6 +71,17 @@ verdict:
   returned: success
   type: str
   sample: pass
+code:
+  description: The verdict as a number that ascends with gravity, from 0 for V(pass) to 5 for V(error).
+  returned: success
+  type: int
+  sample: 0
+exit_status:
+  description: Exit status for a CI job. 0 for V(pass) and V(improvement), 1 for V(regression), 2 for V(inconclusive)
+    and V(invalid), 3 for V(error).
+  returned: success
+  type: int
+  sample: 0
 checks:
   description: The checks, one entry each.
   returned: success
@@ -59,16 +89,37 @@ checks:
   elements: dict
   contains:
     check:
-      description: Name of the check, V(phases), V(lock), V(points), V(objects), V(generator) or V(KPIs).
+      description: Name of the check, V(phases), V(lock), V(points), V(objects) or V(generator).
       type: str
     point:
       description: Number of the point, null for checks of the whole run.
       type: str
     result:
-      description: V(pass), V(outside), V(invalid), V(error), V(not judged) or V(not enough history).
+      description: V(pass), V(outside), V(invalid), V(error) or V(not judged).
       type: str
     detail:
       description: One sentence with the numbers.
+      type: str
+kpis:
+  description: The judged KPIs of each point, as in schema C(verdict/2).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    point:
+      description: Number of the point.
+      type: str
+    name:
+      description: Name of the KPI.
+      type: str
+    reading:
+      description: Result of the comparison with history, V(not judged) for a KPI that is not compared.
+      type: str
+    limit:
+      description: Result of the comparison with its limit, and the sentence that explains it.
+      type: dict
+    why:
+      description: The sentence that explains the result.
       type: str
 headline:
   description: The headline figures, one entry per KPI.
@@ -136,13 +187,26 @@ def main() -> None:
         argument_spec={
             **_common_options.RUN_DIR,
             "max_lateness": {"type": "float", "default": 0.1},
+            "definitions": {"type": "list", "elements": "path", "default": []},
+            "limits": {"type": "dict"},
+            "max_errors": {"type": "float", "default": 0.01},
+            "judged": {"type": "list", "elements": "str", "default": ["headline"]},
             **_common_options.STEP,
         },
     )
 
+    given = module.params
+
     def make(step: Step) -> dict[str, Any]:
         with step.timed("results", "verdict"):
-            result = write_verdict(module.params["run_dir"], module.params["max_lateness"])
+            result = write_verdict(
+                given["run_dir"],
+                given["max_lateness"],
+                given["definitions"],
+                given["limits"],
+                given["max_errors"],
+                given["judged"],
+            )
         return log_result(step, module.warn, result)
 
     _module_main.run(module, make)

@@ -112,7 +112,7 @@ def _where(host: str, cluster: Mapping[str, Any]) -> str:
 
 
 def _baseline(verdict: Mapping[str, Any]) -> str:
-    return f"against {verdict['baseline']}" if verdict.get("baseline") else "no baseline for the KPIs"
+    return f"against {verdict['baseline']}" if verdict.get("baseline") else "no history to compare with"
 
 
 def figure_line(figure: Mapping[str, Any]) -> str:

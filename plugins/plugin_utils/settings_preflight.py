@@ -14,7 +14,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, point_load_estimates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    cluster_settings,
+    limit_settings,
+    point_load_estimates,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings, Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
@@ -49,6 +53,8 @@ class Preflight:
         self._refuse_without_cluster(run_dir)
         self._refuse_unknown_host()
         self._refuse_missing_files()
+        if "report" in self.chosen:
+            limit_settings.check(self.request, self.found, ROOT / "roles")
         if "test" in self.chosen:
             point_load_estimates.durations(
                 self.request.project, self.found.points, self.render

@@ -75,7 +75,7 @@ def test_the_run_passes_and_says_what_where_and_how_it_went(job: Job) -> None:
     assert job.done.code == 0, job.done.output[-8000:]
     for text in (
         "verdict   PASS",
-        "no baseline",
+        "no history to compare with",
         "Ansible itself",
         "report/index.html",
         "give back ",

@@ -1,113 +1,119 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files for CI systems: JUnit XML (one test case per check) and Prometheus textfile (one sample per KPI)."""
+"""A run in Prometheus' text format, for the textfile collector of the node exporter.
+
+Only one series has the run's id, so that the others continue from run to run.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
-from xml.etree import ElementTree
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import NO_HISTORY, VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import READINGS, VERDICTS
 
-#: Results of checks that neither pass nor fail.
-SKIPPED = ("not judged", NO_HISTORY)
-#: Result of a check -> element of its test case.
-ELEMENTS = {"outside": "failure", "invalid": "error", "error": "error", **dict.fromkeys(SKIPPED, "skipped")}
-#: Characters that XML 1.0 does not allow.
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def junit(run: Run, verdict: Mapping[str, Any]) -> str:
-    """Return JUnit XML: a suite of the checks of the verdict, KPIs as properties."""
-    checks = list(verdict.get("checks") or [])
-    if not checks:
-        checks = [{"check": "verdict", "result": "error", "detail": "There is no verdict.", "point": None}]
-    name = f"{run.record.get('project') or 'run'}.{'+'.join(run.record.get('presets') or []) or 'default'}"
-    counts = {
-        "tests": len(checks),
-        "failures": sum(one["result"] == "outside" for one in checks),
-        "errors": sum(one["result"] in ("invalid", "error") for one in checks),
-        "skipped": sum(one["result"] in SKIPPED for one in checks),
-    }
-    seconds = sum(float(one.get("seconds") or 0) for one in (run.record.get("phases") or {}).values())
-    top = ElementTree.Element("testsuites", {key: str(value) for key, value in counts.items()})
-    suite = ElementTree.SubElement(top, "testsuite", {"name": _clean(name), **{k: str(v) for k, v in counts.items()}})
-    suite.set("time", f"{seconds:.3f}")
-    if run.record.get("started"):
-        suite.set("timestamp", str(run.record["started"]).removesuffix("Z"))
-    properties = ElementTree.SubElement(suite, "properties")
-    _property(properties, "run", run.id)
-    _property(properties, "verdict", verdict.get("verdict") or "unknown")
-    if verdict.get("selection"):
-        _property(properties, "selection", verdict["selection"])
-    for point in run.points:
-        for kpi in point.kpis or []:
-            suffix = " (simulated)" if kpi["simulated"] else ""
-            text = "unknown" if kpi["value"] is None else f"{kpi['value']:.6g}"
-            _property(properties, f"{point.number}.{kpi['name']}", f"{text} {kpi['unit']}{suffix}".replace("  ", " "))
-    for one in checks:
-        where = f" point {one['point']}" if one.get("point") else ""
-        case = ElementTree.SubElement(
-            suite, "testcase", {"classname": _clean(name), "name": _clean(f"{one['check']}{where}")}
-        )
-        kind = ELEMENTS.get(one["result"])
-        if kind:
-            ElementTree.SubElement(case, kind, {"message": _clean(one["detail"])})
-    ElementTree.indent(top)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(top, encoding="unicode") + "\n"
-
-
-def _property(of: Any, name: str, value: Any) -> None:
-    ElementTree.SubElement(of, "property", {"name": _clean(name), "value": _clean(value)})
-
-
-def _clean(text: Any) -> str:
-    return _NOT_XML.sub("?", str(text))
+#: Name of a series -> its help text.
+SERIES = {
+    "seatrial_run_info": "The last run, and what it ran on. Always 1.",
+    "seatrial_run_end_timestamp_seconds": "Time at which the last session of the run ended.",
+    "seatrial_verdict_code": "Verdict as a number: " + ", ".join(f"{VERDICTS[one][0]} {one}" for one in VERDICTS) + ".",
+    "seatrial_verdict": "1 for the verdict of the run, 0 for the others.",
+    "seatrial_kpi": "Value of a KPI, in the unit of its label.",
+    "seatrial_kpi_low": "Lower end of the interval of a judged KPI.",
+    "seatrial_kpi_high": "Upper end of the interval of a judged KPI.",
+    "seatrial_kpi_change_ratio": "Change of a judged KPI since the earlier runs, as a share of the earlier value.",
+    "seatrial_kpi_reading_code": "Result of a judged KPI: "
+    + ", ".join(f"{code} {one}" for code, one in enumerate(READINGS))
+    + ". A KPI outside its limit is a regression, one across it is inconclusive.",
+    "seatrial_kpi_rows": "Rows with a value.",
+    "seatrial_kpi_rows_of": "All rows.",
+}
+_OF_LIMIT = {"outside": "regression", "across": "inconclusive", "not measured": "not measured"}
+Sample = tuple[str, Mapping[str, Any], float]
 
 
 def textfile(run: Run, verdict: Mapping[str, Any]) -> str:
-    """Return samples in Prometheus' text format, for the textfile collector of the node exporter."""
-    common = {"project": run.record.get("project") or "", "preset": "+".join(run.record.get("presets") or [])}
-    lines = [
-        "# HELP seatrial_verdict Verdict of the run: 1 for its verdict, 0 for the others.",
-        "# TYPE seatrial_verdict gauge",
-    ]
+    """Return the samples of a run with its verdict (schema verdict/2), which is empty if there is none."""
+    samples = [*_of_run(run), *_of_verdict(run, verdict)]
+    lines = []
+    for name, text in SERIES.items():
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+        lines += [_line(*sample) for sample in samples if sample[0] == name]
+    return "\n".join(lines) + "\n"
+
+
+def _common(run: Run) -> dict[str, str]:
+    return {"project": run.record.get("project") or "", "preset": "+".join(run.record.get("presets") or [])}
+
+
+def _of_run(run: Run) -> Iterator[Sample]:
+    cluster = run.clusters.get("sutest") or {}
+    info = {
+        **_common(run),
+        "run": run.id,
+        "kubernetes": cluster.get("version") or "",
+        "openshift": cluster.get("openshift") or "",
+        "collection": (run.record.get("versions") or {}).get("perfscale.seatrial") or "",
+        "provider": cluster.get("provider") or "",
+    }
+    yield "seatrial_run_info", info, 1.0
+    if run.record.get("ended"):
+        ended = datetime.fromisoformat(run.record["ended"]).timestamp()
+        yield "seatrial_run_end_timestamp_seconds", _common(run), ended
+
+
+def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
+    common = _common(run)
+    if "code" in verdict:
+        yield "seatrial_verdict_code", common, verdict["code"]
     found = verdict.get("verdict") or "unknown"
     for one in (*VERDICTS, "unknown"):
-        lines.append(_sample("seatrial_verdict", {**common, "run": run.id, "verdict": one}, float(one == found)))
-    groups: dict[str, list[str]] = {"seatrial_kpi": [], "seatrial_kpi_rows": [], "seatrial_kpi_rows_of": []}
+        yield "seatrial_verdict", {**common, "verdict": one}, float(one == found)
+    judged = {(one["point"], one["name"]): one for one in verdict.get("kpis") or []}
     for point in run.points:
         for kpi in point.kpis or []:
             labels = {
                 **common,
-                "run": run.id,
-                "point": point.number,
+                "point": _matrix(point),
                 "kpi": kpi["name"],
                 "unit": kpi["unit"],
                 "simulated": str(kpi["simulated"]).lower(),
             }
-            if kpi["value"] is not None:
-                groups["seatrial_kpi"].append(_sample("seatrial_kpi", labels, kpi["value"]))
-            groups["seatrial_kpi_rows"].append(_sample("seatrial_kpi_rows", labels, kpi["n"]))
-            groups["seatrial_kpi_rows_of"].append(_sample("seatrial_kpi_rows_of", labels, kpi["of"]))
-    helps = {
-        "seatrial_kpi": "Value of a KPI, in the unit of its label.",
-        "seatrial_kpi_rows": "Rows with a value.",
-        "seatrial_kpi_rows_of": "All rows.",
+            for name, value in _values(kpi, judged.get((point.number, kpi["name"]), {})).items():
+                if value is not None:
+                    yield name, labels, value
+
+
+def _values(kpi: Mapping[str, Any], judged: Mapping[str, Any]) -> dict[str, float | None]:
+    return {
+        "seatrial_kpi": kpi["value"],
+        "seatrial_kpi_rows": kpi["n"],
+        "seatrial_kpi_rows_of": kpi["of"],
+        "seatrial_kpi_low": judged.get("low"),
+        "seatrial_kpi_high": judged.get("high"),
+        "seatrial_kpi_change_ratio": judged.get("change"),
+        "seatrial_kpi_reading_code": _reading(judged) if judged else None,
     }
-    for name, samples in groups.items():
-        lines += [f"# HELP {name} {helps[name]}", f"# TYPE {name} gauge", *samples]
-    return "\n".join(lines) + "\n"
 
 
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+def _reading(judged: Mapping[str, Any]) -> float:
+    result = _OF_LIMIT.get((judged.get("limit") or {}).get("result", ""), judged["reading"])
+    return float(READINGS.index("regression" if judged["reading"] == "regression" else result))
+
+
+def _matrix(point: Point) -> str:
+    """Return the matrix values of a point, which stay the same from run to run, unlike its number."""
+    values = ",".join(f"{key}={value}" for key, value in sorted(point.settings.items()))
+    return values if point.attempt == 1 else f"{values};attempt={point.attempt}"
+
+
+def _line(name: str, labels: Mapping[str, Any], value: float) -> str:
     inside = ",".join(f'{key}="{_escaped(one)}"' for key, one in labels.items())
     return f"{name}{{{inside}}} {float(value)!r}"
 
 
-def _escaped(text: str) -> str:
+def _escaped(text: object) -> str:
     return str(text).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

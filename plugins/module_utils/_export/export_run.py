@@ -139,20 +139,31 @@ def _done(target: str, address: str, status: str, why: str, summary: str, change
 def to_ci(
     run_dir: str, junit: str, textfile: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
 ) -> Result:
-    """Write files for CI; an empty path skips one. They contain figures and the verdict, but no settings."""
+    """Write files for CI; an empty path skips one. They contain figures and the verdict, but no settings.
+
+    The JUnit file is a copy of junit.xml of the run directory. Raises DataError if there is none.
+    """
     run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped(run, "files for CI", why)
+    texts = [(junit, lambda: _junit(run)), (textfile, lambda: ci_files.textfile(run, verdict))]
     changed, written = False, []
-    for path, make in ((junit, ci_files.junit), (textfile, ci_files.textfile)):
+    for path, make in texts:
         if not path:
             continue
         target = Path(path).expanduser()
         target.parent.mkdir(parents=True, exist_ok=True)
-        text = make(run, verdict)
+        text = make()
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             _files.replace_text(target, text)
             changed = True
         written.append(str(target))
     summary = ", ".join(written) or "no file requested"
     return {"changed": changed, "paths": written, "status": status, "warnings": [], "summary": summary}
+
+
+def _junit(run: Run) -> str:
+    try:
+        return (run.top / "junit.xml").read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{run.top} has no junit.xml, because it was not judged: run its phase report") from error

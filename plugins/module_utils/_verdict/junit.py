@@ -128,7 +128,7 @@ def _consequence(one: Case, cause: Case) -> Case:
 def _phases(run: Run) -> Iterator[Case]:
     known: Mapping[str, Mapping[str, Any]] = run.record.get("phases") or {}
     failed_points = any(point.record.get("status") == "failed" for point in run.points)
-    last = next(reversed(known), "")
+    last = list(known)[-1] if known else ""
     for name, phase in known.items():
         case = Case(f"phase {name}", seconds=phase.get("seconds"))
         status = phase.get("status")

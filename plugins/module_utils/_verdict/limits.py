@@ -29,6 +29,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
 
 SETTING = "results_limits"
 ENDS = ("max", "min")
+#: Results, the one that outweighs the others last.
+GRAVITY = (WITHIN, NOT_MEASURED, ACROSS, OUTSIDE)
 _WORD = re.compile(r"{[^{}]*}")
 
 Bounds = tuple[float | None, float | None]
@@ -42,6 +44,7 @@ class Limit:
     least: float | None
     most: float | None
     text: str  # as written: "max 2 s"
+    unit: str = ""  # of the KPIs, empty if they differ
 
     def matches(self, name: str) -> bool:
         """Return whether the limit applies to the KPI ``name``."""
@@ -81,7 +84,7 @@ def _limit(name: str, ends: Any, units: Mapping[str, str], origin: str) -> Limit
     text = " and ".join(f"{key} {_written(ends[key], matched)}" for key in ENDS if key in ends)
     if most is not None and least is not None and most < least:
         raise InputError(f"{where}: max {_written(ends['max'], matched)} is below min {_written(ends['min'], matched)}")
-    return Limit(name, least, most, text)
+    return Limit(name, least, most, text, matched[0] if len(matched) == 1 else "")
 
 
 def _bound(value: Any, units: Iterable[str], where: str) -> float:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of a run, from the results of its checks and the readings of its figures; its code and exit status."""
+"""The verdict of a run, from the results of its checks and the readings of its figures."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ NOT_JUDGED = "not judged"
 #: Verdicts, the one that outweighs the others first: an invalid load proves nothing about the product, and after an
 #: error there is no load.
 PRECEDENCE = (ERROR, INVALID, REGRESSION, INCONCLUSIVE, IMPROVEMENT, PASS)
-#: Number of a verdict in files and metrics.
-CODES = {PASS: 0, IMPROVEMENT: 1, INCONCLUSIVE: 2, INVALID: 3, REGRESSION: 4, ERROR: 5}
-#: Exit status of a CI job.
-EXIT_STATUS = {PASS: 0, IMPROVEMENT: 0, REGRESSION: 1, INCONCLUSIVE: 2, INVALID: 2, ERROR: 3}
-
 #: Result of a check -> the verdict that it asks for.
 OF_CHECK = {PASS: PASS, OUTSIDE: REGRESSION, INVALID: INVALID, ERROR: ERROR, NOT_JUDGED: INCONCLUSIVE}
 
@@ -38,6 +33,23 @@ def overall(results: Iterable[str], readings: Iterable[str] = ()) -> str:
     return next((one for one in PRECEDENCE if one in found), PASS)
 
 
-def decisive(checks: Iterable[Mapping[str, Any]], verdict: str) -> list[Mapping[str, Any]]:
-    """Return the checks that ask for this verdict, none if it is pass."""
-    return [one for one in checks if verdict != PASS and OF_CHECK[one["result"]] == verdict]
+def reasons(verdict: Mapping[str, Any]) -> list[str]:
+    """Return the sentences that explain a verdict (schema verdict/2), checks first, then figures; none for a pass."""
+    result = verdict["verdict"]
+    if result == PASS:
+        return []
+    checks = [
+        f"{one['check']}{_at(one)}: {one['detail']}"
+        for one in verdict.get("checks") or []
+        if OF_CHECK.get(one["result"], PASS) == result
+    ]
+    kpis = [
+        f"{one['name']}{_at(one)}: {one['why']}"
+        for one in verdict.get("kpis") or []
+        if of_suite([one["reading"], (one.get("limit") or {}).get("result", PASS)]) == result
+    ]
+    return checks + kpis
+
+
+def _at(one: Mapping[str, Any]) -> str:
+    return f" (point {one['point']})" if one.get("point") else ""

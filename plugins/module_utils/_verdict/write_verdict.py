@@ -1,41 +1,95 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write verdict.json of a run. Module results_verdict calls it."""
+"""Write verdict.json of a run, and from it junit.xml and summary.md. Module results_verdict calls it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import FAILED_CHECKS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run, limits, summary_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.junit import junit
+
+VERDICT = "verdict.json"
+#: Limits of a run that has none.
+DEFAULT_LIMITS = {judge_run.FAILED: {"max": 0}}
 
 
-def write_verdict(run_dir: str, max_lateness: float) -> Result:
-    """Write verdict.json; return the result of module results_verdict. max_lateness: in seconds."""
+def write_verdict(
+    run_dir: str,
+    max_lateness: float,
+    definitions: Iterable[str] = (),
+    given: Mapping[str, Any] | None = None,
+    max_errors: float = 0.01,
+    judged: Sequence[str] = (judge_run.HEADLINE,),
+) -> Result:
+    """Write the verdict; return the result of module results_verdict.
+
+    max_lateness: in seconds. definitions: files of KPI definitions. given: limits, for points whose settings have none;
+    None for the default. max_errors, judged: as in JudgingRules. Raises InputError for a wrong limit.
+    """
     run = run_reader.read(Path(run_dir))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if is_foreign(point)]
     labels = {point.number: point_label(point, str(run.record.get("project") or "")) for point in run.points}
-    found = judge_run.judge(run, tables_of(run, warnings), max_lateness, foreign, labels)
-    path = run.top / "verdict.json"
+    known = kpi_definitions.load(definitions)
+    default = DEFAULT_LIMITS if given is None else given
+    of_points = {
+        point.number: limits.parse(_limits(point, default), _definitions(point, known)) for point in run.points
+    }
+    rules = JudgingRules(max_lateness, of_points, max_errors, tuple(judged))
+    found = judge_run.judge(run, tables_of(run, warnings), rules, foreign, labels)
+    path = run.top / VERDICT
     before = digest_of(path)
     _files.write_json(path, found, "verdict/2")
-    bad = [check for check in found["checks"] if check["result"] in FAILED_CHECKS]
-    bad = bad or [check for check in found["checks"] if check["result"] == judge_run.NOT_JUDGED]
+    write_texts(run, found)
     return {
         "changed": before != digest_of(path),
         "verdict": found["verdict"],
+        "code": found["code"],
+        "exit_status": found["exit_status"],
         "checks": found["checks"],
+        "kpis": found["kpis"],
         "headline": found["headline"],
         "answer": found["answer"],
         "doubts": found["warnings"],
         "path": str(path),
         "warnings": warnings,
-        "summary": f"{found['verdict']}: {bad[0]['detail']}" if bad else found["verdict"],
+        "summary": judge_run.summary(found),
     }
+
+
+def _limits(point: Point, default: Mapping[str, Any]) -> Mapping[str, Any]:
+    own = (point.all_settings or {}).get(limits.SETTING)
+    return own if isinstance(own, Mapping) else default
+
+
+def _definitions(point: Point, known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the KPIs for which there can be limits: the defined ones, and those of the point."""
+    return [{"name": judge_run.FAILED, "unit": "workloads"}, *(point.kpis or []), *known]
+
+
+def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
+    """Write junit.xml and summary.md into the run directory. verdict: empty if there is none."""
+    _files.replace_text(run.top / "junit.xml", junit(run, verdict))
+    _files.replace_text(run.top / "summary.md", summary_text.summary(run, verdict))
+
+
+def rewrite_texts(top: Path) -> None:
+    """Write junit.xml and summary.md of a run again, because its record has changed since the verdict."""
+    try:
+        verdict = schema_migration.upgraded(top / VERDICT, "verdict")
+    except DataError:
+        verdict = {}
+    write_texts(run_reader.read(top), verdict)

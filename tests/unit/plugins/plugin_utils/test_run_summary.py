@@ -128,7 +128,7 @@ def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: 
     verdict = {"verdict": "pass", "headline": [figure], "checks": [], "baseline": None}
     text = "\n".join(run_summary.lines(record(), tmp_path, verdict))
     assert "makespan 12.3 s (9 of 12, simulated)" in text
-    assert "PASS (no baseline for the KPIs)" in text
+    assert "PASS (no history to compare with)" in text
 
 
 def test_the_page_on_which_points_are_compared_is_named(tmp_path: Path) -> None:

@@ -172,3 +172,28 @@ def test_every_path_is_known_as_one_that_must_be_there_or_not() -> None:
     of_secrets = {f"{name}_file" for name in CATALOGUE.secrets}
     of_roles = {f"{role}_kubeconfig" for role in CATALOGUE.roles} | {"workload_driver_kubeconfig"}
     assert paths - of_secrets - of_roles - NOT_READ == set(CATALOGUE.files)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"results_limits": {"time_to_schedule_p95": {"max": 1}}},
+            r"KPI 'time_to_schedule_p95' \(from -e\) is not defined \(did you mean 'time_to_scheduled_p95'",
+        ),
+        ({"results_limits": {"makespan": {"max": "2 GB"}}}, r"makespan \(from -e\): max '2 GB' has another unit than"),
+    ],
+)
+def test_a_wrong_limit_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check(PHASES, None, **given)
+    check(["cluster"], None, **given)
+
+
+def test_limits_of_common_and_project_figures_are_accepted() -> None:
+    check(PHASES, None, results_limits={"makespan": {"max": "2 min 5 s"}, "train_loss": {"max": 3}})
+    key = "results_limits.workloads_failed.max"
+    check(PHASES, None, SettingsLayer("overrides", "overrides", {key: 5}))
+    wrong = SettingsLayer("overrides", "overrides", {key: "2 s"}, {key: "x.yml:3"})
+    with pytest.raises(InputError, match=r"workloads_failed \(from overrides, x.yml:3\): max '2 s' has another unit"):
+        check(PHASES, None, wrong)

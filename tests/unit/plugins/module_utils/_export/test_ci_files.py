@@ -1,9 +1,8 @@
-"""Files for CI: well-formed for any verdict, with simulated figures marked."""
+"""Files for CI: series that continue from run to run, a copy of junit.xml."""
 
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
@@ -30,43 +29,55 @@ def top(tmp_path_factory, definitions):
     return folder
 
 
-def test_each_check_is_a_test_case(top):
-    verdict = export_run.verdict_of(run_reader.read(top))
-    suite = ElementTree.fromstring(ci_files.junit(run_reader.read(top), verdict)).find("testsuite")
-    assert suite.get("name") == "fine_tuning.light"
-    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "1", "1")
-    failed = [one for one in suite.iter("testcase") if one.find("failure") is not None]
-    assert [one.get("name") for one in failed] == ["objects point 000"]
-    assert "9 of 10 workloads succeeded; 1 failed" in failed[0].find("failure").get("message")
-    shown = {one.get("name"): one.get("value") for one in suite.iter("property")}
-    assert re.fullmatch(r"[\d.]+ 1/s \(simulated\)", shown["000.throughput_done"])
-    assert "simulated" not in shown["000.lateness_p99"]
-
-
-@pytest.mark.parametrize("text", ['<&">', "control \x1b[31m and \x00", "no end \ud800"])
-def test_any_words_make_well_formed_xml(top, text):
-    verdict = {"verdict": text, "checks": [{"check": text, "result": "outside", "detail": text, "point": None}]}
-    ElementTree.fromstring(ci_files.junit(run_reader.read(top), verdict).encode("utf-8", "replace"))
-
-
-def test_without_a_verdict_the_suite_fails(top):
-    suite = ElementTree.fromstring(ci_files.junit(run_reader.read(top), {})).find("testsuite")
-    assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
-
-
 SAMPLE = re.compile(r'[a-z_]+\{([a-z]+="(?:[^"\\]|\\.)*",?)+\} (-?[\d.e+-]+|nan|inf)')
 
 
-def test_the_textfile_has_a_sample_a_kpi_with_its_labels(top):
-    text = ci_files.textfile(run_reader.read(top), export_run.verdict_of(run_reader.read(top)))
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
+def samples(run, verdict):
+    lines = [line for line in ci_files.textfile(run, verdict).splitlines() if not line.startswith("#")]
     assert all(SAMPLE.fullmatch(line) for line in lines)
+    return dict(line.rsplit(" ", 1) for line in lines)
+
+
+def test_the_textfile_has_a_sample_a_kpi_with_its_labels(top):
+    run = run_reader.read(top)
+    found = samples(run, export_run.verdict_of(run))
     kpis = _files.read_json(top / "points/000/kpis.json")["kpis"]
-    assert sum(line.startswith("seatrial_kpi{") for line in lines) == sum(one["value"] is not None for one in kpis)
-    assert sum(line.startswith("seatrial_kpi_rows_of{") for line in lines) == len(kpis)
-    assert any('verdict="regression"} 1.0' in line for line in lines)
+    assert sum(one.startswith("seatrial_kpi{") for one in found) == sum(one["value"] is not None for one in kpis)
+    assert sum(one.startswith("seatrial_kpi_rows_of{") for one in found) == len(kpis)
+    common = 'project="fine_tuning",preset="light"'
+    assert found[f'seatrial_verdict{{{common},verdict="regression"}}'] == "1.0"
+    assert found[f'seatrial_verdict{{{common},verdict="pass"}}'] == "0.0"
+    assert found[f"seatrial_verdict_code{{{common}}}"] == "4.0"
+    failed = f'{{{common},point="",kpi="workloads_failed",unit="workloads",simulated="true"}}'
+    assert found[f"seatrial_kpi_reading_code{failed}"] == "1.0", "outside its limit"
+    assert (found[f"seatrial_kpi_low{failed}"], found[f"seatrial_kpi_high{failed}"]) == ("1.0", "1.0")
+    text = ci_files.textfile(run, {})
     helps = re.findall(r"# HELP (\S+)", text)
-    assert len(helps) == len(set(helps)) == 4
+    assert helps == re.findall(r"# TYPE (\S+) gauge", text) == list(dict.fromkeys(helps))
+    assert len(helps) == len(ci_files.SERIES)
+
+
+def test_the_series_of_two_runs_are_the_same_except_for_the_info(top, tmp_path, definitions):
+    other = write_run(tmp_path / "run", [(World(count=10, outcomes={3: "failed"}, seed=5), {})])
+    record = _files.read_yaml(other / "run.yml") | {"id": "t1122-fedcba"}
+    _files.write_yaml(other / "run.yml", record)
+    write_timeline(str(other))
+    write_kpis(str(other), [definitions])
+    write_verdict(str(other), 0.5)
+    series = [set(samples(run, export_run.verdict_of(run))) for run in map(run_reader.read, (top, other))]
+    assert {one.partition("{")[0] for one in series[0] ^ series[1]} == {"seatrial_run_info"}
+    assert not any("t1122-fedcba" in one for one in series[1] if not one.startswith("seatrial_run_info"))
+
+
+def test_a_point_is_named_by_its_matrix_values(tmp_path, definitions):
+    worlds = [(World(count=3, seed=seed), {"fine_tuning_gpus": seed, "a": "b"}) for seed in (1, 2)]
+    folder = write_run(tmp_path / "run", worlds)
+    write_timeline(str(folder))
+    write_kpis(str(folder), [definitions])
+    found = samples(run_reader.read(folder), {})
+    points = {re.search(r'point="([^"]*)"', one)[1] for one in found if one.startswith("seatrial_kpi{")}
+    assert points == {"a=b,fine_tuning_gpus=1", "a=b,fine_tuning_gpus=2"}
+    assert any('verdict="unknown"} ' in f"{one} " for one in found)
 
 
 def test_files_are_written_once_and_gated(top, tmp_path):
@@ -74,6 +85,7 @@ def test_files_are_written_once_and_gated(top, tmp_path):
     first = export_run.to_ci(str(top), *paths, {}, [], export_run.LABEL)
     second = export_run.to_ci(str(top), *paths, {}, [], export_run.LABEL)
     assert (first["changed"], second["changed"], first["paths"]) == (True, False, paths)
+    assert (tmp_path / "a" / "junit.xml").read_text() == (top / "junit.xml").read_text()
     with pytest.raises(secret_gate.SecretFound):
         export_run.to_ci(str(top), *paths, {"a setting": "fine_tuning-light"[:10]}, [], export_run.LABEL)
 

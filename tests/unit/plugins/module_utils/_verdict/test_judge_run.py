@@ -8,6 +8,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.limits import Limit
 
 PASSED = {
     "test": {"status": "passed", "started": "2026-11-21T00:00:00Z"},
@@ -41,8 +43,12 @@ def run_of(tmp_path, points=1, phases=PASSED, **record):
     )
 
 
-def judged(run, *tables):
-    document = judge_run.judge(run, {point.number: one for point, one in zip(run.points, tables, strict=True)}, 0.5)
+def judged(run, *tables, most=0.0, max_errors=0.01):
+    limits = {point.number: [Limit("workloads_failed", None, most, "max")] for point in run.points}
+    for point in run.points:
+        point.kpis = point.kpis or [kpi(0.0, "workloads", name="workloads_failed")]
+    by_point = {point.number: one for point, one in zip(run.points, tables, strict=True)}
+    document = judge_run.judge(run, by_point, JudgingRules(0.5, limits if most is not None else {}, max_errors))
     _files.check("verdict/2", document)
     return document
 
@@ -59,9 +65,14 @@ def judged(run, *tables):
         (("succeeded",) * 3, 0.9, "failed", "invalid"),
         (("succeeded", "unfinished"), 0.0, "passed", "regression"),
         (("succeeded", "deleted"), 0.0, "passed", "regression"),
-        (("succeeded", "refused"), 0.0, "passed", "regression"),
-        (("succeeded", "lost"), 0.0, "passed", "regression"),
-        (("succeeded", "unsent"), 0.0, "passed", "regression"),
+        (("succeeded", "refused"), 0.0, "passed", "invalid"),
+        (("succeeded",) * 199 + ("refused",), 0.0, "passed", "regression"),
+        (("succeeded", "lost"), 0.0, "passed", "invalid"),
+        (("succeeded",) * 199 + ("lost",), 0.0, "passed", "regression"),
+        (("succeeded", "unsent"), 0.0, "passed", "invalid"),
+        (("succeeded",) * 199 + ("unsent",), 0.0, "passed", "regression"),
+        (("unfinished", "deleted"), 0.0, "passed", "invalid"),
+        (("failed", "failed"), 0.0, "passed", "regression"),
         ((), 0.0, "passed", "invalid"),
     ],
 )
@@ -77,7 +88,7 @@ def test_one_bad_point_of_many_is_enough(tmp_path):
 
 
 def test_the_detail_names_numbers_and_workloads(tmp_path):
-    checks = judged(run_of(tmp_path), table(("succeeded", "failed", "failed", "refused")))["checks"]
+    checks = judged(run_of(tmp_path), table(("succeeded", "failed", "failed", "refused")), max_errors=0.5)["checks"]
     detail = next(one["detail"] for one in checks if one["check"] == "objects")
     assert detail == "1 of 4 workloads succeeded; 2 failed (w-1, w-2); 1 refused by the API server (w-3)."
 
@@ -94,13 +105,78 @@ def test_a_closed_loop_is_never_late(tmp_path):
 
 def test_the_first_error_of_a_failed_phase_is_told(tmp_path):
     failed = {"status": "failed", "started": "2026-11-21T00:00:00Z", "error": "no nodes:\n  0 of 3 ready"}
-    checks = judged(run_of(tmp_path, phases={"prepare": failed}), table())["checks"]
-    assert checks[0] == {
-        "check": "phases",
-        "result": "invalid",
-        "detail": "Phase prepare failed: no nodes: 0 of 3 ready.",
-        "point": None,
-    }
+    for name, result in (("prepare", "error"), ("report", "invalid")):
+        checks = judged(run_of(tmp_path, phases={name: failed}), table())["checks"]
+        assert checks[0] == {
+            "check": "phases",
+            "result": result,
+            "detail": f"Phase {name} failed: no nodes: 0 of 3 ready.",
+            "point": None,
+        }
+
+
+@pytest.mark.parametrize("name", ["cleanup", "release", "export"])
+def test_a_failure_after_the_measurement_does_not_change_the_verdict(tmp_path, name):
+    failed = {"status": "failed", "started": "2026-11-21T00:02:00Z", "error": "no answer", "cause": "AccessError"}
+    assert judged(run_of(tmp_path, phases={**PASSED, name: failed}), table())["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("cause", "verdict"),
+    [
+        ("AccessError", "error"),
+        ("LockLost", "error"),
+        ("WaitTimeout", "invalid"),
+        ("InputError", "invalid"),
+        (None, "invalid"),
+    ],
+)
+def test_the_cause_of_a_failed_point_decides_between_error_and_invalid(tmp_path, cause, verdict):
+    run = run_of(tmp_path, points=2, phases={**PASSED, "test": {**PASSED["test"], "status": "failed"}})
+    run.points[1].record.update(status="failed", error="no answer", cause=cause)
+    document = judged(run, table(), table(("succeeded", "unfinished")))
+    assert (document["verdict"], document["cause"]) == (verdict, cause)
+
+
+@pytest.mark.parametrize(("most", "verdict"), [(0.0, "regression"), (1.0, "regression"), (2.0, "pass"), (None, "pass")])
+def test_the_limit_of_failed_workloads_says_how_many_need_not_succeed(tmp_path, most, verdict):
+    outcomes = ("succeeded", "failed", "unfinished")
+    assert judged(run_of(tmp_path), table(outcomes), most=most)["verdict"] == verdict
+
+
+def test_a_point_that_was_not_measured_has_no_checks_of_its_workloads(tmp_path):
+    run = run_of(tmp_path, points=2)
+    run.points[1].record["status"] = "planned"
+    checks = judged(run, table(), None)["checks"]
+    assert [one["check"] for one in checks if one["point"] == "001"] == ["points"]
+
+
+def test_a_limit_decides_and_its_figure_is_named(tmp_path):
+    run = run_of(tmp_path)
+    run.points[0].kpis = [kpi(3.0)]
+    given = {"000": [Limit("m", None, 2.0, "max 2 s", "s"), Limit("absent", None, 2.0, "max 2 s", "s")]}
+    document = judge_run.judge(run, {"000": table()}, JudgingRules(0.5, given))
+    _files.check("verdict/2", document)
+    assert (document["verdict"], document["exit_status"]) == ("regression", 1)
+    assert [(one["name"], one["limit"]["result"]) for one in document["kpis"]] == [
+        ("m", "outside"),
+        ("absent", "not measured"),
+    ]
+    assert judge_run.summary(document) == "regression: m (point 000): 3 s is outside the limit, max 2 s."
+    assert judge_run.judge(run, {"000": table()}, JudgingRules(0.5, {"000": given["000"][1:]}))["verdict"] == (
+        "inconclusive"
+    )
+
+
+@pytest.mark.parametrize(
+    ("judged_ones", "names"),
+    [(("headline",), ["m"]), (("all",), ["m", "n"]), (("n*",), ["n"]), ((), [])],
+)
+def test_the_setting_says_which_figures_are_judged(tmp_path, judged_ones, names):
+    found = Point("000", tmp_path, kpis=[kpi(1.0), kpi(1.0, name="n", headline=False)])
+    kpis = judge_run.judged_kpis(found, (), judged_ones)
+    assert [one["name"] for one in kpis] == names
+    assert all(one["reading"] == "not enough history" for one in kpis)
 
 
 def test_a_phase_that_a_killed_session_left_running_is_an_interruption(tmp_path):
@@ -140,17 +216,8 @@ def test_a_run_that_failed_before_its_first_point_is_an_error_and_not_a_regressi
     run.points[0].record["status"] = "planned"
     assert judged(run, None)["verdict"] == "error"
     run.points[0].record["status"] = "failed"
+    run.record["phases"]["test"] = run.record["phases"].pop("prepare")
     assert judged(run, None)["verdict"] == "invalid"
-
-
-def test_kpis_have_no_baseline(tmp_path):
-    run = run_of(tmp_path)
-    run.points[0].kpis = [kpi(1.0)]
-    check = judged(run, table())["checks"][-1]
-    assert (check["result"], check["detail"]) == (
-        "not enough history",
-        "1 figure recorded; there is no baseline to compare with.",
-    )
 
 
 def kpi(value, unit="s", note=None, n=4, of=4, **more):
@@ -170,7 +237,7 @@ def test_the_limit_of_lateness_is_what_the_settings_of_the_point_say(tmp_path):
     assert results == ["invalid", "pass"]
 
 
-def test_a_run_that_lost_its_lock_is_invalid_and_one_that_kept_it_passes(tmp_path):
+def test_a_run_that_lost_its_lock_is_an_error_and_one_that_kept_it_passes(tmp_path):
     record = {
         "schema": "lock/1",
         "state": "released",
@@ -186,7 +253,7 @@ def test_a_run_that_lost_its_lock_is_invalid_and_one_that_kept_it_passes(tmp_pat
         **dict.fromkeys(("since", "renewed", "until"), "2026-11-21T10:00:00Z"),
         **dict.fromkeys(("keeper", "caller"), {"pid": 1, "ticks": 1}),
     }
-    for lost, expected in (("", "pass"), ("run t1121-others holds it", "invalid")):
+    for lost, expected in (("", "pass"), ("run t1121-others holds it", "error")):
         _files.write_json(tmp_path / "lock-sutest.json", {**record, "lost": lost}, "lock/1")
         document = judged(run_of(tmp_path), table(("succeeded",)))
         assert document["verdict"] == expected

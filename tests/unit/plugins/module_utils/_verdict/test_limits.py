@@ -43,7 +43,8 @@ def kpi(value, unit="s", **more):
     ],
 )
 def test_a_limit_is_a_number_or_text_with_a_unit(name, ends, least, most, text):
-    assert parsed({name: ends}) == [Limit(name, least, most, text)]
+    (found,) = parsed({name: ends})
+    assert (found.pattern, found.least, found.most, found.text) == (name, least, most, text)
 
 
 @pytest.mark.parametrize(

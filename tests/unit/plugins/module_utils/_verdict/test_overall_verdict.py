@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import overall
 from hypothesis import given
@@ -40,7 +41,7 @@ READINGS = st.lists(
 )
 def test_precedence(results, readings, verdict, code, status):
     found = overall(results, readings)
-    assert (found, overall_verdict.CODES[found], overall_verdict.EXIT_STATUS[found]) == (verdict, code, status)
+    assert (found, *VERDICTS[found]) == (verdict, code, status)
 
 
 def rank(verdict: str) -> int:
@@ -62,18 +63,33 @@ def test_further_findings_never_lower_the_gravity_and_order_does_not_matter(resu
 @given(RESULTS, READINGS)
 def test_only_a_regression_ends_with_1_and_only_an_error_with_3(results, readings):
     found = overall(results, readings)
-    status = overall_verdict.EXIT_STATUS[found]
+    status = VERDICTS[found][1]
     assert (status == 1) is (found == "regression") and (status == 3) is (found == "error")
     assert (status == 0) is (found in ("pass", "improvement"))
 
 
-def test_codes_are_distinct_and_every_verdict_has_one():
-    assert sorted(overall_verdict.CODES.values()) == [0, 1, 2, 3, 4, 5]
-    assert set(overall_verdict.CODES) == set(overall_verdict.PRECEDENCE) == set(overall_verdict.EXIT_STATUS)
+def test_every_verdict_has_a_place_in_the_order():
+    assert set(VERDICTS) == set(overall_verdict.PRECEDENCE)
 
 
-def test_the_checks_behind_a_verdict():
-    checks = [{"check": name, "result": result} for name, result in (("a", "pass"), ("b", "outside"), ("c", "invalid"))]
-    assert [one["check"] for one in overall_verdict.decisive(checks, "invalid")] == ["c"]
-    assert [one["check"] for one in overall_verdict.decisive(checks, "regression")] == ["b"]
-    assert overall_verdict.decisive(checks, "pass") == []
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        ("pass", []),
+        ("invalid", ["generator (point 000): late"]),
+        ("regression", ["objects: one failed", "makespan (point 001): slower", "knee (point 001): over"]),
+        ("inconclusive", ["loss (point 001): unsure"]),
+    ],
+)
+def test_the_reasons_of_a_verdict(verdict, expected):
+    checks = [
+        {"check": "phases", "result": "pass", "detail": "fine"},
+        {"check": "objects", "result": "outside", "detail": "one failed"},
+        {"check": "generator", "result": "invalid", "detail": "late", "point": "000"},
+    ]
+    kpis = [
+        {"name": "makespan", "point": "001", "reading": "regression", "why": "slower"},
+        {"name": "knee", "point": "001", "reading": "pass", "limit": {"result": "outside"}, "why": "over"},
+        {"name": "loss", "point": "001", "reading": "inconclusive", "why": "unsure"},
+    ]
+    assert overall_verdict.reasons({"verdict": verdict, "checks": checks, "kpis": kpis}) == expected
