@@ -18,6 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import read_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    history_plot,
+    history_text,
     matrix_bars,
     matrix_heatmap,
     page_content,
@@ -71,6 +73,7 @@ def _write(
     for point in content["points"]:
         point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
     content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
+    content["history"] = _history(verdict, content, plots, notes)
     content["missing"] = [*content["missing"], *notes]
     path = folder / "index.html"
     _files.replace_text(path, render(template, content))
@@ -156,6 +159,25 @@ def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]
     except Exception as error:  # as above
         notes.append(f"plots across points could not be drawn: {type(error).__name__}: {error}")
         return []
+
+
+def _history(
+    verdict: Mapping[str, Any], content: Mapping[str, Any], folder: Path, notes: list[str]
+) -> list[dict[str, Any]]:
+    """Return the pictures that explain the verdict, each with its sentences."""
+    labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
+    headline = next((one["name"] for one in content["headline"]), "")
+    found: list[dict[str, Any]] = []
+    for place, kpi in enumerate(history_text.explained(verdict.get("kpis") or (), headline)):
+        try:
+            plot = history_plot.history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
+        except ImportError:
+            return found  # the plots of the points report it
+        except Exception as error:  # as above
+            notes.append(f"history of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
+        else:
+            found.append({"plot": embedded(plot), "text": history_text.sentences(kpi), "reading": kpi["reading"]})
+    return found
 
 
 def embedded(plot: PlotCanvas) -> dict[str, Any]:

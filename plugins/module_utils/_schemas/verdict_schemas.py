@@ -14,7 +14,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     POINT_ID,
     RUN_ID,
     STAMP,
-    STAMP_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
@@ -83,7 +82,7 @@ JUDGED_KPI = record(
         "series": {
             "type": "array",
             "items": record(
-                {"run": TEXT, "at": STAMP_OR_NULL, "value": VALUE, "group": {"enum": ["old", "new"]}},
+                {"run": TEXT, "value": VALUE, "group": {"enum": ["old", "new"]}},
                 {"low": VALUE, "high": VALUE},
             ),
         },

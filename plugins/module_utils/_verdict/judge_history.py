@@ -73,6 +73,11 @@ class HistoryReading:
                 {"run": run, "p": one.p_value, "before": one.before, "after": one.after} for run, one in found.changes
             ],
             "further_runs": self.further_runs,
+            "series": [
+                {"run": one.run, "group": group, "value": one.value, "low": one.low, "high": one.high}
+                for group, runs in (("old", self.series.old), ("new", self.series.new))
+                for one in runs
+            ],
         }
 
 

@@ -68,7 +68,7 @@ def rendered(top):
     found = run_reader.read(top)
     tables = tables_of(found, warnings)
     verdict = _files.read_json(top / "verdict.json") if (top / "verdict.json").exists() else {}
-    content = {**page_content.page(found, verdict, tables, warnings), "across": []}
+    content = {**page_content.page(found, verdict, tables, warnings), "across": [], "history": []}
     path = top / "page.html"
     path.write_text(write_report.render(TEMPLATE, content), encoding="utf-8")
     return Page(path)
@@ -277,6 +277,27 @@ def test_a_run_that_was_killed_anywhere_is_reported(small, tmp_path, definitions
         path.write_bytes(data[: int(len(data) * share)])
 
     assert again(small, tmp_path, definitions, cut).of("section")[0]["id"] == "verdict"
+
+
+def test_a_figure_judged_by_history_is_drawn_with_the_reason_below(small, tmp_path):
+    top = tmp_path / "run"
+    shutil.copytree(small, top)
+    write_timeline(str(top))
+    write_verdict(str(top), 0.5)
+    verdict = _files.read_json(top / "verdict.json")
+    series = [{"run": str(at), "value": 1.0 + at / 9, "group": "new" if at == 3 else "old"} for at in range(4)]
+    kpi = {
+        "point": "000", "name": "makespan", "title": "Makespan", "unit": "s", "direction": "lower", "value": 1.3,
+        "reading": "regression", "why": "30 % slower than 3 runs", "simulated": False, "series": series,
+    }  # fmt: skip
+    _files.write_json(top / "verdict.json", {**verdict, "kpis": [kpi, {**kpi, "reading": "pass"}]}, "verdict/2")
+    write_report.write_report(str(top), str(TEMPLATE))
+    words = Page(top / "report" / "index.html").words
+    assert "Compared with earlier runs" in words and "Regression: 30 % slower than 3 runs." in words
+    assert sorted(path.name for path in (top / "report/plots").glob("history_*")) == [
+        "history_00.csv",
+        "history_00.png",
+    ]
 
 
 def test_without_a_verdict_the_report_says_that(made, tmp_path):

@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sentences below the picture of a figure's history: how it is judged and why. From kpis of verdict.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+
+Kpi = Mapping[str, Any]
+
+#: Largest number of pictures besides that of the headline figure.
+MOST = 8
+#: Readings that need no explanation.
+_PLAIN = ("pass", "not judged", "not enough history")
+
+
+def explained(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
+    """Return the figures to explain: that of the headline first, then those that are not a plain pass.
+
+    Only figures with past values are drawn. headline: name of the first headline figure, empty for none.
+    """
+    drawn = [one for one in kpis if _has_past(one)]
+    first = [one for one in drawn if one["name"] == headline]
+    return first + [one for one in drawn if one not in first and not _is_plain(one)][:MOST]
+
+
+def _has_past(kpi: Kpi) -> bool:
+    return any(one["group"] == "old" and one["value"] is not None for one in kpi.get("series") or ())
+
+
+def _is_plain(kpi: Kpi) -> bool:
+    limit = (kpi.get("limit") or {}).get("result", "within")
+    return kpi["reading"] in _PLAIN and limit == "within"
+
+
+def sentences(kpi: Kpi) -> str:
+    """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
+    found = [f"{_upper(kpi['reading'])}: {kpi['why'].rstrip('.')}."]
+    for one in kpi.get("change_points") or ():
+        before, after = (_format.value(one[key], kpi["unit"]) for key in ("before", "after"))
+        found.append(f"It changed at run {one['run']}, from {before} to {after}.")
+    limit = kpi.get("limit")
+    if limit:
+        found.append(f"{_upper(limit['text'].rstrip('.'))}.")
+    return " ".join(found)
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
