@@ -19,7 +19,12 @@ class ActionModule(SeatrialAction):
 
     ARGUMENTS = {
         "failures": {"type": "list", "elements": "str", "default": []},
-        "fail_on_verdict": {"type": "bool", "default": True},
+        "fail_on": {
+            "type": "list",
+            "elements": "str",
+            "choices": ["improvement", "inconclusive", "invalid", "regression", "error"],
+            "default": ["regression", "invalid", "error"],
+        },
         "final": {"type": "bool", "default": True},
     }
 
@@ -33,7 +38,7 @@ class ActionModule(SeatrialAction):
             result = {"changed": False, "failures": failures, "held": [], "split": {}}
             return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result
         began = run_record.started_of_process(os.getppid())  # ansible-playbook: an action runs in a worker of it
-        closed = close_run.close(directory, failures, arguments["fail_on_verdict"], began)
+        closed = close_run.close(directory, failures, arguments["fail_on"], began)
         record = closed.record
         result = {"changed": True, "failures": closed.failures, "held": record["held"], "split": record["split"]}
         if not arguments["final"]:

@@ -25,6 +25,7 @@ class ActionModule(SeatrialAction):
         "name": {"type": "str"},
         "state": {"type": "str", "choices": ["started", "passed", "failed", "skipped"], "default": "started"},
         "error": {"type": "str"},
+        "cause": {"type": "str"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -44,8 +45,8 @@ class ActionModule(SeatrialAction):
                 phases.pop(name, None)  # phases are in the order in which they last ran
                 phases[name] = {"status": "running", "started": stamp(), "ended": None, "seconds": None, "error": None}
             elif name is None:
-                close_running(phases, state, arguments["error"])
+                close_running(phases, state, arguments["error"], arguments["cause"])
             elif phases.get(name, {}).get("status") == "running":
-                close(phases[name], state, arguments["error"])
+                close(phases[name], state, arguments["error"], arguments["cause"])
 
         return {"changed": True, "phases": run_record.change(directory, edit)["phases"]}

@@ -22,6 +22,7 @@ class ActionModule(SeatrialAction):
         "point": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["running", "passed", "failed"], "required": True},
         "error": {"type": "str"},
+        "cause": {"type": "str"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -33,12 +34,13 @@ class ActionModule(SeatrialAction):
         # A run may have been begun by a version that wrote point/1.
         record = {"attempt": 1, **_files.read_yaml(directory / "point.yml"), "schema": "point/2"}
         if arguments["state"] == "running":
-            record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None)
+            record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None, cause=None)
             given = ", ".join(f"{key}={value}" for key, value in record["settings"].items())
             if given:
                 Display().display(f"Point {arguments['point']}: {given}")
         else:
             code = 0 if arguments["state"] == "passed" else 1
             record.update(status=arguments["state"], ended=stamp(), exit_code=code, error=arguments["error"])
+            record["cause"] = arguments["cause"]
         _files.write_yaml(directory / "point.yml", record, "point/2")
         return {"changed": True, "path": str(directory), "settings_file": str(directory / "settings.yml")}

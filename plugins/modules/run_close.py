@@ -10,8 +10,9 @@ module: run_close
 short_description: Close a run and print its summary
 version_added: 0.1.0
 description:
-  - Writes C(FAILURES), C(FINISHED) and the end of the run in C(run.yml). Prints what ran and where, the headline
-    figures, the verdict, the time by category, what is still held and the give-back command.
+  - Writes C(FAILURES), C(FINISHED) and the end of the run in C(run.yml), and C(junit.xml) and C(summary.md) again.
+  - Prints what ran and where, the headline figures, the verdict, the time by category, what is still held and the
+    give-back command.
   - Fails if something failed; the message begins with the first failure.
   - Runs on the controller, as an action.
 author:
@@ -32,10 +33,12 @@ options:
     type: list
     elements: str
     default: []
-  fail_on_verdict:
-    description: Whether a verdict of C(regression), C(invalid) or C(error) is a failure of the run.
-    type: bool
-    default: true
+  fail_on:
+    description: Verdicts that are failures of the run.
+    type: list
+    elements: str
+    choices: [improvement, inconclusive, invalid, regression, error]
+    default: [regression, invalid, error]
   final:
     description:
       - V(false) before the run directory is copied elsewhere. The files are written as at the end of the run, so that

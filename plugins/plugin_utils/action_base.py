@@ -31,13 +31,13 @@ class BadInput(AnsibleActionFail):
 
 @contextlib.contextmanager
 def ansible_errors() -> Iterator[None]:
-    """Turn each SeatrialError of the body into an AnsibleActionFail with its message."""
+    """Turn each SeatrialError of the body into an AnsibleActionFail: its message, and its class in ``error``."""
     try:
         yield
     except InputError as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(str(error), result={"error": type(error).__name__}) from error
     except SeatrialError as error:
-        raise AnsibleActionFail(str(error)) from error
+        raise AnsibleActionFail(str(error), result={"error": type(error).__name__}) from error
 
 
 class SeatrialAction(ActionBase):

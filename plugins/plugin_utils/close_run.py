@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import FAILED_CHECKS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import overall_verdict, write_verdict
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     held_by_run,
     phase_record,
@@ -23,9 +23,6 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     run_record,
     run_summary,
 )
-
-#: Verdicts that fail the run.
-FAILING = ("regression", "invalid", "error")
 
 
 @dataclass(frozen=True)
@@ -39,14 +36,14 @@ class ClosedSession:
     failed: bool
 
 
-def close(directory: Path, failures: Sequence[str], fail_on_verdict: bool, began: float) -> ClosedSession:
+def close(directory: Path, failures: Sequence[str], fail_on: Collection[str], began: float) -> ClosedSession:
     """Close the session and write its end into the run directory.
 
-    failures: those that tasks reported. fail_on_verdict: whether a failing verdict fails the run. began: when the
-    session began, seconds since the epoch.
+    failures: those that tasks reported. fail_on: verdicts that fail the run. began: when the session began, seconds
+    since the epoch.
     """
     verdict = run_directory.read_optional(directory / "verdict.json")
-    judged = verdict_failure(verdict) if fail_on_verdict else None
+    judged = verdict_failure(verdict, fail_on)
     found = list(failures) or ([judged] if judged else [])
     split = run_summary.split(time.time() - began, run_directory.timings(directory, began))
     clusters = run_directory.read_optional(directory / "cluster.yml").get("clusters") or {}
@@ -70,6 +67,7 @@ def close(directory: Path, failures: Sequence[str], fail_on_verdict: bool, began
     else:
         (directory / "FAILURES").unlink(missing_ok=True)
     _files.replace_text(directory / "FINISHED", finished(record) + "\n")
+    write_verdict.rewrite_texts(directory)
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))
     return ClosedSession(record, verdict, found, everything, failed)
@@ -81,12 +79,11 @@ def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> boo
     return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
 
 
-def verdict_failure(verdict: Mapping[str, Any]) -> str | None:
+def verdict_failure(verdict: Mapping[str, Any], fail_on: Collection[str]) -> str | None:
     """Return why the verdict fails the run, None when it does not."""
-    if verdict.get("verdict") not in FAILING:
+    if verdict.get("verdict") not in fail_on:
         return None
-    bad = [check for check in verdict["checks"] if check["result"] in FAILED_CHECKS]
-    return f"verdict {verdict['verdict']}: " + "; ".join(f"{check['check']}: {check['detail']}" for check in bad)
+    return f"verdict {verdict['verdict']}: " + "; ".join(overall_verdict.reasons(verdict))
 
 
 def judged_now(record: Mapping[str, Any]) -> bool:

@@ -11,17 +11,19 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 
-def close_running(phases: dict[str, dict[str, Any]], status: str, error: str | None = None) -> list[str]:
+def close_running(
+    phases: dict[str, dict[str, Any]], status: str, error: str | None = None, cause: str | None = None
+) -> list[str]:
     """End every running phase with ``status``; return their names."""
     names = [name for name, phase in phases.items() if phase["status"] == "running"]
     for name in names:
-        close(phases[name], status, error)
+        close(phases[name], status, error, cause)
     return names
 
 
-def close(phase: dict[str, Any], status: str, error: str | None = None) -> None:
-    """End one phase now."""
-    phase.update(status=status, ended=stamp(), error=error)
+def close(phase: dict[str, Any], status: str, error: str | None = None, cause: str | None = None) -> None:
+    """End one phase now. cause: class of the error."""
+    phase.update(status=status, ended=stamp(), error=error, **({"cause": cause} if cause else {}))
     phase["seconds"] = round(_moment(phase["ended"]) - _moment(phase["started"]), 3)
 
 

@@ -35,7 +35,7 @@ def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_tha
     info = cluster_lifecycle.present(options, support.quiet)
     words = [
         *("-e", "preset=light", "-e", "rehearsal_name=g-shared", "-e", f"rehearsal_data_dir={options.data_dir}"),
-        *("-e", "cluster_lock_duration=15", "-e", "fine_tuning_count=3", "-e", "run_fail_on_verdict=false"),
+        *("-e", "cluster_lock_duration=15", "-e", "fine_tuning_count=3", "-e", '{"results_fail_on": []}'),
     ]
     runs = [begin(*words, artifacts=tmp_path / str(n), log=tmp_path / f"{n}.log") for n in range(3)]
 

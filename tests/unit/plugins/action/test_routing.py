@@ -102,8 +102,9 @@ def test_invalid_input_ends_the_task_before_the_module_runs(monkeypatch: pytest.
             raise InputError("no")
 
     one = made(Refusing, monkeypatch)
-    with pytest.raises(BadInput, match="^no$"):
+    with pytest.raises(BadInput, match="^no$") as caught:
         one.run()
+    assert caught.value.result["error"] == "InputError", "the cause, which a rescue records"
     assert one.ran == []
 
 

@@ -45,7 +45,7 @@ def phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def mark(tmp_path: Path, name: str | None, state: str, error: str | None = None, **variables: Any) -> dict[str, Any]:
-    given = {"name": name, "state": state, "error": error}
+    given = {"name": name, "state": state, "error": error, "cause": "AccessError" if error else None}
     return action(run_phase).act(given, {"run_dir": str(tmp_path), **variables})
 
 
@@ -61,6 +61,7 @@ def test_a_failure_without_a_name_is_that_of_the_running_phase(tmp_path: Path, p
     mark(tmp_path, "report", "started")
     mark(tmp_path, None, "failed", "disk full")
     assert (phases["report"]["status"], phases["report"]["error"]) == ("failed", "disk full")
+    assert phases["report"]["cause"] == "AccessError"
     mark(tmp_path, "report", "passed")
     assert phases["report"]["status"] == "failed", "only a running phase ends"
 
@@ -76,16 +77,17 @@ def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
     planned = {"schema": "point/1", "point": "001", "uuid": "0", "status": "planned", "settings": {"a": 1}}
     _files.write_yaml(place / "point.yml", planned)
     variables = {"run_dir": str(tmp_path)}
-    found = action(run_point).act({"point": "001", "state": "running", "error": None}, variables)
+    found = action(run_point).act({"point": "001", "state": "running", "error": None, "cause": None}, variables)
     assert found["settings_file"] == str(place / "settings.yml")
     assert _files.read_yaml(place / "point.yml")["ended"] is None
-    action(run_point).act({"point": "001", "state": "failed", "error": "why"}, variables)
+    action(run_point).act({"point": "001", "state": "failed", "error": "why", "cause": "LockLost"}, variables)
     record = _files.read_yaml(place / "point.yml")
     assert (record["schema"], record["attempt"]) == ("point/2", 1), "an earlier version wrote point/1"
     assert (record["status"], record["exit_code"], record["error"]) == ("failed", 1, "why")
+    assert record["cause"] == "LockLost"
     assert record["started"] <= record["ended"]
     with pytest.raises(InputError, match="has no point 002"):
-        action(run_point).act({"point": "002", "state": "passed", "error": None}, variables)
+        action(run_point).act({"point": "002", "state": "passed", "error": None, "cause": None}, variables)
 
 
 def test_each_role_call_gets_the_next_numbered_directory(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import close_run, phase_record, run_record
 
+FAIL_ON = ["regression", "invalid", "error"]
 SESSION = {"started": "2026-11-21T05:00:00.000Z", "command": "ansible-playbook", "tags": [], "pid": 1, "began": 0.0}
 
 
@@ -45,11 +46,13 @@ def test_the_end_of_a_session_is_written_into_the_run_directory(tmp_path: Path) 
     phase = {"status": "running", "started": "2026-11-21T05:00:00.000Z", "ended": None, "seconds": None, "error": None}
     run_record.write(tmp_path, record(phases={"test": phase}))
     (tmp_path / "FAILURES").write_text("of an earlier session\n")
-    closed = close_run.close(tmp_path, [], True, began=0.0)
+    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0)
     assert (closed.failed, closed.failures, closed.record["status"]) == (False, [], "passed")
     assert run_record.read(tmp_path)["phases"]["test"]["status"] == "passed"
     assert " fine_tuning t1-abcdef passed after " in (tmp_path / "FINISHED").read_text()
     assert not (tmp_path / "FAILURES").exists()
+    assert 'name="phase test"' in (tmp_path / "junit.xml").read_text(), "also of a run that was not judged"
+    assert (tmp_path / "summary.md").read_text().startswith("# no verdict: ")
 
 
 def test_a_failing_verdict_fails_the_session_that_reported_only(tmp_path: Path) -> None:
@@ -57,12 +60,12 @@ def test_a_failing_verdict_fails_the_session_that_reported_only(tmp_path: Path) 
     _files.replace_text(tmp_path / "verdict.json", json.dumps({"verdict": "regression", "checks": [check]}))
     report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z", "ended": None, "seconds": 1, "error": None}
     run_record.write(tmp_path, record(phases={"report": report}))
-    closed = close_run.close(tmp_path, [], True, began=0.0)
+    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0)
     assert (closed.failed, closed.failures) == (True, ["verdict regression: every object ended: 11 of 12"])
     assert (tmp_path / "FAILURES").read_text() == "verdict regression: every object ended: 11 of 12\n"
-    assert not close_run.close(tmp_path, [], False, began=0.0).failed
+    assert not close_run.close(tmp_path, [], ["error"], began=0.0).failed
     run_record.change(tmp_path, lambda one: one["sessions"].append(SESSION | {"started": "2026-11-21T06:00:00.000Z"}))
-    assert not close_run.close(tmp_path, [], True, began=0.0).failed, "it gives back, or exports"
+    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0).failed, "it gives back, or exports"
 
 
 def test_a_release_that_had_nothing_to_release_was_skipped() -> None:
@@ -77,11 +80,11 @@ def test_a_release_that_had_nothing_to_release_was_skipped() -> None:
 def test_only_a_failing_verdict_fails_the_run() -> None:
     check = {"check": "every object ended", "result": "outside", "detail": "11 of 12"}
     assert (
-        close_run.verdict_failure({"verdict": "regression", "checks": [check]})
+        close_run.verdict_failure({"verdict": "regression", "checks": [check]}, FAIL_ON)
         == "verdict regression: every object ended: 11 of 12"
     )
-    assert close_run.verdict_failure({"verdict": "pass", "checks": [{**check, "result": "pass"}]}) is None
-    assert close_run.verdict_failure({}) is None
+    assert close_run.verdict_failure({"verdict": "pass", "checks": [{**check, "result": "pass"}]}, FAIL_ON) is None
+    assert close_run.verdict_failure({}, FAIL_ON) is None
 
 
 def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_later() -> None:
