@@ -119,11 +119,10 @@ def _p_value(distances: Array, bounds: list[int], observed: float, least: int, l
     """
     import numpy
 
-    wanted = max(999, ceil(20.0 / level) - 1)
-    step = max(1, min(wanted, _CHUNK // len(distances) ** 2))
+    wanted = max(999, ceil(4.0 / level) - 1)
     beyond, done = 1, 1  # the series itself is one of the permutations
     while done <= wanted:
-        size = min(step, wanted + 1 - done)
+        size = min(max(100, done), max(1, _CHUNK // len(distances) ** 2), wanted + 1 - done)
         best = numpy.full(size, -1.0)
         for a, b in pairwise(bounds):
             order = generator.permuted(numpy.tile(numpy.arange(a, b), (size, 1)), axis=1)

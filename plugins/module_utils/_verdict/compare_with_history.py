@@ -81,9 +81,12 @@ class HistoryFinding:
         return self.compared.base == 0 and not self.compared.logarithmic
 
 
-def cut(series: KpiSeries, settings: HistorySettings) -> Segments:
-    """Cut the old runs of a KPI at their change points."""
-    found = _changes(series.old, settings, settings.level)
+def cut(series: KpiSeries, settings: HistorySettings, count: int) -> Segments:
+    """Cut the old runs of a KPI at their change points.
+
+    count: KPIs that are judged together. They share the level, because a wrong cut makes an extreme part the baseline.
+    """
+    found = _changes(series.old, settings, settings.level / count)
     bounds = [0, *(one.index for one in found), len(series.old)]
     *earlier, baseline = [series.old[begin:end] for begin, end in pairwise(bounds)]
     return Segments(tuple(earlier), baseline, series.new, _named(series.old, found))

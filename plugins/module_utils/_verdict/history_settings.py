@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 GROUPS, ROBUST_Z, CHANGE_POINTS = "groups", "robust_z", "change_points"
 METHODS = (GROUPS, ROBUST_Z, CHANGE_POINTS)
 CORRECTIONS = ("holm", "fdr", "none")
-HEADLINE, ALL = "headline", "all"
 LEAST_DIFFERENCE = 0.05
 
 
@@ -25,7 +24,6 @@ class HistorySettings:
     least: float | Mapping[str, float] = LEAST_DIFFERENCE
     power: float = 0.8
     correction: str = CORRECTIONS[0]
-    judged: str | Sequence[str] = HEADLINE
     minimum_segment: int = 3
     seed: int = 1
 
@@ -35,9 +33,3 @@ class HistorySettings:
             return self.least
         patterns = [one for one in self.least if fnmatchcase(kpi, one)]
         return self.least[kpi if kpi in patterns else patterns[0]] if patterns else LEAST_DIFFERENCE
-
-    def judges(self, kpi: str, headline: bool) -> bool:
-        """Return whether a KPI may decide the verdict by its history."""
-        if isinstance(self.judged, str):
-            return headline or self.judged == ALL
-        return any(fnmatchcase(kpi, one) for one in self.judged)

@@ -86,7 +86,8 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
 
     Raises ValueError for a level, power or minimum_segment out of range.
     """
-    cut = [compare_with_history.cut(series, settings) for series in suite]
+    cuts = max(1, sum(_is_judged(series) for series in suite))
+    cut = [compare_with_history.cut(series, settings, cuts) for series in suite]
     dependence = time_dependence.of_suite([one.on_scale() for one in cut])
     judged = [_is_judged(series) and _is_enough(one) for series, one in zip(suite, cut, strict=True)]
     count = sum(judged)

@@ -20,19 +20,3 @@ PATTERNS = {"time_*": 0.1, "time_to_running_p95": 0.02, "*": 0.2}
 )
 def test_the_least_difference_is_that_of_the_name_before_the_first_pattern(least, kpi: str, share: float) -> None:
     assert HistorySettings(least=least).least_of(kpi) == share
-
-
-@pytest.mark.parametrize(
-    ("judged", "headline", "other"),
-    [
-        ("headline", True, False),
-        ("all", True, True),
-        (["makespan*"], False, False),
-        (["time_*"], True, True),
-        ([], False, False),
-    ],
-)
-def test_judged_kpis_are_the_headline_all_or_patterns(judged, headline: bool, other: bool) -> None:
-    settings = HistorySettings(judged=judged)
-    assert settings.judges("time_to_running_p95", True) == headline
-    assert settings.judges("time_to_running_p95", False) == other
