@@ -33,7 +33,9 @@ options:
     type: str
     required: true
   point:
-    description: Number of the test point, three digits or more; the label C(perfscale.seatrial/point) holds it.
+    description:
+      - Number of the test point, three digits or more, or of a further attempt at it, such as V(003-2). The label
+        C(perfscale.seatrial/point) holds it.
     type: str
     default: '001'
 """

@@ -121,7 +121,7 @@ def check(given: Mapping[str, Any]) -> None:
             f"run_id '{given['run_id']}' is not a run id: 6 to 20 characters of a-z, 0-9 and -, not beginning with -"
         )
     if not _POINT.fullmatch(given["point"]):
-        raise InputError(f"point '{given['point']}' is not a point: three digits or more, such as 001")
+        raise InputError(f"point '{given['point']}' is not a point: three digits or more, such as 001, or 001-2")
     for name, least in _LEAST.items():
         if name in given and given[name] < least:
             raise InputError(f"{name} is {given[name]:g}, it must be {least:g} or more")

@@ -122,8 +122,11 @@ def documents(rendered: list[Rendered]) -> Iterator[Document]:
 
 
 def workload_name(run: str, point: str, index: int | str) -> str:
-    """Return the name of a workload, which is unique to run, point and index."""
-    return f"{run}-{point}-{index}"
+    """Return the name of a workload, which is unique to run, point and index.
+
+    The second attempt at point 003 is 003r2 here: run-003-2-0 could also be a pod of workload 2 of point 003.
+    """
+    return f"{run}-{point.replace('-', 'r')}-{index}"
 
 
 class _Renderer:

@@ -47,6 +47,8 @@ def test_parameters_get_the_types_of_the_fields() -> None:
     [
         ({"run_id": "-x"}, "run_id '-x' is not a run id"),
         ({"point": "1"}, "point '1' is not a point"),
+        ({"point": "001-0"}, "point '001-0' is not a point"),
+        ({"point": "001-"}, "point '001-' is not a point"),
         ({"in_flight": 0}, "in_flight is 0, it must be 1 or more"),
         ({"canary_rate": -1}, "canary_rate is -1, it must be 0 or more"),
         ({"stages": ["Job"]}, "stages: 'Job' is not a definition"),

@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_
     Rendered,
     Template,
     render,
+    workload_name,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,3 +162,23 @@ def test_another_text_or_parameter_is_another_template() -> None:
     assert (
         len({first.digest(), Template("t", HEAD + " ", 1, {"a": 1}).digest(), Template("t", HEAD, 1, {}).digest()}) == 3
     )
+
+
+Named = tuple[str, int, str]
+POINTS = st.tuples(st.integers(0, 3), st.integers(1, 3)).map(lambda one: f"00{one[0]}" + ("", f"-{one[1]}")[one[1] > 1])
+
+
+@given(*[st.tuples(POINTS, st.integers(0, 12), st.sampled_from(["", "-0", "-1", "-2-0"])) for _each in range(2)])
+def test_no_object_of_one_workload_has_a_name_of_another(
+    one: tuple[str, int, str], other: tuple[str, int, str]
+) -> None:
+    """Controllers append numbers to the names of pods, and the objects of an earlier attempt may still exist."""
+    names = [workload_name("test-run", point, index) + suffix for point, index, suffix in (one, other)]
+    assert (names[0] == names[1]) == (one == other)
+
+
+def test_objects_of_a_further_attempt_are_named_and_labelled_as_such() -> None:
+    workload = render(Template("t", HEAD, 1, {}), "test-run", "003-2", "ns", range(12)).workload
+    metadata = workload.manifest(11)["metadata"]
+    assert metadata["name"] == workload.name(11) == "test-run-003r2-11"
+    assert metadata["labels"] == _labels.of("test-run", "003-2", 11)
