@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy
 import synthetic_series
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import (
     always_valid_interval,
     change_points,
@@ -24,6 +25,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics imp
     student_t,
     time_dependence,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import REGRESSION
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import HistorySettings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_history import judge_history
 from synthetic_series import Array
 
 KPIS, LEVEL = 20, 0.01
@@ -103,6 +107,13 @@ def by_few_new_runs(new: int, suite: Array) -> list[float]:
     return [group_comparison.compare_groups(one[:old], one[old : old + new]).p_greater for one in suite]
 
 
+def by_judgement(suite: Array) -> list[str]:
+    """Return the results of a suite, of which the last 5 runs are new and lower is better."""
+    runs = [[RunValue(str(number), float(value)) for number, value in enumerate(one)] for one in suite]
+    kpis = [KpiSeries("000", "kpi", "s", "lower", tuple(one[:-5]), tuple(one[-5:])) for one in runs]
+    return [one.result for one in judge_history(kpis, HistorySettings(level=LEVEL))]
+
+
 def by_scores(suite: Array) -> list[float]:
     """Return the same by robust z-scores."""
     runs = suite.shape[1] // 2
@@ -175,6 +186,18 @@ def few_new_runs(count: int, otava: Otava) -> Iterator[Row]:
             yield Row(f"found: +{100 * shift:.0f} % in one of 20 KPIs, 20 + {new}", ours, count, bound)
 
 
+def whole_judgement(count: int, otava: Otava) -> Iterator[Row]:
+    """Yield false alarms and power of the whole judgement, with a history of 20 runs that is cut at change points."""
+    for shape, shift in (*((one, 0.0) for one in INDEPENDENT), *(("normal", one) for one in SHIFTS)):
+        suites = synthetic_series.suites(shape, 9, count, KPIS, 20, shift)
+        found = [by_judgement(suite[:, :25]) for suite in suites]
+        hits = [REGRESSION in one[:1] if shift else REGRESSION in one for one in found]
+        what = f"found: +{100 * shift:.0f} % in one of 20 KPIs" if shift else f"false alarms a suite, {shape}"
+        bound = student_t.power(LEVEL / KPIS, 23, effect(shift, 20, 5)) if shift else None
+        promised = None if shift else LEVEL
+        yield Row(f"{what}, whole judgement, 20 + 5", sum(hits) / count, count, bound, promised=promised)
+
+
 def power_with_history(count: int, otava: Otava) -> Iterator[Row]:
     """Yield false alarms and power where history knows the noise from 20 earlier runs."""
     for runs in (1, 3, 5, 10):
@@ -238,6 +261,7 @@ PARTS: dict[str, tuple[Callable[[int, Otava], Iterator[Row]], int]] = {
     "false_alarms": (false_alarms, 1000),
     "power": (power, 2000),
     "few_new_runs": (few_new_runs, 500),
+    "whole_judgement": (whole_judgement, 300),
     "power_with_history": (power_with_history, 1000),
     "false_alarms_of_one": (false_alarms_of_one, 1000),
     "other_methods": (other_methods, 300),

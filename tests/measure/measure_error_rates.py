@@ -49,7 +49,7 @@ def machine() -> str:
     """Return what the table was measured with."""
     return (
         f"Measured on {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, numpy "
-        f"{numpy.__version__}; seeds 1 to 8, one for each part. Column otava: apache-otava {OTAVA_VERSION} on the "
+        f"{numpy.__version__}; seeds 1 to 9, one for each part. Column otava: apache-otava {OTAVA_VERSION} on the "
         f"first {OTAVA_SUITES} suites of a row, {5 * OTAVA_SUITES} of one KPI."
     )
 
