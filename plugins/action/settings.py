@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import source_locations, temp_folder_check
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.open_run import SettingsSession
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file import noted
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
 
 
@@ -38,9 +39,9 @@ class ActionModule(SeatrialAction):
             return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None}
         try:
             remote_tmp = self._remote_tmp(extra)
-            return {**session.begin(), "remote_tmp": remote_tmp}
+            return noted({**session.begin(), "remote_tmp": remote_tmp})
         except InputError as error:
-            raise InputError(f"{source_locations.placed(error)}\nNothing was created or changed.") from error
+            raise noted(InputError(f"{source_locations.placed(error)}\nNothing was created or changed.")) from error
 
     def _remote_tmp(self, extra: dict[str, Any]) -> str | None:
         """Return the folder for ansible_remote_tmp if the configured one can't be used, else None."""

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file in which a session states its run directory or its error, for the program that started ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+
+#: Environment variable with the path of the file.
+VARIABLE = "SEATRIAL_SESSION_FILE"
+
+
+Outcome = TypeVar("Outcome", bound=dict[str, Any] | InputError)
+
+
+def noted(outcome: Outcome) -> Outcome:
+    """Write ``run_dir`` of a result, or the text of an error, into the file if one is asked for; return ``outcome``."""
+    if path := os.environ.get(VARIABLE):
+        content = {"error": str(outcome)} if isinstance(outcome, InputError) else {"run_dir": outcome.get("run_dir")}
+        _files.replace_text(Path(path), json.dumps(content) + "\n")
+    return outcome
