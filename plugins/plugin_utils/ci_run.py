@@ -107,9 +107,9 @@ def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) 
         place = Path(folder) / "session.json"
         began = time.time()
         environment = {**os.environ, session_file.VARIABLE: str(place)}
-        # A session of its own: a terminal's Ctrl-C then reaches it once, through us.
-        process = subprocess.Popen([program, *arguments], env=environment, start_new_session=True)
-        with _passed_on(process) as received:
+        with _signals() as received:
+            # A new session: a terminal's Ctrl-C then reaches it once, through us.
+            process = subprocess.Popen([program, *arguments], env=environment, start_new_session=True)
             ended_by = _wait(process, timeout, grace, received)
         found = _session(place)
     run_dir = Path(found["run_dir"]) if found.get("run_dir") else None
@@ -117,14 +117,20 @@ def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) 
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None, grace: float, received: list[str]) -> str:
-    """Wait for the process; return the signal or timeout that ended it, empty if it ended by itself."""
+    """Wait for the process; return the signal or timeout that ended it, empty if it ended by itself.
+
+    received: names of the signals to us so far; each is passed on.
+    """
     limit = time.monotonic() + timeout if timeout else None
-    ended_by, kill_at = "", None
+    ended_by, kill_at, passed = "", None, 0
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.2)
             return ended_by or (received[0] if received else "")
         now = time.monotonic()
+        for name in received[passed:]:
+            process.send_signal(signal.Signals[name])
+            passed += 1
         if not ended_by and limit is not None and now >= limit:
             ended_by = f"the timeout of {_format.seconds(timeout or 0.0)}"
             process.terminate()
@@ -135,15 +141,14 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None, grace: float,
 
 
 @contextlib.contextmanager
-def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
-    """Pass signals on to the process while the body runs; yield the names of those received."""
+def _signals() -> Iterator[list[str]]:
+    """Record signals to us while the body runs; yield their names."""
     received: list[str] = []
 
-    def pass_on(number: int, _frame: Any) -> None:
+    def note(number: int, _frame: Any) -> None:
         received.append(signal.Signals(number).name)
-        process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in ENDING}
+    before = {number: signal.signal(number, note) for number in ENDING}
     try:
         yield received
     finally:

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_l
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import FAILED_CHECKS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import overall_verdict
 
 #: Maximum length of the sentence beside the verdict; the table of checks has the full text.
 SENTENCE = 260
@@ -77,7 +78,7 @@ def _checks(checks: Sequence[Mapping[str, Any]], points: int) -> dict[str, list[
 
 
 def because(verdict: Mapping[str, Any]) -> str:
-    """Return the sentence beside the verdict: the first check that determined it."""
+    """Return the sentence beside the verdict: the first check, otherwise the first figure, that determined it."""
     checks = verdict.get("checks") or []
     for result in FAILED_CHECKS:
         for check in checks:
@@ -86,12 +87,15 @@ def because(verdict: Mapping[str, Any]) -> str:
                 more = f" ({_format.count(others, 'more check')} not passed, see below.)" if others else ""
                 point = f"Point {check['point']}: " if check.get("point") and _several(checks) else ""
                 return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more
+    figures = overall_verdict.reasons({**verdict, "checks": []}) if verdict else []
+    if figures:
+        return textwrap.shorten(figures[0], SENTENCE, placeholder=" …")
     unknown = [check["detail"] for check in checks if check["result"] == "not judged"]
     if unknown:
         return textwrap.shorten(f"Nothing failed, but some checks lack data. {unknown[0]}", SENTENCE, placeholder=" …")
     if not checks:
         return "There is no verdict."
-    return "Every workload succeeded, the generator was on time and no phase failed."
+    return "No limit was exceeded, the generator was on time and no phase failed."
 
 
 def _card(entry: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def overall(results: Iterable[str], readings: Iterable[str] = ()) -> str:
 
 def reasons(verdict: Mapping[str, Any]) -> list[str]:
     """Return the sentences that explain a verdict (schema verdict/2), checks first, then figures; none for a pass."""
-    result = verdict["verdict"]
+    result = verdict.get("verdict", PASS)
     if result == PASS:
         return []
     checks = [

@@ -124,18 +124,18 @@ def test_bad_input_ends_with_3_a_line_and_a_junit_file(
 
 
 def test_a_signal_is_passed_on_and_the_job_is_an_error(program: Any, tmp_path: Path) -> None:
-    program(f'trap "touch {tmp_path}/told; exit 0" TERM; touch {tmp_path}/up; while :; do sleep 0.1; done')
+    program(f'trap "touch {tmp_path}/received; exit 0" TERM; touch {tmp_path}/up; while :; do sleep 0.1; done')
 
-    def tell() -> None:
+    def send() -> None:
         while not (tmp_path / "up").exists():
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    thread = threading.Thread(target=tell)
+    thread = threading.Thread(target=send)
     thread.start()
     outcome = ci_run.play(["p.yml"], None)
     thread.join()
-    assert (outcome.ended_by, (tmp_path / "told").exists()) == ("SIGTERM", True)
+    assert (outcome.ended_by, (tmp_path / "received").exists()) == ("SIGTERM", True)
     assert ci_run.judged(outcome)[1] == 3
 
 

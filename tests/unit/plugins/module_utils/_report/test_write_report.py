@@ -337,3 +337,11 @@ def test_the_settings_of_a_point_say_how_late_is_too_late(small, tmp_path, defin
         _files.write_yaml(top / "points" / "000" / "settings.yml", {"workload_max_lateness": 0.000001})
 
     assert "see its checks. 99 % of 2 workloads were sent at most" in again(small, tmp_path, definitions, strict).words
+
+
+def test_the_sentence_beside_the_verdict_names_the_figure_that_is_outside_its_limit():
+    checks = [{"check": "objects", "result": "pass", "detail": "fine", "point": "000"}]
+    figure = {"point": "000", "name": "makespan", "reading": "not judged", "why": "Too slow."}
+    verdict = {"verdict": "regression", "checks": checks, "kpis": [{**figure, "limit": {"result": "outside"}}]}
+    assert page_content.because(verdict) == "makespan (point 000): Too slow."
+    assert page_content.because({**verdict, "verdict": "pass", "kpis": []}).startswith("No limit was exceeded")
