@@ -54,6 +54,40 @@ options:
     type: list
     elements: str
     default: [headline]
+  method:
+    description:
+      - How a KPI is compared with past runs. V(groups), Student's t-test of new against old runs. V(robust_z), medians,
+        for a history with outliers. V(change_points), a change in the series of all runs.
+    type: str
+    choices: [groups, robust_z, change_points]
+    default: groups
+  level:
+    description: Probability of any false regression in a run whose product did not change.
+    type: float
+    default: 0.01
+  least:
+    description:
+      - Smallest difference that matters, as a share of the past value. A number, or a dictionary of numbers by KPI name
+        or pattern with C(*).
+    type: raw
+    default: 0.05
+  power:
+    description: Probability with which the estimated number of further runs would find O(least).
+    type: float
+    default: 0.8
+  correction:
+    description: Correction of p-values for the number of judged KPIs. V(fdr) is Benjamini-Hochberg.
+    type: str
+    choices: [holm, fdr, none]
+    default: holm
+  minimum_segment:
+    description: Number of runs between two change points, at least 2.
+    type: int
+    default: 3
+  seed:
+    description: Seed of permutation tests and simulations.
+    type: int
+    default: 1
 seealso:
   - module: perfscale.seatrial.results_kpis
   - module: perfscale.seatrial.results_report
@@ -178,6 +212,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import history_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 
 
@@ -191,6 +227,13 @@ def main() -> None:
             "limits": {"type": "dict"},
             "max_errors": {"type": "float", "default": 0.01},
             "judged": {"type": "list", "elements": "str", "default": ["headline"]},
+            "method": {"choices": list(history_settings.METHODS), "default": "groups"},
+            "level": {"type": "float", "default": 0.01},
+            "least": {"type": "raw", "default": 0.05},
+            "power": {"type": "float", "default": 0.8},
+            "correction": {"choices": list(history_settings.CORRECTIONS), "default": "holm"},
+            "minimum_segment": {"type": "int", "default": 3},
+            "seed": {"type": "int", "default": 1},
             **_common_options.STEP,
         },
     )
@@ -198,14 +241,15 @@ def main() -> None:
     given = module.params
 
     def make(step: Step) -> dict[str, Any]:
+        history = history_settings.parse({name: given[name] for name in history_settings.OPTIONS})
+        rules = JudgingRules(max_errors=given["max_errors"], judged=given["judged"], history=history)
         with step.timed("results", "verdict"):
             result = write_verdict(
                 given["run_dir"],
                 given["max_lateness"],
                 given["definitions"],
                 given["limits"],
-                given["max_errors"],
-                given["judged"],
+                rules,
             )
         return log_result(step, module.warn, result)
 

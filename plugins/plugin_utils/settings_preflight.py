@@ -16,8 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_settings,
-    limit_settings,
     point_load_estimates,
+    verdict_settings,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings, Render
@@ -54,13 +54,20 @@ class Preflight:
         self._refuse_unknown_host()
         self._refuse_missing_files()
         if "report" in self.chosen:
-            limit_settings.check(self.request, self.found, ROOT / "roles")
+            self._refuse_wrong_verdict()
         if "test" in self.chosen:
             point_load_estimates.durations(
                 self.request.project, self.found.points, self.render
             )  # raises an error for an invalid load
         if any(phase in self.chosen for phase in TAKING):
             self._refuse_wrong_cluster()
+
+    def _refuse_wrong_verdict(self) -> None:
+        try:
+            verdict_settings.check(self.request, self.found, ROOT / "roles")
+        except InputError as error:
+            name = next((one for one in verdict_settings.NAMED if str(error).startswith(one)), "")
+            raise InputError(f"{error}{self._set_by(name)}") from error
 
     def _refuse_without_run(self) -> None:
         phases = [phase for phase in self.chosen if phase != "settings"]

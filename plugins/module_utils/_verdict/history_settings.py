@@ -5,14 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import kpi_patterns
 
 GROUPS, ROBUST_Z, CHANGE_POINTS = "groups", "robust_z", "change_points"
 METHODS = (GROUPS, ROBUST_Z, CHANGE_POINTS)
 CORRECTIONS = ("holm", "fdr", "none")
 LEAST_DIFFERENCE = 0.05
+#: Words in results_judged that stand for groups of KPIs.
+HEADLINE, ALL = "headline", "all"
+#: Setting -> a condition that its value must meet, in words.
+_RANGES = {
+    "level": (lambda value: 0.0 < value <= 0.5, "a probability above 0 and at most 0.5"),
+    "power": (lambda value: 0.0 < value < 1.0, "a probability between 0 and 1"),
+    "minimum_segment": (lambda value: value >= 2, "at least 2 runs, because a single outlier would be a change"),
+    "seed": (lambda value: value >= 0, "0 or more"),
+}
 
 
 @dataclass(frozen=True)
@@ -31,5 +44,51 @@ class HistorySettings:
         """Return the smallest difference of a KPI that matters, as a share: by its name, else by the first pattern."""
         if not isinstance(self.least, Mapping):
             return self.least
-        patterns = [one for one in self.least if fnmatchcase(kpi, one)]
+        patterns = [one for one in self.least if kpi_patterns.overlap(one, kpi)]
         return self.least[kpi if kpi in patterns else patterns[0]] if patterns else LEAST_DIFFERENCE
+
+
+#: Names of the settings without the prefix: the options of module results_verdict.
+OPTIONS = tuple(one.name for one in fields(HistorySettings))
+
+
+def parse(given: Mapping[str, Any]) -> HistorySettings:
+    """Return the settings from those of role results, without the prefix ``results_``.
+
+    Raises InputError for a value out of range.
+    """
+    for name, (is_allowed, words) in _RANGES.items():
+        if name in given and not is_allowed(given[name]):
+            raise InputError(f"results_{name} is {given[name]}, and it must be {words}")
+    least = given.get("least", LEAST_DIFFERENCE)
+    if isinstance(least, Mapping):
+        shares: Any = {str(name): _share(value, f"results_least: {name}") for name, value in least.items()}
+    else:
+        shares = _share(least, "results_least")
+    return HistorySettings(**{**given, "least": shares})
+
+
+def _share(value: Any, where: str) -> float:
+    try:
+        share = _format.parse_value(value, "")
+    except InputError as error:
+        raise InputError(f"{where}: {error}; it is a share of the baseline, such as 0.05 for 5 %") from error
+    if not 0.0 <= share < 1.0:
+        raise InputError(f"{where} is {value}, and it must be a share of at least 0 and below 1, such as 0.05 for 5 %")
+    return share
+
+
+def check_names(judged: Iterable[str], least: Any, known: Iterable[str]) -> None:
+    """Raise InputError for a KPI in results_judged or results_least that no definition yields.
+
+    known: names that the definitions yield, with ``*`` for words whose values depend on the point.
+    """
+    names = list(known)
+    groups = [HEADLINE, ALL]
+    for setting, given in (("results_judged", judged), ("results_least", least if isinstance(least, Mapping) else ())):
+        for one in map(str, given):
+            if one in groups and setting == "results_judged":
+                continue
+            if not any(kpi_patterns.overlap(one, name) for name in names):
+                near = nearest(one, [*names, *groups])
+                raise InputError(f"{setting}: KPI '{one}' is not defined{near}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
@@ -19,9 +18,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
     busy_machine_warning,
     headline_answer,
     headline_figures,
+    kpi_patterns,
     limits,
     overall_verdict,
     run_checks,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import (
+    ALL,
+    HEADLINE,
+    HistorySettings,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.limits import Limit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import (
@@ -32,7 +37,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overal
 
 #: The figure whose limit says how many workloads need not succeed.
 FAILED = "workloads_failed"
-HEADLINE, ALL = "headline", "all"
 NO_ANSWER = {
     INVALID: "No answer: the run is invalid, see its checks.",
     ERROR: "No answer: the run ended with an error, see its checks.",
@@ -44,13 +48,14 @@ class JudgingRules:
     """What the settings demand. max_lateness: in seconds, for points whose settings have none.
 
     limits: by point number. max_errors: share of workloads. judged: patterns of KPI names; ``headline`` and ``all`` are
-    groups of them.
+    groups of them. history: how KPIs are compared with past runs.
     """
 
     max_lateness: float = 0.1
     limits: Mapping[str, Sequence[Limit]] = field(default_factory=dict)
     max_errors: float = 0.01
     judged: Sequence[str] = (HEADLINE,)
+    history: HistorySettings = field(default_factory=HistorySettings)
 
 
 def judge(
@@ -121,7 +126,7 @@ def is_judged(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:
     """Return whether a KPI is compared with history."""
     if ALL in judged or (HEADLINE in judged and kpi.get("headline")):
         return True
-    return any(fnmatchcase(kpi["name"], one) for one in judged)
+    return any(kpi_patterns.overlap(one, kpi["name"]) for one in judged)
 
 
 def _judged(point: Point, kpi: Mapping[str, Any], own: Sequence[Limit], compared: bool) -> dict[str, Any]:

@@ -9,11 +9,8 @@ interval is, and across otherwise. The interval is the union of measurement inte
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
@@ -25,13 +22,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.rea
     WITHIN,
     read_limit,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import headline_answer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import headline_answer, kpi_patterns
 
 SETTING = "results_limits"
 ENDS = ("max", "min")
 #: Results, the one that outweighs the others last.
 GRAVITY = (WITHIN, NOT_MEASURED, ACROSS, OUTSIDE)
-_WORD = re.compile(r"{[^{}]*}")
 
 Bounds = tuple[float | None, float | None]
 
@@ -48,7 +44,7 @@ class Limit:
 
     def matches(self, name: str) -> bool:
         """Return whether the limit applies to the KPI ``name``."""
-        return _overlap(self.pattern, name)
+        return kpi_patterns.overlap(self.pattern, name)
 
 
 @dataclass(frozen=True)
@@ -66,13 +62,13 @@ def parse(
 
     definitions: KPI definitions of the run. origins: key of ``raw`` -> where it was written. Raises InputError.
     """
-    units = {name: str(one["unit"]) for one in definitions for name in _names(one)}
+    units = {name: str(one["unit"]) for one in definitions for name in kpi_patterns.names_of(one)}
     return [_limit(str(name), ends, units, (origins or {}).get(str(name), "")) for name, ends in raw.items()]
 
 
 def _limit(name: str, ends: Any, units: Mapping[str, str], origin: str) -> Limit:
     written = f" (from {origin})" if origin else ""
-    matched = sorted({unit for known, unit in units.items() if _overlap(name, known)})
+    matched = sorted({unit for known, unit in units.items() if kpi_patterns.overlap(name, known)})
     if not matched:
         message = f"{SETTING}: KPI '{name}'{written} is not defined{nearest(name, units)}"
         raise InputError(message)
@@ -108,33 +104,6 @@ def _shown(ends: Any) -> str:
     if isinstance(ends, Mapping):
         return "{" + ", ".join(f"{key}: {value}" for key, value in ends.items()) + "}"
     return repr(ends)
-
-
-def _names(definition: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names that a definition yields; ``*`` for a word whose values depend on the point."""
-    words = definition.get("for_each") or {}
-    listed = {word: values for word, values in words.items() if isinstance(values, list)}
-    for values in itertools.product(*listed.values()):
-        name = str(definition["name"])
-        for word, value in zip(listed, values, strict=True):
-            name = name.replace("{" + word + "}", str(value))
-        yield _WORD.sub("*", name)
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Return whether a name exists that both patterns match; ``*`` matches any text."""
-
-    @cache
-    def from_(i: int, j: int) -> bool:
-        if i == len(one) and j == len(other):
-            return True
-        if i < len(one) and one[i] == "*":
-            return from_(i + 1, j) or (j < len(other) and from_(i, j + 1))
-        if j < len(other) and other[j] == "*":
-            return from_(i, j + 1) or (i < len(one) and from_(i + 1, j))
-        return i < len(one) and j < len(other) and one[i] == other[j] and from_(i + 1, j + 1)
-
-    return from_(0, 0)
 
 
 def interval_of(kpi: Mapping[str, Any]) -> Bounds:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.junit 
 VERDICT = "verdict.json"
 #: Limits of a run that has none.
 DEFAULT_LIMITS = {judge_run.FAILED: {"max": 0}}
+DEFAULT_RULES = JudgingRules()
 
 
 def write_verdict(
@@ -31,13 +33,12 @@ def write_verdict(
     max_lateness: float,
     definitions: Iterable[str] = (),
     given: Mapping[str, Any] | None = None,
-    max_errors: float = 0.01,
-    judged: Sequence[str] = (judge_run.HEADLINE,),
+    rules: JudgingRules = DEFAULT_RULES,
 ) -> Result:
     """Write the verdict; return the result of module results_verdict.
 
     max_lateness: in seconds. definitions: files of KPI definitions. given: limits, for points whose settings have none;
-    None for the default. max_errors, judged: as in JudgingRules. Raises InputError for a wrong limit.
+    None for the default. rules: max_lateness and limits are filled in. Raises InputError for a wrong limit.
     """
     run = run_reader.read(Path(run_dir))
     warnings: list[str] = []
@@ -48,8 +49,8 @@ def write_verdict(
     of_points = {
         point.number: limits.parse(_limits(point, default), _definitions(point, known)) for point in run.points
     }
-    rules = JudgingRules(max_lateness, of_points, max_errors, tuple(judged))
-    found = judge_run.judge(run, tables_of(run, warnings), rules, foreign, labels)
+    filled = replace(rules, max_lateness=max_lateness, limits=of_points)
+    found = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels)
     path = run.top / VERDICT
     before = digest_of(path)
     _files.write_json(path, found, "verdict/2")

@@ -190,6 +190,49 @@ def test_a_wrong_limit_is_refused(given: dict[str, Any], words: str) -> None:
     check(["cluster"], None, **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"results_level": 2},
+            r"results_level is 2.0, and it must be a probability above 0 and at most 0.5 \(set by -e",
+        ),
+        ({"results_power": 1}, "results_power is 1.0, and it must be a probability between 0 and 1 "),
+        ({"results_minimum_segment": 1}, "results_minimum_segment is 1, and it must be at least 2 runs"),
+        ({"results_seed": -1}, "results_seed is -1, and it must be 0 or more"),
+        ({"results_least": 5}, "results_least is 5, and it must be a share .* such as 0.05 for 5 %"),
+        ({"results_least": "5 %"}, "results_least: '5 %' has another unit"),
+        ({"results_least": {"makespan": "x"}}, "results_least: makespan: 'x' is no number"),
+        ({"results_least": {"makespn": 0.1}}, r"results_least: KPI 'makespn' is not defined \(did you mean 'makespan'"),
+        ({"results_judged": ["headlin"]}, r"KPI 'headlin' is not defined \(did you mean 'headline'\?\) \(set by -e"),
+        ({"results_method": "group"}, r"results_method can't be 'group' \(did you mean 'groups'"),
+        ({"results_correction": "holmes"}, r"results_correction can't be 'holmes' \(did you mean 'holm'"),
+    ],
+)
+def test_a_wrong_setting_of_the_comparison_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check(PHASES, None, **given)
+
+
+def test_the_file_and_line_of_a_wrong_setting_is_named_and_every_point_is_checked() -> None:
+    lab = SettingsLayer("overrides", "overrides", {"results_level": 0.7}, {"results_level": "x.yml:3"})
+    with pytest.raises(InputError, match=r"results_level is 0.7, .* \(set by overrides, x.yml:3\)"):
+        check(PHASES, None, lab)
+    with pytest.raises(InputError, match="results_least is 1"):
+        check(PHASES, None, matrix={"results_least": [0.1, 1]})
+
+
+def test_settings_of_the_comparison_are_accepted() -> None:
+    check(PHASES, None, results_judged=["headline", "time_to_*_p95"], results_level="0.05", results_least="0.1")
+    check(
+        PHASES,
+        None,
+        results_judged=["all"],
+        results_least={"makespan": 0.1, "train_*": "0.2"},
+        results_method="robust_z",
+    )
+
+
 def test_limits_of_common_and_project_figures_are_accepted() -> None:
     check(PHASES, None, results_limits={"makespan": {"max": "2 min 5 s"}, "train_loss": {"max": 3}})
     key = "results_limits.workloads_failed.max"
