@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +64,12 @@ def check_home() -> None:
     folder, given = home(), os.environ.get("HOME")
     if given is not None and not os.path.isabs(given):
         stop(f"HOME='{given}' is not an absolute path: set HOME to a folder of yours")
-    if not os.access(visible(folder), os.W_OK | os.X_OK):
+    try:
+        # Root may write to every folder, but creates none in /proc.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder):
+            return
+    except OSError:
         stop(
             f"{f'HOME={folder}' if given else f'the home folder {folder}'} can't be written to by user"
             f" {user_name(os.getuid())}: caches, rehearsal clusters and Ansible's own files go there;"

@@ -25,8 +25,8 @@ DOCS = ROOT / "docs"
 HEAD = """# Settings
 
 Every setting is a variable of the role whose name is its prefix. An inventory, a preset or `-e` changes it
-(in this order, the later wins); `ansible-playbook playbooks/<project>.yml --tags settings` shows what a run would use.
-This page is generated from `roles/*/meta/argument_specs.yml` by `make docs`.
+(in this order, the later wins); `.venv/bin/ansible-playbook playbooks/<project>.yml --tags settings` shows
+what a run would use. This page is generated from `roles/*/meta/argument_specs.yml` by `make docs`.
 """
 
 

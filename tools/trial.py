@@ -26,11 +26,9 @@ INTERRUPTED = (4, 99)
 
 
 def projects() -> list[str]:
-    """Names of the projects: playbooks with presets; other playbooks are tools."""
-    found = sorted(
-        path.name.removesuffix("_presets.yml") for path in (ROOT / "group_vars" / "all").glob("*_presets.yml")
-    )
-    return [name for name in found if (ROOT / "playbooks" / f"{name}.yml").exists()]
+    """Names of the projects: playbooks that import the phases of all projects; other playbooks are tools."""
+    playbooks = (ROOT / "playbooks").glob("[a-z]*.yml")
+    return sorted(one.stem for one in playbooks if "import_playbook: _project.yml" in one.read_text(encoding="utf-8"))
 
 
 def check_project(name: str) -> None:

@@ -65,10 +65,19 @@ def test_every_command_of_the_page_works_and_the_own_kind_is_measured(clone: Pat
     assert kpis["time_to_accepted_p95"]["n"] == 4
 
 
+@pytest.mark.parametrize(("word", "warns"), [("new_project_name", False), ("name", True)])
+def test_a_name_that_ansible_does_not_reserve_draws_no_warning(word: str, warns: bool) -> None:
+    command = [".venv/bin/ansible-playbook", "playbooks/new_project.yml", "-e", f"{word}=my_llm_test", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "run it: .venv/bin/ansible-playbook playbooks/my_llm_test.yml -e preset=smoke" in done.stdout
+    assert ("reserved name" in done.stderr) is warns, done.stderr
+
+
 @pytest.mark.long
 def test_the_scenario_of_a_new_project_passes_molecule(clone: Path, tmp_path: Path) -> None:
     artifacts = tmp_path / "artifacts"
-    shell(".venv/bin/ansible-playbook playbooks/new_project.yml -e name=mol_test", clone, artifacts)
+    shell(".venv/bin/ansible-playbook playbooks/new_project.yml -e new_project_name=mol_test", clone, artifacts)
     try:
         shell(".venv/bin/molecule test -s mol_test", clone, artifacts)
     finally:

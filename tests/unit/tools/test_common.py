@@ -92,12 +92,20 @@ def as_nobody(work: Callable[[], None]) -> str:
         ("", "error: HOME='' is not an absolute path: "),
         ("not/absolute", "error: HOME='not/absolute' is not an absolute path: "),
         ("/nonexistent", "error: HOME=/nonexistent can't be written to by user "),
+        ("/proc/nope", "error: HOME=/proc/nope can't be written to by user "),
+        ("/dev/null", "error: HOME=/dev/null can't be written to by user "),
     ],
 )
 def test_a_home_that_can_not_be_used_is_one_sentence(monkeypatch, home, message):
     monkeypatch.setenv("HOME", home)
     said = as_nobody(common.check_home)
     assert said.startswith(message) and said.endswith("set HOME to a folder of yours")
+
+
+def test_a_home_in_which_even_root_can_not_write_is_one_sentence(monkeypatch):
+    monkeypatch.setenv("HOME", "/proc/nope")
+    with pytest.raises(SystemExit, match="HOME=/proc/nope can't be written to by user "):
+        common.check_home()
 
 
 def test_no_home_at_all_is_one_sentence(monkeypatch):

@@ -15,19 +15,22 @@ import trial
 
 @pytest.fixture
 def clone(tmp_path, monkeypatch):
-    """Two projects and a tool."""
+    """Two projects and two tools."""
     (tmp_path / "playbooks").mkdir()
-    (tmp_path / "group_vars" / "all").mkdir(parents=True)
-    for name in ("fine_tuning", "scheduler", "rehearsal"):
-        (tmp_path / "playbooks" / f"{name}.yml").touch()
-    for name in ("fine_tuning", "scheduler", "common"):
-        (tmp_path / "group_vars" / "all" / f"{name}_presets.yml").touch()
+    for name, content in (("_project", "- hosts: localhost"), ("lease", "- hosts: localhost"), ("rehearsal", "")):
+        (tmp_path / "playbooks" / f"{name}.yml").write_text(content)
+    for name in ("fine_tuning", "scheduler"):
+        (tmp_path / "playbooks" / f"{name}.yml").write_text("- ansible.builtin.import_playbook: _project.yml\n")
     monkeypatch.setattr(trial, "ROOT", tmp_path)
     return tmp_path
 
 
-def test_projects_are_the_playbooks_with_presets(clone):
+def test_projects_are_the_playbooks_with_the_phases_of_all_projects(clone):
     assert trial.projects() == ["fine_tuning", "scheduler"]
+
+
+def test_a_lease_is_no_trial():
+    assert trial.projects() == ["fine_tuning", "scheduler", "workload_scale"]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +38,7 @@ def test_projects_are_the_playbooks_with_presets(clone):
     [
         ("fine_tunning", r"PROJECT=fine_tunning: .*did you mean 'fine_tuning'.* there are: fine_tuning, scheduler"),
         ("rehearsal", r"there is no such project"),
+        ("lease", r"there is no such project"),
         ("", r"there is no such project; there are: fine_tuning, scheduler"),
     ],
 )
