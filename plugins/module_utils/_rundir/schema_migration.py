@@ -89,7 +89,7 @@ def upgraded(path: Path, name: str) -> dict[str, Any]:
         raise DataError(f"{path}: not a JSON object")
     if "schema" not in found:
         return found
-    version = _version(path, name, str(found["schema"]))
+    version = version_of(path, name, str(found["schema"]))
     for change in _chain(path, name, version):
         found = change(found)
     return {**found, "schema": f"{name}/{current(name)}"}
@@ -102,7 +102,7 @@ def _document(path: Path, name: str) -> list[str]:
         return []
     if not isinstance(found, dict) or "schema" not in found:
         return []
-    version = _version(path, name, str(found["schema"]))
+    version = version_of(path, name, str(found["schema"]))
     if version == current(name):
         return []
     for change in _chain(path, name, version):
@@ -113,7 +113,7 @@ def _document(path: Path, name: str) -> list[str]:
 
 
 def _lines(path: Path, name: str) -> list[str]:
-    version = next((_version(path, name, found) for found in _schemas_of(path)), current(name))
+    version = next((version_of(path, name, found) for found in _schemas_of(path)), current(name))
     if version == current(name):
         return []
     chain = _chain(path, name, version)
@@ -140,7 +140,8 @@ def _schemas_of(path: Path) -> Iterator[str]:
                 yield str(record["schema"])
 
 
-def _version(path: Path, name: str, found: str) -> int:
+def version_of(path: Path, name: str, found: str) -> int:
+    """Return the version in a schema's name, such as ``kpis/2``. Raises DataError for another or a newer schema."""
     kind, _slash, version = found.partition("/")
     newest = current(name)
     if kind != name or not version.isdecimal():

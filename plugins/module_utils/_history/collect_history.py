@@ -1,0 +1,204 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Collect the history of a run: read its sources, keep the comparable runs, say why the others are left out.
+
+A source that cannot be read is no error: the run was measured, and only its comparison is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history import from_folder, matching
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import (
+    ComparablePoint,
+    LabelRules,
+    LeftOut,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import (
+    PastRun,
+    PastValue,
+    kpis_of,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import FlatLabels, flat, recorded_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
+
+#: Comparable runs that are used at most, by default and ever; runs that are read at most from one source.
+USED, MOST_USED, MOST_READ = 50, 200, 1000
+#: Damaged files that are named one by one.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class HistoryRequest:
+    """Where past runs are and which to use. sources: folders; most: the newest comparable runs."""
+
+    sources: tuple[str, ...] = ()
+    most: int = USED
+    rules: LabelRules = LabelRules()
+
+
+@dataclass(frozen=True)
+class History:
+    """The past runs of a run. found: how many there are, without copies. points: by matrix point, oldest first.
+
+    notes: what could not be read, and patterns without effect.
+    """
+
+    sources: tuple[str, ...] = ()
+    found: int = 0
+    used: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    points: Mapping[str, Sequence[ComparablePoint]] = field(default_factory=dict)
+    rules: LabelRules = LabelRules()
+
+    def document(self) -> dict[str, Any]:
+        """Return the part ``history`` of schemas verdict/2 and comparison/2."""
+        reasons: dict[str, list[str]] = {}
+        for one in self.left_out:
+            reasons.setdefault(one.why, []).append(one.run)
+        ordered = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
+        left_out = [{"why": why, "runs": runs} for why, runs in ordered]
+        return {"sources": list(self.sources), "found": self.found, "used": len(self.used), "left_out": left_out}
+
+    def series(self, run: Run, kpi: Mapping[str, Any], of: str, *, judged: bool, repeated: bool = False) -> KpiSeries:
+        """Return a KPI of matrix point ``of`` over the past runs and this one.
+
+        kpi: its definition or a figure: name, unit, direction. judged: whether it may decide the verdict. repeated:
+        whether attempts were added until it was decided. Past values in another unit are left out.
+        """
+        name, unit = str(kpi["name"]), str(kpi["unit"])
+        past = self.points.get(of, ())
+        own = [point for point in run.points if point.of == of and _is_measured(point)]
+        old = [one for one in past if not one.new]
+        labels = flat(recorded_labels(run, own[0])) if own else {}
+        return KpiSeries(
+            of,
+            name,
+            unit,
+            str(kpi["direction"]),
+            _past_values(old, name, unit),
+            (*_past_values([one for one in past if one.new], name, unit), *_own_values(run, own, name)),
+            judged,
+            repeated,
+            matching.difference_text([one.point for one in old], labels, self.rules),
+        )
+
+
+def collect(run: Run, request: HistoryRequest) -> History:
+    """Return the history of a run: its runs before this one, without this one and without copies."""
+    if not request.sources:
+        return History(rules=request.rules)
+    notes: list[str] = []
+    own = _own_labels(run)
+    started = str(run.record.get("started") or "")
+    matched: dict[str, dict[str, list[ComparablePoint]]] = {}
+    left_out: dict[str, LeftOut] = {}
+    for source in request.sources:
+        used = 0
+        for past in _read(source, str(run.record.get("project") or ""), notes):
+            if past.run == run.id or past.run in matched:
+                continue
+            late = bool(started) and past.at > started
+            found = LeftOut(past.run, "later than this run") if late else matching.comparable(own, past, request.rules)
+            if isinstance(found, LeftOut):
+                left_out.setdefault(past.run, found)
+                continue
+            left_out.pop(past.run, None)
+            matched[past.run] = found
+            used += 1
+            if used >= request.most:
+                break
+    newest = sorted(matched, key=lambda one: _begun(matched[one]), reverse=True)
+    too_old = [LeftOut(one, f"older than the newest {request.most}") for one in newest[request.most :]]
+    kept = set(newest[: request.most])
+    notes += _without_effect(own, request.rules)
+    return History(
+        request.sources,
+        len(matched) + len(left_out),
+        tuple(reversed(newest[: request.most])),
+        (*left_out.values(), *too_old),
+        tuple(notes),
+        {number: _points(matched, kept, number) for number in own},
+        request.rules,
+    )
+
+
+def _begun(found: Mapping[str, Sequence[ComparablePoint]]) -> str:
+    return next(one.run.at for points in found.values() for one in points)
+
+
+def _points(
+    matched: Mapping[str, Mapping[str, Sequence[ComparablePoint]]], kept: set[str], number: str
+) -> tuple[ComparablePoint, ...]:
+    found = [one for run in kept for one in matched[run].get(number, ())]
+    return tuple(sorted(found, key=lambda one: (one.run.at, one.point.at, one.point.number)))
+
+
+def _own_labels(run: Run) -> dict[str, FlatLabels]:
+    """Return the labels of each matrix point that was measured, those of its first measured attempt."""
+    found: dict[str, FlatLabels] = {}
+    for point in run.points:
+        if _is_measured(point) and point.of not in found:
+            found[point.of] = flat(recorded_labels(run, point))
+    return found
+
+
+def _is_measured(point: Point) -> bool:
+    return point.kpis is not None and point.record.get("status", "passed") == "passed"
+
+
+def _read(source: str, project: str, notes: list[str]) -> Iterator[PastRun]:
+    """Yield the runs of a source, the newest first; note what cannot be read."""
+    damaged: list[str] = []
+    count = 0
+    try:
+        for past in from_folder.read(Path(source), project, damaged):
+            yield past
+            count += 1
+            if count >= MOST_READ:
+                notes.append(f"history {source}: only the newest {_format.count(MOST_READ, 'run')} were read")
+                break
+    except SeatrialError as error:
+        notes.append(f"history could not be read: {error}")
+    notes += [f"history {source}: {one}" for one in damaged[:_NAMED]]
+    if len(damaged) > _NAMED:
+        notes.append(f"history {source}: {_format.count(len(damaged) - _NAMED, 'further file')} could not be read")
+
+
+def _without_effect(own: Mapping[str, FlatLabels], rules: LabelRules) -> list[str]:
+    names = {name for labels in own.values() for name in labels}
+    absent = {"results_compare_on": rules.compare_on, "results_ignore": rules.ignore}
+    return [
+        f"{setting}: '{pattern}' matches no label of this run"
+        for setting, patterns in absent.items()
+        for pattern in (matching.unmatched(patterns, names) if names else ())
+    ]
+
+
+def _past_values(points: Sequence[ComparablePoint], name: str, unit: str) -> tuple[RunValue, ...]:
+    found = [(one, one.point.kpis[name]) for one in points if name in one.point.kpis]
+    several = {one.run.run for one in points if sum(other.run.run == one.run.run for other in points) > 1}
+    return tuple(
+        _value(f"{one.run.run}/{one.point.number}" if one.run.run in several else one.run.run, kpi)
+        for one, kpi in found
+        if kpi.unit == unit
+    )
+
+
+def _own_values(run: Run, points: Sequence[Point], name: str) -> tuple[RunValue, ...]:
+    named = [(f"{run.id}/{point.number}" if len(points) > 1 else run.id, point) for point in points]
+    found = [(label, kpis_of(point.kpis, point.folder).get(name)) for label, point in named]
+    return tuple(_value(label, kpi) if kpi else RunValue(label, None) for label, kpi in found)
+
+
+def _value(label: str, kpi: PastValue) -> RunValue:
+    return RunValue(label, kpi.value, kpi.low, kpi.high)

@@ -1,0 +1,153 @@
+"""The history of a run from its folders: what is used, what is left out and why, and the series of a KPI."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history import collect_history
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History, HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules, LeftOut
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import HISTORY
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_history
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import HistorySettings
+from jsonschema import Draft202012Validator
+from past_run_files import kpi, run_id, write_past_run
+
+
+def collect(top: Path, *sources: Path, most: int = 50, rules: LabelRules | None = None) -> History:
+    return collect_history.collect(
+        run_reader.read(top),
+        HistoryRequest(tuple(str(one) for one in sources or (top.parent,)), most, rules or LabelRules()),
+    )
+
+
+def values(found: History, top: Path, **more: bool) -> tuple[list[float | None], list[float | None]]:
+    series = found.series(run_reader.read(top), kpi(1.0), "001", **{"judged": True, **more})
+    return [one.value for one in series.old], [one.value for one in series.new]
+
+
+def test_the_runs_before_are_its_history_without_itself_and_copies(tmp_path: Path) -> None:
+    for number in (3, 1, 2):
+        write_past_run(tmp_path, number, float(number))
+    top = write_past_run(tmp_path, 4, 4.0)
+    later = write_past_run(tmp_path, 5, 5.0)
+    shutil.copytree(later.with_name(f"fine_tuning-light-{run_id(1)}"), tmp_path / "copies" / "one")
+    found = collect(top)
+    assert values(found, top) == ([1.0, 2.0, 3.0], [4.0])
+    assert (found.found, found.used) == (4, (run_id(1), run_id(2), run_id(3)))
+    assert found.left_out == (LeftOut(run_id(5), "later than this run"),)
+
+
+def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1, verdict="invalid")
+    write_past_run(tmp_path, 2, ran={"simulated": False})
+    for number in (3, 4):
+        write_past_run(tmp_path, number, ran={"kubernetes": "v1.35.0"})
+    write_past_run(tmp_path, 5)
+    top = write_past_run(tmp_path, 6)
+    document = collect(top).document()
+    assert not list(Draft202012Validator(HISTORY).iter_errors(document))
+    assert document == {
+        "sources": [str(tmp_path)],
+        "found": 5,
+        "used": 1,
+        "left_out": [
+            {"why": "other ran.kubernetes", "runs": [run_id(4), run_id(3)]},
+            {"why": "invalid", "runs": [run_id(1)]},
+            {"why": "not simulated", "runs": [run_id(2)]},
+        ],
+    }
+
+
+def test_only_the_newest_runs_of_all_sources_are_used(tmp_path: Path) -> None:
+    for number in range(1, 7):
+        write_past_run(tmp_path / ("odd" if number % 2 else "even"), number, float(number))
+    top = write_past_run(tmp_path / "now", 9, 9.0)
+    found = collect(top, tmp_path / "odd", tmp_path / "even", most=2)
+    assert values(found, top) == ([5.0, 6.0], [9.0])
+    assert {one.why for one in found.left_out} == {"older than the newest 2"}
+
+
+def test_runs_of_the_same_version_join_the_new_group(tmp_path: Path) -> None:
+    for number, version in enumerate(("v1.35.0", "v1.35.0", "v1.36.3"), start=1):
+        write_past_run(tmp_path, number, float(number), ran={"kubernetes": version})
+    top = write_past_run(tmp_path, 4, 4.0)
+    found = collect(top, rules=LabelRules(("ran.kubernetes",)))
+    assert values(found, top) == ([1.0, 2.0], [3.0, 4.0])
+    assert found.series(run_reader.read(top), kpi(1.0), "001", judged=True).baseline == "v1.35.0"
+
+
+def test_a_figure_in_another_unit_or_absent_is_no_past_value(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1, kpis=[kpi(1.0, unit="ms")])
+    write_past_run(tmp_path, 2, kpis=[kpi(2.0, name="other")])
+    write_past_run(tmp_path, 3, None)
+    top = write_past_run(tmp_path, 4, None)
+    assert values(collect(top), top) == ([None], [None])
+
+
+def test_attempts_at_a_point_are_one_value_each(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1, 1.0, points=("001", "001-2"))
+    top = write_past_run(tmp_path, 2, 2.0, points=("001", "001-2", "001-3"))
+    path = top / "points" / "001" / "point.yml"
+    _files.write_yaml(path, {**_files.read_yaml(path), "status": "failed"})
+    series = collect(top).series(run_reader.read(top), kpi(1.0), "001", judged=True, repeated=True)
+    assert [one.run for one in series.old] == [f"{run_id(1)}/001", f"{run_id(1)}/001-2"]
+    assert [one.run for one in series.new] == [f"{run_id(2)}/001-2", f"{run_id(2)}/001-3"]
+
+
+def test_a_source_that_cannot_be_read_is_noted_and_nothing_else(tmp_path: Path) -> None:
+    top = write_past_run(tmp_path, 1)
+    found = collect(top, tmp_path / "nowhere")
+    assert (found.found, found.used, found.left_out) == (0, (), ())
+    assert len(found.notes) == 1 and found.notes[0].startswith("history could not be read: folder")
+    series = found.series(run_reader.read(top), kpi(1.0), "001", judged=True)
+    (reading,) = judge_history.judge_history([series], HistorySettings())
+    assert reading.result == "not enough history"
+
+
+def test_patterns_without_effect_are_noted(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1)
+    top = write_past_run(tmp_path, 2)
+    rules = LabelRules(("ran.openshift",), ("fine_tuning_g*", "fine_tuning_z*"))
+    assert collect(top, rules=rules).notes == (
+        "results_compare_on: 'ran.openshift' matches no label of this run",
+        "results_ignore: 'fine_tuning_z*' matches no label of this run",
+    )
+
+
+def test_many_damaged_files_are_counted(tmp_path: Path) -> None:
+    for number in range(1, 8):
+        (write_past_run(tmp_path, number) / "run.yml").write_text("{")
+    top = write_past_run(tmp_path / "now", 9)
+    notes = collect(top, tmp_path).notes
+    assert len(notes) == 4
+    assert notes[-1] == f"history {tmp_path}: 4 further files could not be read"
+
+
+def test_a_readable_copy_counts_where_the_first_is_unusable(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1, 1.0, verdict="")
+    write_past_run(tmp_path / "replots", 1, 1.0)
+    top = write_past_run(tmp_path, 2, 2.0)
+    found = collect(top)
+    assert (found.found, found.left_out, values(found, top)[0]) == (1, (), [1.0])
+
+
+def test_a_series_fits_what_judges_it(tmp_path: Path) -> None:
+    for number, value in enumerate((10.0, 10.2, 9.9, 10.1, 10.05, 9.95), start=1):
+        write_past_run(tmp_path, number, value)
+    top = write_past_run(tmp_path, 7, 10.0)
+    series = collect(top).series(run_reader.read(top), kpi(1.0), "001", judged=True)
+    assert series.old[0].error == pytest.approx(0.2 / 3.92)
+    (reading,) = judge_history.judge_history([series], HistorySettings(least=0.1))
+    assert reading.result in ("pass", "inconclusive")
+    assert reading.document()["old"]["n"] == 6
+
+
+def test_without_sources_there_is_nothing_to_read(tmp_path: Path) -> None:
+    top = write_past_run(tmp_path, 1)
+    found = collect_history.collect(run_reader.read(top), HistoryRequest())
+    assert (found.found, found.notes, values(found, top)) == (0, (), ([], [10.0]))
