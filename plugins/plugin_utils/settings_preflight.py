@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_settings,
+    past_runs_settings,
     point_load_estimates,
     verdict_settings,
 )
@@ -55,6 +56,7 @@ class Preflight:
         self._refuse_missing_files()
         if "report" in self.chosen:
             self._refuse_wrong_verdict()
+            past_runs_settings.check(self.found, self._set_by)
         if "test" in self.chosen:
             point_load_estimates.durations(
                 self.request.project, self.found.points, self.render

@@ -13,14 +13,17 @@ import os
 import re
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.history_sources import OPENSEARCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
 
+#: Words that a setting accepts instead of a path.
+WORDS = (IN_CLUSTER, OPENSEARCH)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def absolute(path: str) -> str:
-    """Return ``path`` as an absolute path. An empty text, an address (``s3://…``) and ``in-cluster`` stay."""
-    if not path or path == IN_CLUSTER or _ADDRESS.match(path):
+    """Return ``path`` as an absolute path. An empty text, an address (``s3://…``) and WORDS stay."""
+    if not path or path in WORDS or _ADDRESS.match(path):
         return path
     return os.path.abspath(os.path.expanduser(os.path.expandvars(path)))
 

@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history import from_folder, matching
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.history_sources import USED
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import (
     ComparablePoint,
@@ -30,8 +31,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_r
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import FlatLabels, flat, recorded_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 
-#: Comparable runs that are used at most, by default and ever; runs that are read at most from one source.
-USED, MOST_USED, MOST_READ = 50, 200, 1000
+#: Runs that are read at most from one source.
+MOST_READ = 1000
 #: Damaged files that are named one by one.
 _NAMED = 3
 

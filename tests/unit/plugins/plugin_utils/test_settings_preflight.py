@@ -163,6 +163,7 @@ NOT_READ = {
     "new_project_root",
     "rehearsal_data_dir",
     "rehearsal_cache_dir",
+    "results_history",  # checked with the other sources of past runs
     "results_audit_log",  # a cluster that is not there yet may write it
 }
 
@@ -240,3 +241,49 @@ def test_limits_of_common_and_project_figures_are_accepted() -> None:
     wrong = SettingsLayer("overrides", "overrides", {key: "2 s"}, {key: "x.yml:3"})
     with pytest.raises(InputError, match=r"workloads_failed \(from overrides, x.yml:3\): max '2 s' has another unit"):
         check(PHASES, None, wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"results_history": ["/no/such"]}, r"results_history: folder /no/such does not exist \(set by -e"),
+        ({"results_history": ["opensearch"]}, "'opensearch' is named, but export_opensearch_url is empty"),
+        ({"results_history": ["s3://"]}, "'s3://' is not s3://bucket/prefix"),
+        ({"results_history": ["https://a/b"]}, "is neither a folder, s3://bucket/prefix nor opensearch"),
+        ({"results_history": [__file__]}, "is no folder; name the folder that contains the run directories"),
+        ({"results_history_runs": 0}, "results_history_runs is 0; it must be from 1 to 200"),
+        ({"results_history_runs": 201}, "results_history_runs is 201"),
+        (
+            {"results_compare_on": ["ran.openshft"]},
+            r"results_compare_on: 'ran.openshft' matches no label of this run \(did you mean 'ran.openshift'\?\) \(set",
+        ),
+        ({"results_ignore": ["fine_tuning_cnt"]}, r"results_ignore: .*did you mean 'fine_tuning_count'"),
+        ({"matrix": {"results_history_runs": [5, 500]}}, "results_history_runs is 500"),
+    ],
+)
+def test_a_wrong_history_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check(PHASES, None, **given)
+    check(["cluster"], None, **given)
+
+
+def test_a_folder_with_another_name_is_suggested(tmp_path: Path) -> None:
+    (tmp_path / "nightly").mkdir()
+    with pytest.raises(InputError, match=r"nigthly does not exist \(did you mean '.*/nightly'\?\)"):
+        check(PHASES, None, results_history=[str(tmp_path / "nigthly")])
+
+
+def test_a_history_is_accepted(tmp_path: Path) -> None:
+    names = [
+        "ran.openshift",
+        "ran.operators.rhods-operator",
+        "ran.images",
+        "ran.nodes.gp*",
+        "fine_tuning_image",
+        "ran.*",
+    ]
+    address = {"export_opensearch_url": "https://search:9200"}
+    sources = [str(tmp_path), "s3://results/nightly", "opensearch"]
+    check(PHASES, None, results_history=sources, results_compare_on=names, results_ignore=["presets", "*"], **address)
+    # the first run makes the folder that the second one reads
+    check(PHASES, None, results_history=[str(tmp_path / "a")], run_artifacts_dir=str(tmp_path / "a" / "b"))

@@ -38,6 +38,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("s3://bucket/run", "s3://bucket/run"),
         ("https://host/run.tar", "https://host/run.tar"),
         ("in-cluster", "in-cluster"),  # stands for the service account of the pod
+        ("opensearch", "opensearch"),  # stands for the index of the export
+        ("./opensearch", "{here}/opensearch"),
     ],
 )
 def test_a_path_is_relative_to_where_the_user_stands(given: str, meant: str, here: Path) -> None:
