@@ -101,6 +101,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import provider_openshift
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import (
     bare_metal_hosts,
@@ -128,7 +129,7 @@ def render(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, 
     settings = {**given["settings"], "cluster_provider": given["provider"]}
     results: dict[str, Any] = {"machines": [], "rendezvous": ""}
     documents: dict[str, dict[str, Any]] = {}
-    if given["provider"] == "openshift_ipi":
+    if not provider_openshift.PROVIDERS[given["provider"]].bare_metal:
         tags = install_config.tags(settings, given["expires"], given["owner"])
         config = install_config.ipi(settings, given["name"], tags)
     else:
@@ -160,7 +161,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "provider": {"type": "str", "choices": ["openshift_ipi", "openshift_agent"], "required": True},
+            "provider": {"type": "str", "choices": list(provider_openshift.PROVIDERS), "required": True},
             "settings": {"type": "dict", "required": True},
             "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
             **_common_options.OWNER,

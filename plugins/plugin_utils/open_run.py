@@ -90,6 +90,8 @@ class SettingsSession:
         request = resumed_extra_vars.opened(self.context.request(), self.context.extra)
         found = self._checked(request, chosen, None)
         self._show(found, request)
+        for line in self._preflight(request, found, chosen).unused():
+            self.say(f"  warning: {line}")
         if chosen == ["settings"]:
             self._show_points(found)
             return self._result(None, found, request, only_settings=True)
@@ -177,11 +179,14 @@ class SettingsSession:
         self._read_secrets(found, chosen)
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, found.settings)
-        check = settings_preflight.Preflight(
-            request, found, context.catalogue, context.render, chosen, context.variables
-        )
-        check.check(run_dir)
+        self._preflight(request, found, chosen).check(run_dir)
         return found
+
+    def _preflight(
+        self, request: RequestedSettings, found: EffectiveSettings, chosen: list[str]
+    ) -> settings_preflight.Preflight:
+        known = self.context
+        return settings_preflight.Preflight(request, found, known.catalogue, known.render, chosen, known.variables)
 
     def _read_secrets(self, found: EffectiveSettings, chosen: list[str]) -> None:
         context = self.context

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import load_duration_estimate
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import PROVIDERS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import cluster_capacity, load_duration_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import MatrixPoint, Render
@@ -21,13 +22,61 @@ ROLES = Path(__file__).parents[2] / "roles"
 def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
 
-    Empty for a project without a load. The number of GPUs is that of the fake nodes, else as many as the load needs.
-    Raises InputError for an invalid load.
+    Empty for a project without a load. The number of GPUs is that of the simulated nodes, else as many as the load
+    needs. Raises InputError for an invalid load.
     """
-    path = ROLES / project / "meta" / "doctor.yml"
-    template: dict[str, Any] = ((_files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
     found: dict[str, load_duration_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
+    for point, plan in _loads(project, points, render):
+        nodes = simulated_nodes(point.settings, plan.selector)
+        why = _lacking(plan, nodes)
+        gpus = plan.gpus * plan.workloads if nodes is None else cluster_capacity.gpus(plan, nodes)
+        one = None if why else load_duration_estimate.estimate(plan, gpus)
+        if one is None:
+            texts[point.name] = why
+        else:
+            found[point.name], texts[point.name] = one, one.text()
+    if len(points) > 1 and len(found) == len(points):
+        texts["all"] = load_duration_estimate.total(list(found.values()))
+    return texts
+
+
+def first_unfit(project: str, points: Sequence[MatrixPoint], render: Render) -> str:
+    """Return the first point with a load that can never run on the simulated nodes, and why; an empty string if none.
+
+    Raises InputError for an invalid load.
+    """
+    for point, plan in _loads(project, points, render):
+        if why := _lacking(plan, simulated_nodes(point.settings, plan.selector)):
+            return f"{project}, point {point.name}: {why}"
+    return ""
+
+
+def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) -> list[cluster_capacity.Node] | None:
+    """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell."""
+    provider = PROVIDERS.get(settings.get("cluster_provider", ""))
+    scaled = settings.get("node_scaling_count") or settings.get("node_scaling_users")
+    if provider is None or not provider.simulated or scaled:
+        return None
+    allocatable = {
+        "nvidia.com/gpu": settings["fake_gpu_gpus_per_node"],
+        "cpu": settings["fake_gpu_cpu"],
+        "memory": f"{settings['fake_gpu_node_memory_gib']}Gi",
+    }
+    return cluster_capacity.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
+
+
+def _lacking(plan: load_duration_estimate.PointLoad, nodes: Sequence[cluster_capacity.Node] | None) -> str:
+    why = cluster_capacity.lacking(plan, nodes) if nodes is not None else ""
+    return f"can never run on the {_format.count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
+
+
+def _loads(
+    project: str, points: Sequence[MatrixPoint], render: Render
+) -> Iterator[tuple[MatrixPoint, load_duration_estimate.PointLoad]]:
+    """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
+    path = ROLES / project / "meta" / "doctor.yml"
+    template: dict[str, Any] = ((_files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
     for point in points if template else ():
         given, unknown = render(template, point.settings)
         if unknown or not _with_trace(given, project):
@@ -37,18 +86,9 @@ def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> di
             text = " ".join(str(template[name]).split())
             raise InputError(f"{project}, point {point.name}: {why} (from {text})")
         try:
-            plan = load_duration_estimate.point_load(point.name, given)
+            yield point, load_duration_estimate.point_load(point.name, given)
         except InputError as error:
             raise InputError(f"{project}, point {point.name}: {error}") from error
-        gpus = _gpus(point.settings)
-        one = load_duration_estimate.estimate(plan, plan.gpus * plan.workloads if gpus is None else gpus)
-        if one is None:
-            texts[point.name] = f"one workload wants {plan.gpus:g} GPUs, the fake nodes have {gpus:g}"
-        else:
-            found[point.name], texts[point.name] = one, one.text()
-    if len(points) > 1 and len(found) == len(points):
-        texts["all"] = load_duration_estimate.total(list(found.values()))
-    return texts
 
 
 def _with_trace(given: dict[str, Any], project: str) -> bool:
@@ -62,10 +102,3 @@ def _with_trace(given: dict[str, Any], project: str) -> bool:
             given["arrival"] = {**arrival, "content": path.read_text(encoding="utf-8")}
             return True
     return False
-
-
-def _gpus(settings: Mapping[str, Any]) -> float | None:
-    """Return the number of GPUs of the run's cluster, None if only the cluster can tell."""
-    if settings.get("cluster_provider") != "rehearsal":
-        return None
-    return float(settings.get("fake_gpu_nodes", 0)) * float(settings.get("fake_gpu_gpus_per_node", 0))

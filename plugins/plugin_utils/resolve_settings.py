@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import PROVIDERS
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import apply_settings_layers, dotted_paths
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
     Change,
@@ -86,11 +87,12 @@ def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
     ``cluster_exclusive`` states that nobody else uses it. A cluster that the run creates is its own.
     """
     heavy = heavy_presets(request)
-    if heavy and values.get("cluster_provider") == "existing" and not values.get("cluster_exclusive"):
+    provider = PROVIDERS.get(values.get("cluster_provider", ""))
+    if heavy and provider and provider.shared and not values.get("cluster_exclusive"):
         raise SettingsError(
             f"preset '{heavy[0]}' is heavy: it can slow down the control plane for everyone who uses the cluster. On "
-            "an existing cluster (cluster_provider=existing) it needs -e cluster_exclusive=true, which states that "
-            "nobody else uses the cluster during the run",
+            f"an existing cluster (cluster_provider={provider.name}) it needs -e cluster_exclusive=true, which states "
+            "that nobody else uses the cluster during the run",
             "heavy",
             f"preset {heavy[0]}",
         )

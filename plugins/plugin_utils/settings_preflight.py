@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import provider_rehearsal, run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import ClusterTarget
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import PROVIDERS, provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
@@ -53,14 +55,14 @@ class Preflight:
             self._refuse_without_run()
         self._refuse_without_cluster(run_dir)
         self._refuse_unknown_host()
+        if run_dir is None:
+            self._refuse_unusable_artifacts()
         self._refuse_missing_files()
         if "report" in self.chosen:
             self._refuse_wrong_verdict()
             past_runs_settings.check(self.found, self._set_by)
         if "test" in self.chosen:
-            point_load_estimates.durations(
-                self.request.project, self.found.points, self.render
-            )  # raises an error for an invalid load
+            self._refuse_impossible_load()
         if any(phase in self.chosen for phase in TAKING):
             self._refuse_wrong_cluster()
 
@@ -99,6 +101,19 @@ class Preflight:
         tags = ",".join(["cluster", *ON_CLUSTER[: ON_CLUSTER.index(asked[-1]) + 1]])
         other = "" if run_dir else ", or go on with a run that has one, -e run_dir=<directory>"
         raise InputError(f"phase {asked[0]} needs a cluster, and {why}: take one first, --tags {tags}{other}")
+
+    def _refuse_unusable_artifacts(self) -> None:
+        """Nothing is created here: a folder that can't be created is found when the run directory is."""
+        name = "run_artifacts_dir"
+        path = Path(self.found.settings[name])
+        there = next(one for one in (path, *path.parents) if os.path.exists(one))
+        why = f"{there} is not a folder"
+        if there.is_dir():
+            why = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} can't be written to by this user"
+        if why:
+            variable = os.environ.get("ARTIFACT_DIR")
+            by = self._set_by(name) or (" (set by the environment variable ARTIFACT_DIR)" if variable else "")
+            raise InputError(f"{name}: no run directory can be created in {path}{by}: {why}")
 
     def _refuse_unknown_host(self) -> None:
         """Only the inventory knows on which hosts the load can run."""
@@ -141,21 +156,55 @@ class Preflight:
         }
         return {**roles, **self.catalogue.files}
 
+    def _refuse_impossible_load(self) -> None:
+        """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""
+        unfit = point_load_estimates.first_unfit(self.request.project, self.found.points, self.render)
+        asks = self.found.settings.get("doctor_fail", True)
+        # A named rehearsal cluster may have more nodes.
+        if unfit and asks and "cluster" in self.chosen and "rehearsal_name" not in self._given():
+            names = ("fake_gpu_nodes", "fake_gpu_gpus_per_node")
+            nodes = " or ".join(f"{name} ({self.found.settings[name]})" for name in names)
+            raise InputError(f"{unfit}; ask for less, or change {nodes}; doctor_fail=false runs it anyway")
+
     def _refuse_wrong_cluster(self) -> None:
-        values = {name: value for name, value in self.found.settings.items() if name not in self.found.late}
-        everyone = {name: value for one in self.request.of("inventory") for name, value in one.values.items()}
-        hostvars = self.variables.get("hostvars") or {}
         try:
-            for one in cluster_settings.wanted(self.catalogue, values, hostvars, everyone):
+            for one in self._targets():
                 cluster_settings.lifetime(one)
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_of(one.provider).check(one)
-                if one.provider == provider_rehearsal.PROVIDER.name:
+                if provider_of(one.provider).simulated:
                     known = component_spec.load_all(ROOT / "roles" / "rehearsal" / "files" / "components")
-                    component_spec.select(known, values.get("rehearsal_components") or [])
+                    component_spec.select(known, self._known().get("rehearsal_components") or [])
         except InputError as error:
             name = next((one for one in _OF_CLUSTERS if one in str(error)), "")
             raise InputError(f"{error}{self._set_by(name)}") from error
+
+    def _known(self) -> dict[str, Any]:
+        """Return the settings whose values are known before the run."""
+        return {name: value for name, value in self.found.settings.items() if name not in self.found.late}
+
+    def _targets(self) -> list[ClusterTarget]:
+        """Return the clusters to acquire. Raises InputError for an unknown provider."""
+        everyone = {name: value for one in self.request.of("inventory") for name, value in one.values.items()}
+        hostvars = self.variables.get("hostvars") or {}
+        return cluster_settings.wanted(self.catalogue, self._known(), hostvars, everyone)
+
+    def unused(self) -> list[str]:
+        """Return a warning for each setting by ``-e`` that only another provider of clusters uses."""
+        if self.chosen != ["settings"] and not any(phase in self.chosen for phase in TAKING):
+            return []
+        targets = self._targets()
+        used = {name for one in targets for name in self.catalogue.settings if provider_of(one.provider).uses(name)}
+        chosen = " and ".join(dict.fromkeys(one.provider for one in targets))
+        found = []
+        for name in (name for one in self.request.of("extra") for name, value in one.values.items() if value):
+            others = [one.name for one in PROVIDERS.values() if one.uses(name)]
+            if others and name not in used:
+                found.append(
+                    f"{name} (set by -e) has no effect on which cluster is used: it is for cluster_provider="
+                    f"{'|'.join(others)}, and the provider is {chosen}"
+                )
+        return found
 
     def _given(self) -> set[str]:
         """Return the settings that some layer sets."""

@@ -10,7 +10,6 @@ an inventory gives them different settings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provid
 
 #: The hosts of an inventory that represent clusters, the system under test first.
 HOSTS = ("sutest", "driver")
-#: All settings that select a cluster, by name or pattern.
-_SETTINGS = ("cluster_provider", *(name for one in PROVIDERS.values() for name in one.settings))
 
 
 def of_clusters(name: str) -> bool:
     """Return whether a setting is about a cluster, so that each of the hosts may have its own value."""
-    return _matches(name, _SETTINGS)
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, one) for one in patterns)
+    return name == "cluster_provider" or any(one.uses(name) for one in PROVIDERS.values())
 
 
 def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +62,7 @@ def _of_host(common: Mapping[str, Any], own: Mapping[str, Any], host: str) -> di
         base.pop("cluster_expected_host", None)
     chosen = {**base, **own}
     provider = provider_of(chosen["cluster_provider"], f"cluster for {host}")
-    return {name: value for name, value in chosen.items() if _matches(name, ("cluster_provider", *provider.settings))}
+    return {name: value for name, value in chosen.items() if name == "cluster_provider" or provider.uses(name)}
 
 
 def names(found: Sequence[ClusterTarget], run_id: str) -> list[str]:

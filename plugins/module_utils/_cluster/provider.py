@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
@@ -76,8 +77,16 @@ class Provider:
     creates = False
     #: Whether the run may own a cluster whose acquisition did not finish.
     may_own = True
+    #: Whether other people may use the cluster during the run.
+    shared = False
+    #: Whether it runs on this machine, with the simulated nodes that settings of role fake_gpu describe.
+    simulated = False
     #: What deletes an expired cluster without our help; empty if nothing does.
     expires_by = ""
+
+    def uses(self, setting: str) -> bool:
+        """Return whether this is one of its settings."""
+        return any(fnmatchcase(setting, one) for one in self.settings)
 
     def check(self, target: ClusterTarget) -> None:
         """Raise InputError if the target can't be acquired, before a run directory exists."""

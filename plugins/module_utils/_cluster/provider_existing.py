@@ -36,6 +36,7 @@ class ExistingProvider(Provider):
     name = "existing"
     settings = ("cluster_kubeconfig", "cluster_context", "cluster_expected_host")
     may_own = False
+    shared = True
 
     def check(self, target: ClusterTarget) -> None:
         """Check the kubeconfig and the expected host, and that the API server responds."""
@@ -128,7 +129,7 @@ def check_host(access: Access, expected: str, where: str = "") -> None:
     if wanted not in spellings:
         raise InputError(
             f"{where}{': ' if where else ''}cluster_expected_host is '{expected}', and {access.source} leads to "
-            f"{access.server}: nothing was touched"
+            f"{access.server}"
         )
 
 
@@ -140,7 +141,7 @@ def check_reachable(kubeconfig: str, context: str, where: str) -> None:
     except ApiError:
         return  # it responds; what it refuses is reported where it is needed
     except AccessError as error:
-        raise InputError(f"{where}: {error}: nothing was touched") from error
+        raise InputError(f"{where}: {error}") from error
 
 
 def check_existing(target: ClusterTarget, environment: Mapping[str, str]) -> dict[str, str]:

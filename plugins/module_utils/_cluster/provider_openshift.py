@@ -12,18 +12,26 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provid
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 
 
-class IpiProvider(CreatingProvider):
+class OpenshiftProvider(CreatingProvider):
+    """A provider whose clusters the OpenShift installer creates."""
+
+    #: Whether the machines are given, and not created by the installer.
+    bare_metal = False
+
+
+class IpiProvider(OpenshiftProvider):
     """Provider ``openshift_ipi``: the installer creates the machines in a cloud."""
 
     name = "openshift_ipi"
     settings = (*OPENSHIFT, "cluster_ipi_*")
 
 
-class AgentProvider(CreatingProvider):
+class AgentProvider(OpenshiftProvider):
     """Provider ``openshift_agent``: bare-metal machines boot an image of the agent-based installer."""
 
     name = "openshift_agent"
     settings = (*OPENSHIFT, "cluster_agent_*")
+    bare_metal = True
 
     def refuse_unfinished(self, record: Mapping[str, Any], run_dir: str) -> None:
         """Also refuse an installation whose machines were not booted: the image may be incomplete."""
@@ -36,4 +44,4 @@ class AgentProvider(CreatingProvider):
             )
 
 
-PROVIDERS = (IpiProvider(), AgentProvider())
+PROVIDERS: dict[str, OpenshiftProvider] = {one.name: one for one in (IpiProvider(), AgentProvider())}

@@ -16,6 +16,7 @@ class RehearsalProvider(Provider):
 
     name = "rehearsal"
     settings = ("rehearsal_name", "cluster_owner", "cluster_purpose", "cluster_lifetime")
+    simulated = True
 
     def cluster_name(self, target: ClusterTarget, run_id: str) -> str:
         """Return the name of the instance."""

@@ -20,7 +20,7 @@ PROVIDERS: dict[str, Provider] = {
     for one in (
         provider_rehearsal.PROVIDER,
         provider_existing.PROVIDER,
-        *provider_openshift.PROVIDERS,
+        *provider_openshift.PROVIDERS.values(),
         provider_managed.PROVIDER,
         provider_hive.PROVIDER,
     )

@@ -12,6 +12,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
+    point_load_estimates,
     resolve_settings,
     settings_catalogue,
 )
@@ -33,15 +34,15 @@ def known(ansible_plugins: None) -> tuple[settings_catalogue.Catalogue, dict[str
 
 
 @pytest.mark.parametrize(("project", "name"), OWN, ids=lambda value: value)
-def test_the_preset_resolves(
+def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(
     project: str, name: str, known: tuple[settings_catalogue.Catalogue, dict[str, Any]]
 ) -> None:
     settings, base = known
     request = collect_settings_layers.request(project, {**VARIABLES, "preset": name}, {}, base, settings)
-    found = resolve_settings.effective(
-        request, settings, base, collect_settings_layers.renderer(Templar(loader=LOADER), {})
-    )
+    render = collect_settings_layers.renderer(Templar(loader=LOADER), {})
+    found = resolve_settings.effective(request, settings, base, render)
     assert found.points
+    assert point_load_estimates.first_unfit(project, found.points, render) == ""
 
 
 def test_there_are_projects_and_each_has_a_playbook() -> None:

@@ -19,6 +19,8 @@ LOAD = {
     "cluster_provider": "rehearsal",
     "fake_gpu_nodes": 1,
     "fake_gpu_gpus_per_node": 8,
+    "fake_gpu_cpu": 96,
+    "fake_gpu_node_memory_gib": 1024,
     "fine_tuning_count": 4,
     "fine_tuning_rate": 0,
     "fine_tuning_pod_count": 1,
@@ -76,7 +78,7 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
 def test_a_load_that_does_not_fit_on_the_fake_nodes_is_said_to() -> None:
     point = MatrixPoint("001", {}, {**LOAD, "fine_tuning_gpus": 9})
     told = point_load_estimates.durations("fine_tuning", [point], render)
-    assert told == {"001": "one workload wants 9 GPUs, the fake nodes have 8"}
+    assert told == {"001": "can never run on the 1 simulated node: one workload wants 9 GPUs, there are 8"}
     elsewhere = MatrixPoint("001", {}, {**point.settings, "cluster_provider": "existing"})
     assert "at most 36 GPUs" in point_load_estimates.durations("fine_tuning", [elsewhere], render)["001"]
 

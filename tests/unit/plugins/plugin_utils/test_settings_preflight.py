@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,15 @@ DEFAULTS = collect_settings_layers.defaults(DataLoader(), settings_preflight.ROO
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 
-def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:
+def preflight(chosen: list[str], *layers: SettingsLayer, **given: Any) -> settings_preflight.Preflight:
     request = RequestedSettings("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
-    settings_preflight.Preflight(request, found, CATALOGUE, render, chosen, {}).check(run_dir)
+    return settings_preflight.Preflight(request, found, CATALOGUE, render, chosen, {})
+
+
+def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:
+    preflight(chosen, *layers, **given).check(run_dir)
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -138,10 +143,82 @@ def test_an_existing_cluster_that_does_not_respond_is_refused_before_the_run_beg
             taken.listen(4)  # accepts, and never answers
         path = kubeconfig(tmp_path, taken.getsockname()[1])
         given = {"cluster_provider": "existing", "cluster_kubeconfig": str(path)}
-        message = rf"cluster for sutest and driver: http://127.0.0.1:.*{cause}.*nothing was touched"
+        message = rf"cluster for sutest and driver: http://127.0.0.1:.*{cause}"
         with pytest.raises(InputError, match=message):
             check(PHASES, **given)
         check(["report", "cleanup", "release"], tmp_path, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("file", "{0}/file is not a folder"),
+        ("file/below", "{0}/file is not a folder"),
+        ("closed/new", "{0}/closed can"),
+    ],
+)
+def test_a_place_where_no_run_directory_can_be_is_refused_first(
+    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path).name != "closed")
+    words = rf"run_artifacts_dir: no run directory can be created in {tmp_path}/{name} \(set by -e\): "
+    for chosen in (PHASES, ["settings"]):
+        with pytest.raises(InputError, match=words + why.format(tmp_path)):
+            check(chosen, run_artifacts_dir=str(tmp_path / name))
+    check(PHASES, run_artifacts_dir=str(tmp_path / "new" / "deep"))
+
+
+def test_the_variable_that_names_a_wrong_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ARTIFACT_DIR", str(tmp_path / "file"))
+    with pytest.raises(InputError, match="set by the environment variable ARTIFACT_DIR"):
+        check(PHASES)
+
+
+def test_a_load_that_fits_on_no_simulated_node_is_refused_before_the_cluster_starts() -> None:
+    words = (
+        "fine_tuning, point 001: can never run on the 4 simulated nodes: a pod asks for 9999 nvidia.com/gpu, and the "
+        r"largest node has 8; .* fake_gpu_nodes \(4\) or fake_gpu_gpus_per_node \(8\)"
+    )
+    with pytest.raises(InputError, match=words):
+        check(PHASES, fine_tuning_gpus=9999)
+    with pytest.raises(InputError, match="point 002: can never run"):
+        check(PHASES, matrix={"fine_tuning_gpus": [1, 9]})
+    check(PHASES, fine_tuning_gpus=9, fake_gpu_gpus_per_node=16)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rehearsal_name": "with-more-nodes"},
+        {"node_scaling_count": 1},
+        {"doctor_fail": False},
+        {"cluster_provider": "openshift_ipi", "cluster_base_domain": "lab.example.com", "cluster_ipi_region": "r"},
+    ],
+)
+def test_a_load_is_not_refused_where_the_nodes_are_unknown_or_the_user_insists(given: dict[str, Any]) -> None:
+    check(PHASES, fine_tuning_gpus=9999, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [
+        ({"cluster_kubeconfig": "/lab/kubeconfig"}, ["cluster_kubeconfig"]),
+        ({"cluster_kubeconfig": ""}, []),
+        ({"cluster_owner": "ann", "fine_tuning_count": 3}, []),
+        ({"cluster_provider": "openshift_ipi", "rehearsal_name": "mine", "cluster_name": "c"}, ["rehearsal_name"]),
+        ({"cluster_provider": "existing", "cluster_kubeconfig": "/lab/kubeconfig"}, []),
+    ],
+)
+def test_a_setting_that_the_chosen_provider_does_not_read_is_warned_about(
+    given: dict[str, Any], warned: list[str]
+) -> None:
+    found = preflight(["settings"], **given).unused()
+    assert [one.split()[0] for one in found] == warned
+    assert preflight(["report"], **given).unused() == []
 
 
 def test_a_load_that_can_not_be_planned_is_refused() -> None:

@@ -74,7 +74,7 @@ def test_the_expected_host_may_be_written_in_any_usual_way(tmp_path: Path, expec
 
 @pytest.mark.parametrize("expected", ["lab.example", "api.lab.example:443", "http://api.lab.example:6443", "api.lab"])
 def test_another_host_is_refused(tmp_path: Path, expected: str) -> None:
-    with pytest.raises(InputError, match="nothing was touched"):
+    with pytest.raises(InputError, match="cluster_expected_host is .* leads to https://"):
         provider_existing.check_host(load(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
 
 
