@@ -68,7 +68,18 @@ class Run:
     settings: dict[str, Any] = field(default_factory=dict)  # settings.yml
     points: list[Point] = field(default_factory=list)
     failures: str = ""
+    schedule: list[dict[str, Any]] = field(default_factory=list)  # lines of schedule.jsonl
     missing: list[str] = field(default_factory=list)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether points are repeated until their figures are decided."""
+        return bool(self.word("repeat"))
+
+    def word(self, name: str) -> dict[str, Any]:
+        """Return the word ``repeat`` or ``bisect`` as the last session was given it, empty without it."""
+        sessions = [one for one in self.schedule if one.get("type") == "session"]
+        return (sessions[-1].get(name) if sessions else None) or {}
 
     @property
     def id(self) -> str:
@@ -103,6 +114,7 @@ def read(top: Path) -> Run:
     run.clusters = clusters if clusters else run.record.get("clusters") or {}
     run.provenance = _document(run, top / "provenance.yml").get("settings") or {}
     run.settings = _document(run, top / "settings.yml", needed=False)
+    run.schedule = list(lines(top / "schedule.jsonl", []))
     failures = top / "FAILURES"
     run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
     for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:

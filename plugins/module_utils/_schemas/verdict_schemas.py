@@ -98,6 +98,22 @@ HISTORY = record(
         "left_out": {"type": "array", "items": record({"why": TEXT, "runs": TEXTS})},
     }
 )
+#: Judged figures by all attempts so far. e_value: of the always-valid test; low, high: of its interval.
+SCHEDULE_READINGS = {
+    "type": "array",
+    "items": record(
+        {"kpi": TEXT, "reading": {"enum": [*READINGS, *LIMIT_READINGS]}},
+        {
+            "point": MATRIX_POINT_ID,
+            "attempts": COUNT,
+            "value": VALUE,
+            "low": VALUE,
+            "high": VALUE,
+            "e_value": VALUE,
+            "text": TEXT,
+        },
+    ),
+}
 
 VERDICT: dict[str, dict[str, Any]] = {
     "verdict/1": record(
@@ -177,22 +193,15 @@ VERDICT: dict[str, dict[str, Any]] = {
     # schedule.jsonl, append-only: which point was measured next, and why.
     "schedule/1": line_of(
         {
-            "session": record({"schema": {"const": "schedule/1"}, "run": RUN_ID, "at": STAMP}),
+            # repeat, bisect: these words as the session was given them
+            "session": record(
+                {"schema": {"const": "schedule/1"}, "run": RUN_ID, "at": STAMP}, {"repeat": FREE, "bisect": FREE}
+            ),
             "decided": record(
                 {"at": STAMP, "point": POINT_ID, "attempt": {"type": "integer", "minimum": 1}, "why": TEXT},
-                {
-                    # e_value: of the always-valid test
-                    "readings": {
-                        "type": "array",
-                        "items": record(
-                            {"kpi": TEXT, "reading": {"enum": [*READINGS, *LIMIT_READINGS]}},
-                            {"point": MATRIX_POINT_ID, "e_value": VALUE, "text": TEXT},
-                        ),
-                    },
-                    "remaining_budget": VALUE,  # seconds; null without a budget
-                },
+                {"readings": SCHEDULE_READINGS, "remaining_budget": VALUE},  # in seconds; null without a budget
             ),
-            "finished": record({"at": STAMP, "why": TEXT}),
+            "finished": record({"at": STAMP, "why": TEXT}, {"readings": SCHEDULE_READINGS}),
         }
     ),
 }

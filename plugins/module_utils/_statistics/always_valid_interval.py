@@ -24,6 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.gro
 
 #: Between-run standard deviations that differences of interest amount to: 10 % at a noise of 5 %.
 PRIOR = 2.0
+#: The same for the distance from a limit, which is often far: a clear case is decided after three attempts, not five.
+LIMIT_PRIOR = 10.0
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,22 @@ def anytime(found: GroupDifference, alpha: float, prior: float = PRIOR) -> Anyti
     return of_estimate(found.difference, found.standard_error, found.df, information, alpha, prior)
 
 
-def against_limit(values: list[float], limit: float, noise: Noise | None, alpha: float) -> AnytimeDifference:
-    """Return the always-valid interval of the mean of ``values`` minus ``limit``, on the scale of the comparison."""
+def against_limit(
+    values: list[float], limit: float, noise: Noise | None, alpha: float, within: float = 0.0
+) -> AnytimeDifference:
+    """Return the always-valid interval of the mean of ``values`` minus ``limit``, on the scale of the comparison.
+
+    within: variance within runs, which that between runs is never smaller than.
+    """
     import numpy
 
     x = numpy.asarray(values, dtype=float)
     own = comparison_scale.noise_of([x]).pooled_with(noise)
     if not len(x) or not own.df:
         return AnytimeDifference(float(x.mean()) - limit if len(x) else nan, -inf, inf, 1.0)
-    return of_estimate(float(x.mean()) - limit, sqrt(own.variance / len(x)), own.df, float(len(x)), alpha)
+    return of_estimate(
+        float(x.mean()) - limit, sqrt(max(own.variance, within) / len(x)), own.df, float(len(x)), alpha, LIMIT_PRIOR
+    )
 
 
 def of_estimate(

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
     kpi_patterns,
     limits,
     overall_verdict,
+    repeated_points,
     run_checks,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import (
@@ -71,7 +72,8 @@ def judge(
     number -> matrix values as text; default is the number.
     """
     checks = [run_checks.phases(run, bool(foreign)), *run_checks.locks(run), *run_checks.points(run)]
-    kpis: list[dict[str, Any]] = []
+    attempts = repeated_points.attempts_of(run)
+    kpis = _repeated_kpis(attempts, rules)
     for point in run.points:
         table = tables.get(point.number)
         if table is None and point.record.get("status") in run_checks.NOT_BEGUN:
@@ -80,7 +82,8 @@ def judge(
         checks.append(run_checks.objects(point.number, table, _allowed(given), rules.max_errors))
         lateness = rules.max_lateness if point.max_lateness is None else point.max_lateness
         checks.append(run_checks.generator(point.number, table, lateness, point.number in foreign))
-        kpis += judged_kpis(point, given, rules.judged)
+        if point.of not in attempts:
+            kpis += judged_kpis(point, given, rules.judged)
     selections = {
         one.header["selection"]["text"] for one in tables.values() if one is not None and "selection" in one.header
     }
@@ -102,6 +105,14 @@ def judge(
         "warnings": busy_machine_warning.warnings(run.points),
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
+
+
+def _repeated_kpis(attempts: Mapping[str, Sequence[Point]], rules: JudgingRules) -> list[dict[str, Any]]:
+    """Return the judged KPIs of points that are repeated until decided: one of each for all attempts at a point."""
+    found = repeated_points.judged_kpis(
+        attempts, rules.limits, lambda kpi: is_judged(kpi, rules.judged), rules.history.level, (FAILED,)
+    )
+    return found + [_absent(point, limit) for point, limit in repeated_points.absent(attempts, rules.limits)]
 
 
 def _allowed(given: Sequence[Limit]) -> float | None:

@@ -129,10 +129,10 @@ def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
         note = str(kpi.get("note") or "it has no value")
         return LimitReading(NOT_MEASURED, f"The limit is {limit.text}, and the figure was not measured: {note}.")
     result = read_limit(*interval, limit.least, limit.most)
-    return LimitReading(result, f"{_amount(kpi, interval)} {_WORDS[result]} the limit, {limit.text}.")
+    return LimitReading(result, f"{_amount(kpi, interval)} {WORDS[result]} the limit, {limit.text}.")
 
 
-_WORDS = {WITHIN: "is within", OUTSIDE: "is outside", ACROSS: "may be within or outside"}
+WORDS = {WITHIN: "is within", OUTSIDE: "is outside", ACROSS: "may be within or outside"}
 
 
 def _amount(kpi: Mapping[str, Any], interval: Bounds) -> str:
