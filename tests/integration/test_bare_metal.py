@@ -53,7 +53,7 @@ def test_leased_machines_become_a_cluster_that_is_measured_and_everything_is_giv
     assert record["provider"] == "openshift_agent" and record["state"] == "released" and record["simulated"]
     assert [one["name"] for one in record["provider_data"]["machines"]] == NAMES
     assert record["provider_data"]["rendezvous"] == "198.18.0.10"
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] in ("pass", "inconclusive", "no_baseline", "valid")
+    assert _files.read_json(run_dir / "verdict.json")["verdict"] in ("pass", "inconclusive")
     for one in made_up.bmcs.state().values():
         assert sum("InsertMedia" in line for line in one["log"]) == 1, "each was booted once"
     assert made_up.left() == []
