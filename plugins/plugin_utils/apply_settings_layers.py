@@ -8,7 +8,7 @@ Nothing here knows Ansible or our settings: it works on any tree of dictionaries
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,13 +88,19 @@ def _change(source: str, key: Any, value: Any) -> Change:
         raise SettingsError(f"{source}: {error}", key, source) from error
 
 
-def apply(resolved: Resolved, changes: Sequence[Change] | Iterator[Change]) -> Resolved:
-    """Return ``resolved`` with the changes applied in order. Raises SettingsError for an unknown key."""
+def apply(
+    resolved: Resolved, changes: Sequence[Change] | Iterator[Change], extensible: Collection[str] = ()
+) -> Resolved:
+    """Return ``resolved`` with the changes applied in order. Raises SettingsError for an unknown key.
+
+    extensible: settings to which a dotted key may add a key.
+    """
     tree: Any = resolved.settings
     made: list[Change] = []
     for change in changes:
         try:
-            tree = dotted_paths.put(tree, change.path, change.value)
+            change_tree = dotted_paths.create if change.path[0] in extensible else dotted_paths.put
+            tree = change_tree(tree, change.path, change.value)
         except dotted_paths.PathError as error:
             what = "setting" if len(change.path) == 1 else "key"
             dotted = dotted_paths.render(change.path)

@@ -86,6 +86,13 @@ def put(tree: Any, path: Path, value: Any) -> Any:
     return _put(tree, path, value)
 
 
+def create(tree: Any, path: Path, value: Any) -> Any:
+    """Return what put() does, after creating the keys of dictionaries that are missing on the path."""
+    if not path or not isinstance(tree, dict):
+        return put(tree, path, value)
+    return {**tree, path[0]: create(tree.get(path[0], {}), path[1:], value)}
+
+
 def _put(tree: Any, path: Path, value: Any) -> Any:
     if not path:
         return value

@@ -29,6 +29,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text imp
 #: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
 Render = Callable[[Any, Mapping[str, Any]], tuple[Any, bool]]
 
+#: Settings whose keys are names of KPIs: a dotted key may add one.
+EXTENSIBLE = frozenset({"results_limits"})
 _WORD_SPECS = {
     "matrix": Setting("matrix", "", {"type": "dict"}),
     "pre_cleanup": Setting("pre_cleanup", "", {"type": "bool"}),
@@ -66,7 +68,7 @@ def effective(
     tree = {**defaults, **TREE_WORDS}
     changes = _coerced(catalogue, _changes(request, catalogue))
     tree = _opened(tree, changes, render)
-    resolved = apply_settings_layers.apply(Resolved(tree), changes)
+    resolved = apply_settings_layers.apply(Resolved(tree), changes, EXTENSIBLE & tree.keys())
     matrix = _matrix(resolved, request)
     values, late = _rendered(resolved, catalogue, render)
     points = tuple(_points(values, matrix, catalogue, render))
@@ -212,7 +214,7 @@ def _points(
         name = f"{number:03d}"
         given = dict(zip(matrix, combination, strict=True))
         changes = _coerced(catalogue, apply_settings_layers.layer(f"matrix, point {name}", given))
-        resolved = apply_settings_layers.apply(Resolved(dict(base)), changes)
+        resolved = apply_settings_layers.apply(Resolved(dict(base)), changes, EXTENSIBLE & base.keys())
         whole, _late = _rendered(resolved, catalogue, render)
         points.append(MatrixPoint(name, given, whole))
     return points

@@ -58,7 +58,7 @@ class Preflight:
         if run_dir is None:
             self._refuse_unusable_artifacts()
         self._refuse_missing_files()
-        if "report" in self.chosen:
+        if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
             past_runs_settings.check(self.found, self._set_by)
         if "test" in self.chosen:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 
-FlatLabels = dict[str, str | float | bool]
+FlatLabels = dict[str, Any]  # text, numbers, truth values
 
 #: Longer texts are replaced by their checksum: a search server does not index them.
 LONGEST = 8191

@@ -29,8 +29,6 @@ ENDS = ("max", "min")
 #: Results, the one that outweighs the others last.
 GRAVITY = (WITHIN, NOT_MEASURED, ACROSS, OUTSIDE)
 
-Bounds = tuple[float | None, float | None]
-
 
 @dataclass(frozen=True)
 class Limit:
@@ -106,7 +104,7 @@ def _shown(ends: Any) -> str:
     return repr(ends)
 
 
-def interval_of(kpi: Mapping[str, Any]) -> Bounds:
+def interval_of(kpi: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the union of a KPI's measurement and confidence interval; None for an end that is not known.
 
     A KPI without a value has a lower bound at most ("≥ 14.6 s"). Both ends are None if nothing is known.
@@ -135,7 +133,7 @@ def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
 WORDS = {WITHIN: "is within", OUTSIDE: "is outside", ACROSS: "may be within or outside"}
 
 
-def _amount(kpi: Mapping[str, Any], interval: Bounds) -> str:
+def _amount(kpi: Mapping[str, Any], interval: tuple[float | None, float | None]) -> str:
     (low, high), unit = interval, kpi["unit"]
     if kpi["value"] is None:
         return f"At least {_format.value(low, unit)}"

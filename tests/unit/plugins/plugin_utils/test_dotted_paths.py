@@ -72,6 +72,20 @@ def test_putting_changes_one_leaf_and_leaves_the_original_alone(tree: dict) -> N
         assert {p: v for p, v in leaves(changed) if p != path} == others
 
 
+@given(trees.filter(lambda tree: isinstance(tree, dict)), st.lists(names, min_size=1, max_size=4).map(tuple))
+def test_created_keys_keep_all_others(tree: dict, path: tuple) -> None:
+    before = copy.deepcopy(tree)
+    try:
+        changed = dotted_paths.create(tree, path, "new")
+    except dotted_paths.PathError as error:
+        assert "that is" in str(error)  # a leaf on the way
+    else:
+        assert dotted_paths.get(changed, path) == "new"
+        apart = {p: v for p, v in leaves(tree) if p[: len(path)] != path and p != path[: len(p)]}
+        assert apart.items() <= dict(leaves(changed)).items()
+    assert tree == before
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [

@@ -265,6 +265,8 @@ def test_every_path_is_known_as_one_that_must_be_there_or_not() -> None:
 def test_a_wrong_limit_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         check(PHASES, None, **given)
+    with pytest.raises(InputError, match=words):
+        check(["settings"], None, **given)
     check(["cluster"], None, **given)
 
 
@@ -315,6 +317,12 @@ def test_limits_of_common_and_project_figures_are_accepted() -> None:
     check(PHASES, None, results_limits={"makespan": {"max": "2 min 5 s"}, "train_loss": {"max": 3}})
     key = "results_limits.workloads_failed.max"
     check(PHASES, None, SettingsLayer("overrides", "overrides", {key: 5}))
+    check(PHASES, None, SettingsLayer("overrides", "overrides", {"results_limits.makespan.max": "2 min"}))
+    absent = SettingsLayer(
+        "overrides", "overrides", {"results_limits.makspan.max": 1}, {"results_limits.makspan.max": "x:3"}
+    )
+    with pytest.raises(InputError, match=r"'makspan' \(from overrides, x:3\) is not defined \(did you mean 'makespan'"):
+        check(PHASES, None, absent)
     wrong = SettingsLayer("overrides", "overrides", {key: "2 s"}, {key: "x.yml:3"})
     with pytest.raises(InputError, match=r"workloads_failed \(from overrides, x.yml:3\): max '2 s' has another unit"):
         check(PHASES, None, wrong)
