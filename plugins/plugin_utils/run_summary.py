@@ -13,7 +13,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import overall_verdict
 
+#: Reasons of the verdict that are shown.
+REASONS = 3
 #: Categories of time that any tool would need; the rest is Ansible's overhead.
 CATEGORIES = {
     "cluster": "cluster",
@@ -42,6 +45,7 @@ def lines(
     record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any], failures: Iterable[str] = ()
 ) -> list[str]:
     """Return the lines of the summary: answers first, then warnings and failures."""
+    failures = list(failures)
     presets = "+".join(record["presets"]) or "no preset"
     text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
     text += [f"  answer    {one}" for one in verdict.get("answer") or ()]
@@ -56,7 +60,8 @@ def lines(
     for figure in verdict.get("headline") or []:
         text.append(f"  {figure_line(figure)}")
     if verdict:
-        text.append(f"  verdict   {verdict['verdict'].upper()} ({_baseline(verdict)})")
+        # A verdict that fails the run is among the failures, with its reasons.
+        text += _judged(verdict, not any(one.startswith(f"verdict {verdict['verdict']}:") for one in failures))
     text.append(f"  time      {split_line(record['split'])}")
     report = directory / "report" / "index.html"
     if report.exists():
@@ -111,8 +116,16 @@ def _where(host: str, cluster: Mapping[str, Any]) -> str:
     return f"{host}: " + ", ".join(parts)
 
 
-def _baseline(verdict: Mapping[str, Any]) -> str:
-    return f"against {verdict['baseline']}" if verdict.get("baseline") else "no history to compare with"
+def _judged(verdict: Mapping[str, Any], explain: bool) -> list[str]:
+    """Return the lines of the verdict: its result, why, and which past runs it was compared with."""
+    text = [f"  verdict   {verdict['verdict'].upper()} ({overall_verdict.compared(verdict)})"]
+    why = overall_verdict.explanation(verdict) if explain else []
+    text += [f"  because   {one}" for one in why[:REASONS]]
+    if len(why) > REASONS:
+        text.append(f"            {_format.count(len(why) - REASONS, 'further reason')} in summary.md and verdict.json")
+    if verdict.get("history"):
+        text.append(f"  history   {overall_verdict.history_line(verdict['history'])}")
+    return text
 
 
 def figure_line(figure: Mapping[str, Any]) -> str:

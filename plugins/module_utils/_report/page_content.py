@@ -43,6 +43,7 @@ def page(
         "when": run_facts.when(record),
         "verdict": str(verdict.get("verdict") or "unknown"),
         "because": because(verdict),
+        "compared": overall_verdict.history_sentence(verdict),
         "answer": list(verdict.get("answer") or []),
         "warnings": list(verdict.get("warnings") or []),
         "headline": [{**one, "confidence": _card(one)} for one in verdict.get("headline") or [] if one.get("of")],
@@ -87,7 +88,7 @@ def because(verdict: Mapping[str, Any]) -> str:
                 more = f" ({_format.count(others, 'more check')} not passed, see below.)" if others else ""
                 point = f"Point {check['point']}: " if check.get("point") and _several(checks) else ""
                 return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more
-    figures = overall_verdict.reasons({**verdict, "checks": []}) if verdict else []
+    figures = overall_verdict.explanation({**verdict, "checks": []}) if verdict else []
     if figures:
         return textwrap.shorten(figures[0], SENTENCE, placeholder=" …")
     unknown = [check["detail"] for check in checks if check["result"] == "not judged"]

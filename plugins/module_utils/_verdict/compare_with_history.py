@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, isnan, nan
+from math import exp, isfinite, isnan, nan, sqrt
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics imp
     comparison_scale,
     group_comparison,
     robust_z_score,
+    student_t,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.change_points import ChangePoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.group_comparison import GroupDifference
@@ -36,6 +37,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.histor
 
 #: Level of the intervals.
 INTERVAL = 0.95
+#: Wider bands end here: beyond it a figure is infinite.
+LARGEST_EXPONENT = 100.0
 Changes = tuple[tuple[str, ChangePoint], ...]
 
 
@@ -79,6 +82,18 @@ class HistoryFinding:
     def from_zero(self) -> bool:
         """Whether the old figure is 0, so that a difference is no share of it."""
         return self.compared.base == 0 and not self.compared.logarithmic
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """The interval in which one more old run is expected, in the unit of the KPI; None if the noise is unknown."""
+        compared = self.compared
+        width = compared.noise * sqrt(1.0 + 1.0 / compared.n_old) if compared.n_old else nan
+        if not isfinite(width) or not compared.df > 0 or not isfinite(self.old_value):
+            return None
+        width *= student_t.quantile((1.0 - INTERVAL) / 2.0, compared.df)
+        if compared.logarithmic:
+            return self.old_value * exp(-width), self.old_value * exp(min(width, LARGEST_EXPONENT))
+        return self.old_value - width, self.old_value + width
 
 
 def cut(series: KpiSeries, settings: HistorySettings, count: int) -> Segments:

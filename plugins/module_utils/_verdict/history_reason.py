@@ -30,9 +30,9 @@ def difference(series: KpiSeries, found: HistoryFinding) -> str:
         return f"{now} as in {than}" if not evidence.difference else f"{now} instead of {before} in {than}"
     sign = -1.0 if evidence.difference < 0 else 1.0
     ends = sorted((sign * evidence.low, sign * evidence.high))
-    interval = f"({_percent(ends[0])} to {_percent(ends[1])} %)"
+    interval = f"({percent(ends[0])} to {percent(ends[1])} %)"
     more, less = ("slower", "faster") if series.unit == "s" else ("higher", "lower")
-    return f"{_percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
+    return f"{percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
 
 
 def decided(
@@ -52,7 +52,7 @@ def decided(
 
 def inconclusive(series: KpiSeries, found: HistoryFinding, further: int | None) -> str:
     """Return the sentence for a KPI that may be worse. further: runs that would find the least difference."""
-    least = f"{_percent(found.evidence.least)} %" if found.evidence.least else "the difference"
+    least = f"{percent(found.evidence.least)} %" if found.evidence.least else "the difference"
     if further is None:
         more = f"no practical number of further runs would find {least}"
     elif not further:
@@ -75,7 +75,8 @@ def not_measured(past: int) -> str:
     return f"not measured in this run; the history has it in {_format.count(past, 'run')}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share in percent with at most one decimal, "over 1,000" for one that says nothing."""
     if isnan(share):
         return "?"
     if abs(share) > LARGEST:

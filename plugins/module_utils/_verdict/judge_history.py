@@ -37,6 +37,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overal
 
 #: Past runs without which a KPI is not judged.
 LEAST_HISTORY = 2
+#: Larger differences are unknown ones: the noise between two runs that differ by little.
+LARGEST_SHARE = 1e6
 _CORRECT: Mapping[str, Callable[[Sequence[float]], list[float]]] = dict(
     zip(CORRECTIONS, (multiple_testing.holm, multiple_testing.benjamini_hochberg, readings.uncorrected), strict=True)
 )
@@ -58,15 +60,16 @@ class HistoryReading:
         """Return the comparison as in schema verdict/2, without the KPI itself (name, value, limit)."""
         found = self.finding
         share = None if found.from_zero else found.evidence
+        band = found.band
         return {
             "reading": self.result,
             "why": self.why,
             "method": found.method,
             "old": {"n": found.compared.n_old, "value": _known(found.old_value)},
             "new": {"n": found.compared.n_new, "value": _known(found.new_value)},
-            "change": _known(share.difference) if share else None,
-            "change_low": _known(share.low) if share else None,
-            "change_high": _known(share.high) if share else None,
+            "change": _share(share.difference) if share else None,
+            "change_low": _share(share.low) if share else None,
+            "change_high": _share(share.high) if share else None,
             "p": self.p,
             "p_corrected": self.p_corrected,
             "change_points": [
@@ -78,6 +81,7 @@ class HistoryReading:
                 for group, runs in (("old", self.series.old), ("new", self.series.new))
                 for one in runs
             ],
+            **({"band": list(band)} if band else {}),
         }
 
 
@@ -166,3 +170,7 @@ def _further_runs(series: KpiSeries, found: HistoryFinding, settings: HistorySet
 
 def _known(value: float) -> float | None:
     return value if isfinite(value) else None
+
+
+def _share(value: float) -> float | None:
+    return value if abs(value) < LARGEST_SHARE else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import VERDICTS
@@ -18,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
     busy_machine_warning,
     headline_answer,
     headline_figures,
+    history_readings,
     kpi_patterns,
     limits,
     overall_verdict,
@@ -65,11 +67,12 @@ def judge(
     rules: JudgingRules,
     foreign: Collection[str] = (),
     labels: Mapping[str, str] | None = None,
+    history: History | None = None,
 ) -> dict[str, Any]:
     """Return the verdict as in schema verdict/2.
 
     tables: point number -> timeline, None without one. foreign: numbers of the points from another tool. labels: point
-    number -> matrix values as text; default is the number.
+    number -> matrix values as text; default is the number. history: None if there is none to compare with.
     """
     checks = [run_checks.phases(run, bool(foreign)), *run_checks.locks(run), *run_checks.points(run)]
     attempts = repeated_points.attempts_of(run)
@@ -84,6 +87,9 @@ def judge(
         checks.append(run_checks.generator(point.number, table, lateness, point.number in foreign))
         if point.of not in attempts:
             kpis += judged_kpis(point, given, rules.judged)
+    baseline = None
+    if history:
+        kpis, baseline = history_readings.with_history(run, kpis, history, rules.history, attempts)
     selections = {
         one.header["selection"]["text"] for one in tables.values() if one is not None and "selection" in one.header
     }
@@ -99,10 +105,11 @@ def judge(
         "cause": run_checks.cause_of(run, result),
         "checks": checks,
         "kpis": kpis,
-        "baseline": None,
+        **({"history": history.document()} if history else {}),
+        "baseline": baseline,
         "headline": headline_figures.headline(run.points),
         "answer": [NO_ANSWER[result]] if result in NO_ANSWER else headline_answer.sentences(run.points, names),
-        "warnings": busy_machine_warning.warnings(run.points),
+        "warnings": [*busy_machine_warning.warnings(run.points), *(history.notes if history else ())],
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
 
@@ -153,8 +160,15 @@ def _judged(point: Point, kpi: Mapping[str, Any], own: Sequence[Limit], compared
         "high": high,
         "reading": reading,
         "why": worst.text if worst and (worst.result != limits.WITHIN or not why) else why,
-        **({"limit": {"text": worst.text, "result": worst.result}} if worst else {}),
+        **({"limit": {"text": worst.text, "result": worst.result, **_ends(own)}} if worst else {}),
     }
+
+
+def _ends(own: Sequence[Limit]) -> dict[str, float]:
+    """Return the tightest ends of the limits of a KPI."""
+    least = [one.least for one in own if one.least is not None]
+    most = [one.most for one in own if one.most is not None]
+    return {**({"min": max(least)} if least else {}), **({"max": min(most)} if most else {})}
 
 
 def _absent(point: Point, limit: Limit) -> dict[str, Any]:

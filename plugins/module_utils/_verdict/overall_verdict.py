@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
     IMPROVEMENT,
     INCONCLUSIVE,
@@ -49,6 +50,40 @@ def reasons(verdict: Mapping[str, Any]) -> list[str]:
         if of_suite([one["reading"], (one.get("limit") or {}).get("result", PASS)]) == result
     ]
     return checks + kpis
+
+
+def explanation(verdict: Mapping[str, Any]) -> list[str]:
+    """Return the reasons of a verdict; for a pass, how its figures compare with the history, if there is one."""
+    if verdict.get("verdict", PASS) != PASS or not verdict.get("baseline"):
+        return reasons(verdict)
+    kpis = verdict.get("kpis") or []
+    return [f"{one['name']}{_at(one)}: {one['why']}" for one in kpis if one["reading"] == PASS]
+
+
+def compared(verdict: Mapping[str, Any]) -> str:
+    """Return what the run was compared with: "against 18 runs of 4.19.3", "not enough history: 1 past run"."""
+    if verdict.get("baseline"):
+        return f"against {verdict['baseline']}"
+    history = verdict.get("history")
+    if not history:
+        return "no history to compare with"
+    used = history["used"]
+    return f"not enough history: {_format.count(used, 'comparable past run') if used else 'no comparable past run'}"
+
+
+def history_line(history: Mapping[str, Any]) -> str:
+    """Return how many runs of the history are used, and why others are not."""
+    out = [f"{len(one['runs'])} {one['why']}" for one in history["left_out"]]
+    left = f"; left out: {', '.join(out)}" if out else ""
+    return f"{history['used']} of {_format.count(history['found'], 'run')} comparable{left}"
+
+
+def history_sentence(verdict: Mapping[str, Any]) -> str:
+    """Return what the run was compared with, and which past runs were left out; empty without a history."""
+    if not verdict.get("history"):
+        return ""
+    text = compared(verdict)
+    return f"{text[:1].upper()}{text[1:]}. {history_line(verdict['history'])}."
 
 
 def _at(one: Mapping[str, Any]) -> str:

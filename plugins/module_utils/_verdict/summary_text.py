@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.rea
     of_suite,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import overall_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_reason import percent
 
 #: Number of figures in the table, and of reasons below it.
 FIGURES, REASONS = 5, 5
@@ -32,11 +33,13 @@ def summary(run: Run, verdict: Mapping[str, Any]) -> str:
     blocks += [_plain(one) for one in verdict.get("answer") or []]
     table = list(_table(verdict))
     blocks += ["\n".join(table)] if table else []
-    reasons = overall_verdict.reasons(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
+    reasons = (
+        overall_verdict.explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
+    )
     blocks += [_bullets(reasons)] if reasons else []
     blocks += [f"Warning: {_plain(one)}" for one in verdict.get("warnings") or []]
     if verdict.get("history"):
-        blocks.append(_plain(_history(verdict["history"])))
+        blocks.append(_plain(overall_verdict.history_sentence(verdict)))
     return "\n\n".join([*blocks, _links(run)]) + "\n"
 
 
@@ -77,25 +80,15 @@ def change(kpi: Mapping[str, Any]) -> str:
     if kpi.get("change") is None:
         return "–"
     low, high = kpi.get("change_low"), kpi.get("change_high")
-    inside = f" ({_percent(low)} to {_percent(high)} %)" if low is not None and high is not None else ""
+    inside = f" ({percent(low)} to {percent(high)} %)" if low is not None and high is not None else ""
     sign = "+" if kpi["change"] > 0 else ""
-    return f"{sign}{_percent(kpi['change'])} %{inside}"
-
-
-def _percent(share: float) -> str:
-    return _format.number(round(share * 100, 1))
+    return f"{sign}{percent(kpi['change'])} %{inside}"
 
 
 def _reading(kpi: Mapping[str, Any]) -> str:
     limit = (kpi.get("limit") or {}).get("result")
     parts = [kpi["reading"]] if kpi["reading"] != overall_verdict.NOT_JUDGED else []
     return ", ".join([*parts, *([f"{limit} limit" if limit != NOT_MEASURED else limit] if limit else [])]) or "–"
-
-
-def _history(history: Mapping[str, Any]) -> str:
-    out = [f"{len(one['runs'])} {one['why']}" for one in history["left_out"]]
-    left = f"; left out: {', '.join(out)}" if out else ""
-    return f"{history['used']} of {history['found']} runs comparable{left}."
 
 
 def _links(run: Run) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest, collect
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
@@ -26,6 +27,7 @@ VERDICT = "verdict.json"
 #: Limits of a run that has none.
 DEFAULT_LIMITS = {judge_run.FAILED: {"max": 0}}
 DEFAULT_RULES = JudgingRules()
+NO_HISTORY = HistoryRequest()
 
 
 def write_verdict(
@@ -34,11 +36,13 @@ def write_verdict(
     definitions: Iterable[str] = (),
     given: Mapping[str, Any] | None = None,
     rules: JudgingRules = DEFAULT_RULES,
+    past: HistoryRequest = NO_HISTORY,
 ) -> Result:
     """Write the verdict; return the result of module results_verdict.
 
     max_lateness: in seconds. definitions: files of KPI definitions. given: limits, for points whose settings have none;
-    None for the default. rules: max_lateness and limits are filled in. Raises InputError for a wrong limit.
+    None for the default. rules: max_lateness and limits are filled in. past: the history to compare with.
+    Raises InputError for a wrong limit.
     """
     run = run_reader.read(Path(run_dir))
     warnings: list[str] = []
@@ -50,7 +54,8 @@ def write_verdict(
         point.number: limits.parse(_limits(point, default), _definitions(point, known)) for point in run.points
     }
     filled = replace(rules, max_lateness=max_lateness, limits=of_points)
-    found = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels)
+    history = collect(run, past) if past.sources else None
+    found = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels, history)
     path = run.top / VERDICT
     before = digest_of(path)
     _files.write_json(path, found, "verdict/2")

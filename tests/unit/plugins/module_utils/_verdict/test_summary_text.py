@@ -112,6 +112,8 @@ def test_both_files_lie_in_the_run_directory_and_are_written_again_when_the_run_
     assert "left over" in (top / "junit.xml").read_text() and before != (top / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize(("change", "text"), [(None, "–"), (0.0, "0 %"), (-0.05, "-5 %"), (0.123, "+12.3 %")])
+@pytest.mark.parametrize(
+    ("change", "text"), [(None, "–"), (0.0, "0 %"), (-0.05, "-5 %"), (0.0123, "+1.2 %"), (0.123, "+12 %")]
+)
 def test_a_change_is_a_percentage(change, text):
     assert summary_text.change({"change": change}) == text

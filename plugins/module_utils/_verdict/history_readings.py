@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Add the comparison with the history to the judged KPIs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
+    NO_HISTORY,
+    NOT_MEASURED,
+    PASS,
+    WITHIN,
+    of_suite,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_history
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import HistorySettings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_history import HistoryReading
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import NOT_JUDGED
+
+Kpi = dict[str, Any]
+
+
+def with_history(
+    run: Run, kpis: Sequence[Kpi], history: History, settings: HistorySettings, repeated: Collection[str] = ()
+) -> tuple[list[Kpi], str | None]:
+    """Return the judged KPIs of a run (schema verdict/2) with their comparison with its history, and the baseline.
+
+    kpis: those that may decide the verdict have the reading "not enough history". All attempts at a point are compared
+    together, and the last one has the result. repeated: points of the matrix whose attempts were added until decided,
+    and which have one entry for all attempts.
+    The baseline is a text such as "18 runs of 4.19.3", None if too few past runs are comparable.
+    """
+    last = {
+        point.of: point.of if point.of in repeated else point.number for point in run.points if point.kpis is not None
+    }
+    of = {point.number: point.of for point in run.points}
+    compared = [one for one in kpis if last.get(of[one["point"]]) == one["point"] and _is_figure(one)]
+    suite = [
+        history.series(
+            run, one, of[one["point"]], judged=one["reading"] == NO_HISTORY, repeated=of[one["point"]] in repeated
+        )
+        for one in compared
+    ]
+    found = {id(one): read for one, read in zip(compared, judge_history.judge_history(suite, settings), strict=True)}
+    judged = [
+        _compared(one, found[id(one)]) if id(one) in found else _not_last(one, last.get(of[one["point"]], ""))
+        for one in kpis
+    ]
+    return judged, _baseline(history, (one.baseline for one in suite))
+
+
+def _compared(kpi: Kpi, read: HistoryReading) -> Kpi:
+    document = read.document()
+    if not read.series.old:  # then the test of a limit remains
+        document = {name: value for name, value in document.items() if name not in kpi or name == "reading"}
+    return {**kpi, **document, "why": _why(kpi, read.result, read.why)}
+
+
+def _is_figure(kpi: Mapping[str, Any]) -> bool:
+    """Return whether an entry is a KPI of the point, and not a limit whose KPI the point does not have."""
+    return (kpi.get("limit") or {}).get("result") != NOT_MEASURED or kpi["reading"] == NO_HISTORY
+
+
+def _not_last(kpi: Kpi, last: str) -> Kpi:
+    if kpi["reading"] != NO_HISTORY:
+        return kpi
+    text = f"It is compared together with attempt {last}."
+    return {**kpi, "reading": NOT_JUDGED, "why": _why(kpi, NOT_JUDGED, text)}
+
+
+def _why(kpi: Mapping[str, Any], result: str, text: str) -> str:
+    """Return the sentences that explain an entry: that of a limit first if it decides."""
+    limit = kpi.get("limit")
+    if not limit:
+        return text
+    if limit["result"] == WITHIN:
+        return str(limit["text"]) if result == NOT_JUDGED else text
+    return str(limit["text"]) if of_suite([result]) == PASS else f"{limit['text']} {text[:1].upper()}{text[1:]}"
+
+
+def _baseline(history: History, names: Iterable[str]) -> str | None:
+    old = {one.run.run for points in history.points.values() for one in points if not one.new}
+    if len(old) < judge_history.LEAST_HISTORY:
+        return None
+    known = dict.fromkeys(one for one in names if one)
+    return _format.count(len(old), "run") + (f" of {_format.listed(known, 2)}" if known else "")
