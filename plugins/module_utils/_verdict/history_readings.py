@@ -36,23 +36,23 @@ def with_history(
     and which have one entry for all attempts.
     The baseline is a text such as "18 runs of 4.19.3", None if too few past runs are comparable.
     """
-    last = {
-        point.of: point.of if point.of in repeated else point.number for point in run.points if point.kpis is not None
-    }
-    of = {point.number: point.of for point in run.points}
-    compared = [one for one in kpis if last.get(of[one["point"]]) == one["point"] and _is_figure(one)]
+    measured = [point for point in run.points if point.kpis is not None]
+    last = {point.of: point.of if point.of in repeated else point.number for point in measured}
+    compared = [one for one in kpis if last.get(_of(one)) == one["point"] and _is_figure(one)]
     suite = [
-        history.series(
-            run, one, of[one["point"]], judged=one["reading"] == NO_HISTORY, repeated=of[one["point"]] in repeated
-        )
+        history.series(run, one, _of(one), judged=one["reading"] == NO_HISTORY, repeated=_of(one) in repeated)
         for one in compared
     ]
     found = {id(one): read for one, read in zip(compared, judge_history.judge_history(suite, settings), strict=True)}
     judged = [
-        _compared(one, found[id(one)]) if id(one) in found else _not_last(one, last.get(of[one["point"]], ""))
-        for one in kpis
+        _compared(one, found[id(one)]) if id(one) in found else _not_last(one, last.get(_of(one), "")) for one in kpis
     ]
     return judged, _baseline(history, (one.baseline for one in suite))
+
+
+def _of(kpi: Mapping[str, Any]) -> str:
+    """Return the point of the matrix of an entry: ``003`` for that of folder ``003-2``."""
+    return str(kpi["point"]).partition("-")[0]
 
 
 def _compared(kpi: Kpi, read: HistoryReading) -> Kpi:
