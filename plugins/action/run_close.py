@@ -37,7 +37,7 @@ class ActionModule(SeatrialAction):
             Display().display(f"  report    {directory / 'report' / 'index.html'}, of the results so far")
             result = {"changed": False, "failures": failures, "held": [], "split": {}}
             return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result
-        began = run_record.started_of_process(os.getppid())  # ansible-playbook: an action runs in a worker of it
+        began = run_record.began(directory, os.getppid())  # ansible-playbook: an action runs in a worker of it
         closed = close_run.close(directory, failures, arguments["fail_on"], began)
         record = closed.record
         result = {"changed": True, "failures": closed.failures, "held": record["held"], "split": record["split"]}

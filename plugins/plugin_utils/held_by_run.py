@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
@@ -44,7 +45,7 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
     lease = read_optional(run_dir / "lease.yml")
     if lease and lease["state"] in ("asking", "held"):
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
-        what = f"lease {lease['lease_id']}: {len(lease['hosts'])} machines in {clouds}"
+        what = f"lease {lease['lease_id']}: {_format.count(len(lease['hosts']), 'machine')} in {clouds}"
         add(what, lease["expires_at"], "the lab takes them back")
     return list(found.values())
 

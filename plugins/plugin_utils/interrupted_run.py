@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file, _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _held_lock_file, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import held_by_run, run_record
@@ -159,7 +159,8 @@ class RunWatch:
         while (left := _of_groups(self._groups)) and not self._enough and time.monotonic() < deadline:
             if not announced:
                 announced = True
-                self._say(f"waiting for its task to end ({len(left)} processes, at most {PATIENCE:g} s)")
+                still = _format.count(len(left), "process", "processes")
+                self._say(f"waiting for its task to end ({still}, at most {PATIENCE:g} s)")
             time.sleep(_LOOK)
 
     def _give_back(self, directory: Path, project: str, wanted: list[str]) -> None:
@@ -187,16 +188,20 @@ class RunWatch:
     def _follow(self, process: subprocess.Popen[bytes], tail: ProgressTail) -> None:
         deadline = 0.0
         while process.poll() is None:
-            for line in tail.lines():
-                self._say(line)
+            self._relay(tail)
             if self._enough and not deadline:
                 deadline = time.monotonic() + LAST_PATIENCE
                 process.terminate()
             if deadline and time.monotonic() > deadline:
                 process.kill()
             time.sleep(_LOOK)
+        self._relay(tail)
+
+    def _relay(self, tail: ProgressTail) -> None:
+        """Print new lines of the give-back. One that was ended says what is held, and so do we."""
         for line in tail.lines():
-            self._say(line)
+            if not self._enough:
+                self._say(line)
 
     def _say(self, line: str) -> None:
         # A closed terminal must not stop giving back.

@@ -72,14 +72,19 @@ def next_step(run_dir: Path, role: str, entry: str) -> Path:
     while True:
         taken = [int(found[1]) for path in run_dir.iterdir() if (found := _STEP.match(path.name))]
         number = max(number, *taken, 0) + 1
+        # This file claims the number until its directory exists. It stays if its caller is killed in between.
+        claim = run_dir / f".step-{number:03d}"
         try:
-            # The file stays: each number is used once, even if its caller fails.
-            os.close(os.open(run_dir / f".step-{number:03d}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         except FileExistsError:
             continue
-        path = run_dir / f"{number:03d}__{role}__{entry}"
-        path.mkdir()
-        return path
+        try:
+            if not any(run_dir.glob(f"{number:03d}__*")):
+                path = run_dir / f"{number:03d}__{role}__{entry}"
+                path.mkdir()
+                return path
+        finally:
+            claim.unlink()
 
 
 def timings(run_dir: Path, since: float) -> dict[str, float]:

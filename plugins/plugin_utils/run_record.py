@@ -185,11 +185,25 @@ def at_work(run_dir: Path) -> dict[str, Any] | None:
     above = ancestors(os.getpid())
     for session in read_optional(run_dir / "run.yml").get("sessions", []):
         pid = session.get("pid")
-        if not pid or pid in above or not Path(f"/proc/{pid}").exists():
-            continue
-        if abs(started_of_process(pid) - session["began"]) < 2.0:
+        if pid and pid not in above and _is_running(session):
             return session
     return None
+
+
+def _is_running(session: Mapping[str, Any]) -> bool:
+    pid = session["pid"]
+    return Path(f"/proc/{pid}").exists() and abs(started_of_process(pid) - session["began"]) < 2.0
+
+
+def began(run_dir: Path, pid: int) -> float:
+    """Return when the session of process ``pid`` began, in seconds since the epoch.
+
+    An interrupted session that has started it, to give back what the run holds, counts with it.
+    """
+    above = ancestors(pid)
+    sessions = read_optional(run_dir / "run.yml").get("sessions", [])
+    known = [one["began"] for one in sessions if one.get("pid") in above and _is_running(one)]
+    return min([started_of_process(pid), *known])
 
 
 def ancestors(pid: int) -> set[int]:

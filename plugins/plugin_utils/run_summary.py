@@ -98,9 +98,16 @@ def _until(one: Mapping[str, Any]) -> str:
 
 def _reach(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
     there = [one for one in clusters.values() if one["state"] != "released"]
-    found = [f"export KUBECONFIG={shlex.quote(one['kubeconfig'])}" for one in there if one.get("kubeconfig")]
+    found = [_kubectl(one["kubeconfig"], one.get("context")) for one in there if one.get("kubeconfig")]
     consoles = [one["console"] for one in there if one.get("console")]
     return [f"  reach it  {one}" for one in dict.fromkeys([*found, *consoles])]
+
+
+def _kubectl(kubeconfig: str, context: str | None) -> str:
+    """Return the command for a shell. A context of the run may be another than the current one of the kubeconfig."""
+    if not context:
+        return f"export KUBECONFIG={shlex.quote(kubeconfig)}"
+    return shlex.join(["kubectl", f"--kubeconfig={kubeconfig}", f"--context={context}", "get", "pods", "-A"])
 
 
 def _where(host: str, cluster: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import (
     lease_info,
@@ -62,12 +63,14 @@ def run(given: Mapping[str, Any], dry: bool, step: Step) -> dict[str, Any]:
 def _would(got: Acquired) -> str:
     if not got.candidates:
         return "the lease exists: nothing would be requested"
-    return f"would request {len(got.candidates)} hosts, given the present state of the lab: {', '.join(got.candidates)}"
+    hosts = _format.count(len(got.candidates), "host")
+    return f"would request {hosts}, given the present state of the lab: {', '.join(got.candidates)}"
 
 
 def _line(view: Mapping[str, Any]) -> str:
     clouds = " and ".join(part["cloud"] for part in view["parts"])
-    return f"{len(view['hosts'])} hosts in {clouds} until {view['expires_at']}: {', '.join(view['hosts'])}"
+    hosts = _format.count(len(view["hosts"]), "host")
+    return f"{hosts} in {clouds} until {view['expires_at']}: {', '.join(view['hosts'])}"
 
 
 def _diff(before: list[str], after: list[str]) -> dict[str, str]:

@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     OwnershipError,
     ProcessError,
@@ -132,10 +137,11 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
         instance.sweep()
         used = launch_plan.read_ports(instance) if marker is not None else {}
         if found:
-            say(f"stopping {instance.name} ({len(found)} processes)")
+            say(f"stopping {instance.name} ({_format.count(len(found), 'process', 'processes')})")
         for level in _stop_order(options, found):
             instance_processes.stop(instance.path, level, GRACE)
         _await_free(used, options.timeout)
+        _remove_discovery_cache(used)
         if marker is not None:
             instance.remove()
         elif instance.path.is_dir():
@@ -166,6 +172,23 @@ def _stop_order(
     return [
         level for index in range(last, -1, -1) if (level := [one for one in found if rank.get(one.name, last) == index])
     ]
+
+
+def _discovery_caches(server: str) -> list[Path]:
+    """Return the files in which modules of kubernetes.core keep what an API server serves, whoever runs them here."""
+    names = {server, f"{server}-{os.getuid()}", f"{server}-{os.environ.get('USERNAME')}"}
+    with suppress(OSError):  # no terminal
+        names.add(f"{server}-{os.getlogin()}")
+    keys = (hashlib.sha256(name.encode()).hexdigest() for name in names)
+    return [Path(tempfile.gettempdir()) / f"k8srcp-{key}.json" for key in keys]
+
+
+def _remove_discovery_cache(used: dict[str, int]) -> None:
+    """Remove these files: each instance has another port, so nothing else would."""
+    if launch_plan.API_PORT in used:
+        for path in _discovery_caches(f"https://{free_ports.LOOPBACK}:{used[launch_plan.API_PORT]}"):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _await_free(used: dict[str, int], timeout: float) -> None:

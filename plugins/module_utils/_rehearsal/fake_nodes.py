@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     ApiError,
     InputError,
@@ -214,13 +214,15 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
             result["changed"] = True
             say(f"created {', '.join(installed)}: KWOK simulates the nodes")
     if changes.create:
-        say(f"creating {len(changes.create)} nodes with {spec.shape.gpus} GPUs each")
+        nodes, gpus = _format.count(len(changes.create), "node"), _format.count(spec.shape.gpus, "GPU")
+        say(f"creating {nodes} with {gpus} each")
         kind = client.kind("v1", "Node")
         _send_all(lambda one: client.request("POST", kind.path(), one), changes.create)
     await_ready(client, spec, wanted, timeout, say)
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"]:
-        say(f"{spec.count} nodes with {result['gpus']} GPUs are ready after {result['seconds']:.1f} s (simulated)")
+        nodes, gpus = _format.count(spec.count, "node"), _format.count(result["gpus"], "GPU")
+        say(f"ready after {result['seconds']:.1f} s: {nodes} with {gpus} (simulated)")
     return result
 
 
@@ -265,7 +267,7 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
     spec.check()
     mine = [one["metadata"]["name"] for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
     if mine and not check:
-        say(f"removing {len(mine)} nodes")
+        say(f"removing {_format.count(len(mine), 'node')}")
         _remove(client, mine, timeout)
     deleted = (
         []

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run, progress_action, run_record
 
 PROJECT = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 CLUSTER = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
@@ -150,6 +150,46 @@ def test_a_hang_up_that_was_turned_off_stays_off(watch: interrupted_run.RunWatch
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     watch.note(interrupted_run.OPENS, opened(run_dir))
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_a_give_back_that_a_second_interrupt_ends_does_not_say_again_what_is_held(tmp_path: Path) -> None:
+    script = """
+import signal, time
+def ended(*_):
+    print("  held      one", flush=True)
+    raise SystemExit
+signal.signal(signal.SIGTERM, ended)
+print("phase cleanup", flush=True)
+time.sleep(60)
+"""
+    said: list[str] = []
+    watch = interrupted_run.RunWatch(said.append)
+
+    def say(line: str) -> None:
+        said.append(line)
+        watch._enough = True  # the second Ctrl-C arrives
+
+    watch._print = say
+    log = tmp_path / "log"
+    with open(log, "wb") as stream:
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=stream)
+    watch._follow(process, progress_action.ProgressTail(str(log)))
+    assert "held" in log.read_text() and said == ["phase cleanup"]
+
+
+def test_the_time_of_a_give_back_counts_from_the_session_that_started_it(run_dir: Path) -> None:
+    began = run_record.started_of_process(os.getpid())
+    script = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdin is not None
+        child.stdout.readline()
+        alone = run_record.began(run_dir, child.pid)
+        mine = {"started": run_record.stamp(), "command": "x", "tags": [], "pid": os.getpid(), "began": began}
+        earlier = {**mine, "began": began - 1000}  # of another process, which had our id
+        run_record.change(run_dir, lambda record: record.update(sessions=[earlier, mine]))
+        both = run_record.began(run_dir, child.pid)
+        child.stdin.close()
+    assert both == began < alone
 
 
 def test_the_session_that_starts_a_give_back_does_not_stand_in_its_way() -> None:

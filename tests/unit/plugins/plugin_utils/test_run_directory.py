@@ -35,7 +35,14 @@ def test_a_directory_that_could_not_be_filled_is_not_there(tmp_path: Path) -> No
 def test_steps_are_numbered_and_two_callers_never_get_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         paths = list(pool.map(lambda _: run_directory.next_step(tmp_path, "role", "entry"), range(40)))
-    assert sorted(path.name for path in paths) == [f"{number:03d}__role__entry" for number in range(1, 41)]
+    names = [f"{number:03d}__role__entry" for number in range(1, 41)]
+    assert sorted(path.name for path in paths) == names
+    assert sorted(path.name for path in tmp_path.iterdir()) == names, "nothing else stays"
+
+
+def test_a_number_that_another_caller_claims_or_has_used_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / ".step-001").touch()
+    assert run_directory.next_step(tmp_path, "role", "entry").name == "002__role__entry"
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -78,13 +78,14 @@ def test_the_end_of_what_is_held_says_what_makes_it_true(more: dict[str, str], s
 
 def test_how_to_reach_what_is_held_stands_in_the_summary(tmp_path: Path) -> None:
     kept = {**CLUSTER, "kubeconfig": "/a folder/kubeconfig", "console": "https://console.example.com"}
-    clusters = {"sutest": kept, "driver": kept}
+    clusters = {"sutest": kept, "driver": kept | {"context": "lab"}}
     held = [{"what": "rehearsal cluster t1-abcdef", "since": "2026-11-21T05:00:00.000Z", "until": None}]
     found = [
         line for line in run_summary.lines(record(clusters=clusters, held=held), tmp_path, {}) if "reach it" in line
     ]
     assert found == [
         "  reach it  export KUBECONFIG='/a folder/kubeconfig'",
+        "  reach it  kubectl '--kubeconfig=/a folder/kubeconfig' --context=lab get pods -A",
         "  reach it  https://console.example.com",
     ]
 

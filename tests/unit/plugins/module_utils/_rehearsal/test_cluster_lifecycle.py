@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
+import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import rehearsal as support
+from ansible_collections.kubernetes.core.plugins.module_utils.client import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
@@ -96,6 +100,24 @@ def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
         with pytest.raises(OwnershipError, match="it is not a rehearsal cluster: nothing was changed"):
             cluster_lifecycle.absent(support.options(data, force=force), support.quiet)
     assert (data / "tests" / "thesis.txt").exists()
+
+
+def test_what_clients_cached_of_an_instance_goes_with_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    instance = made(data)
+    _files.write_json(instance.ports_file, {launch_plan.API_PORT: 6411})
+    caches = []
+    for port in (6411, 6412):
+        client = SimpleNamespace(configuration=SimpleNamespace(host=f"https://127.0.0.1:{port}"))
+        known = object.__new__(discovery.Discoverer)
+        known.client = client
+        key = hashlib.sha256(known._Discoverer__get_default_cache_id()).hexdigest()
+        caches.append(tmp_path / f"k8srcp-{key}.json")
+        caches[-1].touch()
+    cluster_lifecycle.absent(support.options(data), support.quiet)
+    assert [one.exists() for one in caches] == [False, True]
 
 
 def test_info_of_nothing_says_so_and_makes_nothing(data: Path) -> None:
