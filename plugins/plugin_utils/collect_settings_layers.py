@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
     SettingsLayer,
     reachable,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import TREE_WORDS, Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.source_locations import places
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import looks_like_template, mark
 
@@ -113,7 +113,7 @@ def request(
             asked = variables["preset"] if error.at == name else error.at
             raise SettingsError(str(error), asked, error.source) from error
     layers = [inventory(variables, base, extra, catalogue), *preset_layers(names, known, catalogue)]
-    words = {word: variables[word] for word in ("matrix", "pre_cleanup") if word in variables}
+    words = {word: variables[word] for word in TREE_WORDS if word in variables}
     overrides = variables.get("overrides") or {}
     if not isinstance(overrides, Mapping):
         example = '-e \'{"overrides": {"dotted.key": "value"}}\''

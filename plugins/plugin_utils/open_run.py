@@ -33,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
     SettingsLayer,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import TREE_WORDS
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import ROOT, SettingsContext
 
 
@@ -123,7 +124,7 @@ class SettingsSession:
         if chosen == ["report"] and run_record.at_work(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
-        words = {word: context.extra[word] for word in ("matrix", "pre_cleanup") if word in context.extra}
+        words = {word: context.extra[word] for word in TREE_WORDS if word in context.extra}
         more = collect_settings_layers.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read(directory)
         request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
@@ -240,6 +241,8 @@ class SettingsSession:
             "run_dir": str(directory) if directory else None,
             "run_id": run_record.read(directory)["id"] if directory else None,
             "points": [point.name for point in found.points],
+            "repeat": found.repeat,
+            "bisect": found.bisect,
             "presets": list(request.presets),
             "late": list(found.late),
             "pre_cleanup": found.pre_cleanup,

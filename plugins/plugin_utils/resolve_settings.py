@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import PROVIDERS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._format import listed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import apply_settings_layers, dotted_paths
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
     Change,
@@ -34,6 +37,8 @@ EXTENSIBLE = frozenset({"results_limits"})
 _WORD_SPECS = {
     "matrix": Setting("matrix", "", {"type": "dict"}),
     "pre_cleanup": Setting("pre_cleanup", "", {"type": "bool"}),
+    "repeat": Setting("repeat", "", {"type": "dict"}),
+    "bisect": Setting("bisect", "", {"type": "dict"}),
 }
 
 
@@ -56,6 +61,8 @@ class EffectiveSettings:
     late: tuple[str, ...]
     matrix: dict[str, list[Any]]
     pre_cleanup: bool
+    repeat: dict[str, Any] = field(default_factory=dict)
+    bisect: dict[str, Any] = field(default_factory=dict)
 
 
 def effective(
@@ -69,12 +76,14 @@ def effective(
     changes = _coerced(catalogue, _changes(request, catalogue))
     tree = _opened(tree, changes, render)
     resolved = apply_settings_layers.apply(Resolved(tree), changes, EXTENSIBLE & tree.keys())
+    resolved = _with_bisected(resolved, catalogue)
     matrix = _matrix(resolved, request)
     values, late = _rendered(resolved, catalogue, render)
     points = tuple(_points(values, matrix, catalogue, render))
     pre_cleanup = bool(values.pop("pre_cleanup"))
     values.pop("matrix")
-    return EffectiveSettings(values, resolved, points, late, matrix, pre_cleanup)
+    repeat, bisect = (dict(values.pop(word)) for word in ("repeat", "bisect"))
+    return EffectiveSettings(values, resolved, points, late, matrix, pre_cleanup, repeat, bisect)
 
 
 def heavy_presets(request: RequestedSettings) -> list[str]:
@@ -169,6 +178,23 @@ def _rendered(resolved: Resolved, catalogue: Catalogue, render: Render) -> tuple
 def _last_source(resolved: Resolved, name: str) -> str:
     sources = [change.source for change in resolved.changes if change.path[0] == name]
     return sources[-1] if sources else "default"
+
+
+def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
+    """Return the settings with the matrix that a bisection measures."""
+    plan = bisection_plan.parse(resolved.settings["bisect"])
+    if plan is None:
+        return resolved
+    name = str(dotted_paths.parse(plan.over)[0])
+    if name not in catalogue.settings:
+        raise SettingsError(f"over: '{plan.over}' is no setting{nearest(name, catalogue.settings)}", "bisect", "-e")
+    if resolved.settings["matrix"]:
+        raise SettingsError(
+            f"a bisection varies {plan.over} alone, and there is a matrix over {listed(resolved.settings['matrix'])}: "
+            "choose a preset without one",
+            "matrix",
+        )
+    return replace(resolved, settings={**resolved.settings, "matrix": {plan.over: list(plan.values)}})
 
 
 def _matrix(resolved: Resolved, request: RequestedSettings) -> dict[str, list[Any]]:

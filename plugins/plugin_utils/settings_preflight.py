@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_settings,
     past_runs_settings,
     point_load_estimates,
+    schedule_words,
     verdict_settings,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
@@ -63,6 +64,7 @@ class Preflight:
             past_runs_settings.check(self.found, self._set_by)
         if "test" in self.chosen:
             self._refuse_impossible_load()
+        schedule_words.check(self.request.project, self.found, ROOT / "roles")
         if any(phase in self.chosen for phase in TAKING):
             self._refuse_wrong_cluster()
 

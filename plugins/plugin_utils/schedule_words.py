@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words ``repeat`` and ``bisect``: read them, and check them before a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan, repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run, kpi_patterns, limits
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
+
+#: Most attempts of one run: the loop over them has as many rounds.
+MOST = 500
+HISTORY, KPI_FILES = "results_history", "results_kpi_files"
+
+
+def given_bisection(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the word ``bisect`` from the variables of its playbook, without those that are not set.
+
+    ``-e values=[1,2]`` and ``-e values=1,2`` are texts. Raises InputError for one that is no list.
+    """
+    found = {key: value for key, value in given.items() if value not in (None, "", [])}
+    values = found.get("values")
+    if isinstance(values, str):
+        text = values.strip()
+        try:
+            found["values"] = yaml.safe_load(text if text.startswith("[") else f"[{text}]")
+        except yaml.YAMLError as error:
+            raise InputError(f"values: '{values}' is no list; write -e values=1,2,4") from error
+    return found
+
+
+def check(project: str, found: EffectiveSettings, roles: Path) -> None:
+    """Raise InputError for a wrong word. roles: folder of the roles."""
+    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    if repeat and bisect:
+        raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
+    if most_attempts(found) > MOST and repeat:
+        points = _format.count(len(found.points), "point")
+        raise InputError(f"repeat: {points} with max {repeat.most} are more than {MOST} attempts; lower max")
+    if repeat and not _decidable(found):
+        raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
+    if bisect:
+        known = set(_kpis(project, found, roles))
+        if KPI_FILES not in found.late and not any(kpi_patterns.overlap(one, bisect.kpi) for one in known):
+            raise InputError(f"kpi: '{bisect.kpi}' is not defined{nearest(bisect.kpi, known)}")
+
+
+def most_attempts(found: EffectiveSettings) -> int:
+    """Return how many attempts a run makes at most without ``redo``."""
+    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    if bisect:
+        return max(bisect.most, len(found.points))
+    return len(found.points) * (repeat.most if repeat else 1)
+
+
+def _decidable(found: EffectiveSettings) -> bool:
+    """Return whether each point has a figure to decide: a limit other than the default one, or history."""
+    return all(
+        name in found.late or set(point.settings.get(name) or ()) - {judge_run.FAILED}
+        for point in found.points
+        for name in [limits.SETTING if not point.settings.get(HISTORY) else HISTORY]
+    )
+
+
+def _kpis(project: str, found: EffectiveSettings, roles: Path) -> Iterator[str]:
+    files = [roles / "results" / "files" / "kpis" / "workload.yml", roles / project / "files" / "kpis.yml"]
+    more = [str(one) for point in found.points for one in point.settings.get(KPI_FILES) or []]
+    paths = dict.fromkeys([*(str(path) for path in files if path.is_file()), *more])
+    for one in kpi_definitions.load(list(paths)):
+        yield from kpi_patterns.names_of(one)
