@@ -45,10 +45,7 @@ class ActionModule(SeatrialAction):
 
     def _remote_tmp(self, extra: dict[str, Any]) -> str | None:
         """Return the folder for ansible_remote_tmp if the configured one can't be used, else None."""
-        if self._connection.transport != "local":
-            return None
-        asked = self.get_shell_option("remote_tmp", default="~/.ansible/tmp")
-        why = temp_folder_check.why_unusable(self._remote_expand_user(asked, sudoable=False))
+        asked, why = temp_folder_check.configured(self)
         if not why:
             return None
         if "ansible_remote_tmp" in extra:

@@ -108,7 +108,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config, openshift_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_cluster import Manager
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_openshift import Manager
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 

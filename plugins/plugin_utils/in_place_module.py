@@ -12,7 +12,6 @@ Ansible packs the module as usual.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,10 +103,7 @@ class InPlaceAction(ActionBase):
 
     def _replace_unusable_temp_folder(self, task_vars: dict[str, Any]) -> None:
         """Let modules on this machine use Ansible's own temporary folder if they can't use the configured one."""
-        if self._connection.transport != "local" or self._connection.become or "ansible_remote_tmp" in task_vars:
-            return
-        asked = self.get_shell_option("remote_tmp", default="~/.ansible/tmp")
-        if temp_folder_check.why_unusable(os.path.expanduser(asked)):
+        if "ansible_remote_tmp" not in task_vars and temp_folder_check.configured(self)[1]:
             self._connection._shell.set_option("remote_tmp", constants.DEFAULT_LOCAL_TMP)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:

@@ -12,6 +12,19 @@ from __future__ import annotations
 import os
 import tempfile
 
+from ansible.plugins.action import ActionBase
+
+
+def configured(action: ActionBase) -> tuple[str, str]:
+    """Return the folder for the modules of this action, and why it can't be used.
+
+    The reason is empty if it can be used; both are empty for another machine or user, which are not checked.
+    """
+    if action._connection.transport != "local" or action._connection.become:
+        return "", ""
+    folder = os.path.expanduser(action.get_shell_option("remote_tmp", default="~/.ansible/tmp"))
+    return folder, why_unusable(folder)
+
 
 def why_unusable(folder: str) -> str:
     """Return why no folder can be created in ``folder``, an empty string if one can."""

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_cluster import Manager
+from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_openshift import Manager
 from role_lab import Lab
 from stand_in.place import StandIn
 

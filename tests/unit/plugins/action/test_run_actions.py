@@ -30,7 +30,7 @@ def action(plugin: Any, transport: str = "local") -> Any:
     """An action as it is while its task runs; templates are returned as they are."""
     one = plugin.ActionModule.__new__(plugin.ActionModule)
     one._templar = SimpleNamespace(template=lambda text: text)
-    one._connection = SimpleNamespace(transport=transport)
+    one._connection = SimpleNamespace(transport=transport, become=None)
     one._loader = DataLoader()
     return one
 
@@ -144,7 +144,6 @@ def test_a_group_that_is_missing_is_an_error_with_the_nearest_name(tmp_path: Pat
 def remote_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], transport: str = "local") -> Any:
     one = action(settings, transport)
     monkeypatch.setattr(one, "get_shell_option", lambda _name, default: str(tmp_path / "file" / "tmp"), raising=False)
-    monkeypatch.setattr(one, "_remote_expand_user", lambda path, sudoable: path, raising=False)
     return one._remote_tmp(extra)
 
 
