@@ -13,10 +13,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import planned_points
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
     held_by_run,
     interrupted_run,
+    point_attempts,
     point_load_estimates,
     read_secret_settings,
     resolve_settings,
@@ -81,7 +83,9 @@ class SettingsSession:
         found = self.context.effective(changed)
         resolve_settings.refuse_heavy(changed, found.settings)
         self._read_secrets(found, [])
+        point_attempts.refuse_changed(directory, found.matrix_values())
         self._write(directory, found, changed)
+        run_record.change(directory, lambda record: record.update(points=list(found.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
         self._show(found, changed)
         return {**self._result(directory, found, changed), "changed": changed != request}
@@ -142,6 +146,7 @@ class SettingsSession:
                 if phase["status"] == "running":
                     phase["status"] = "interrupted"
             record["status"] = "running"
+            record["points"] = list(found.matrix_values())
             session = self._session(record, run_record.stamp(), command, chosen)
             record["sessions"] = [*record.get("sessions", []), session]
 
@@ -181,6 +186,8 @@ class SettingsSession:
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, found.settings)
         self._preflight(request, found, chosen).check(run_dir)
+        if run_dir:
+            point_attempts.refuse_changed(run_dir, found.matrix_values())
         return found
 
     def _preflight(
@@ -243,9 +250,15 @@ class SettingsSession:
             "points": [point.name for point in found.points],
             "repeat": found.repeat,
             "bisect": found.bisect,
+            "most_points": self._most_points(directory, found),
             "presets": list(request.presets),
             "late": list(found.late),
             "pre_cleanup": found.pre_cleanup,
             "gives_back": interrupted_run.phases(self._chosen(), self.phases, found.settings),
             "keep_failed": bool(found.settings.get("cluster_keep_failed")),
         }
+
+    def _most_points(self, directory: Path | None, found: EffectiveSettings) -> int:
+        """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
+        attempts = planned_points.read(directory) if directory else ()
+        return len({point.name for point in found.points} | {one.name for one in attempts}) + 1

@@ -64,6 +64,10 @@ class EffectiveSettings:
     repeat: dict[str, Any] = field(default_factory=dict)
     bisect: dict[str, Any] = field(default_factory=dict)
 
+    def matrix_values(self) -> dict[str, dict[str, Any]]:
+        """Return the values that the matrix sets, by point."""
+        return {point.name: point.values for point in self.points}
+
 
 def effective(
     request: RequestedSettings, catalogue: Catalogue, defaults: Mapping[str, Any], render: Render

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import uuid
+import functools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_display, unsafe_text
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_attempts, settings_display, unsafe_text
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 
@@ -23,7 +23,7 @@ def write(
 ) -> None:
     """Write the files. secrets: names of all secret settings, which are left out. given: those that have a value.
 
-    The state of a point that exists already stays.
+    Of a point that exists already, only what has not been measured yet is written again.
     """
     hidden = set(secrets)
 
@@ -38,11 +38,5 @@ def write(
     dump(directory / "settings.yml", found.settings)
     provenance = settings_display.provenance(found, request, given)
     _files.write_yaml(directory / "provenance.yml", provenance, "provenance/1")
-    for point in found.points:
-        place = directory / "points" / point.name
-        place.mkdir(parents=True, exist_ok=True)
-        dump(place / "settings.yml", point.settings)
-        if not (place / "point.yml").exists():
-            record = {"schema": "point/2", "point": point.name, "attempt": 1, "uuid": str(uuid.uuid4())}
-            planned = {**record, "settings": point.values, "status": "planned"}
-            _files.write_yaml(place / "point.yml", planned, "point/2")
+    writers = [(point.name, point.values, "", functools.partial(dump, values=point.settings)) for point in found.points]
+    point_attempts.write_points(directory, writers)

@@ -1,0 +1,27 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide which point of the run is measured next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_attempts
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+
+
+class ActionModule(SeatrialAction):
+    """See the documentation of module run_next_point."""
+
+    ARGUMENTS = {"stop_on_error": {"type": "bool", "default": False}}
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the name of the point, or that there is none, and why."""
+        run_dir = Path(self._templar.template(task_vars["run_dir"]))
+        found = point_attempts.answer(run_dir, arguments["stop_on_error"])
+        if found["attempt"] > 1:
+            Display().display(f"Point {found['point']}: {found['why']}")
+        return {"changed": True, **found}

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which attempt at a point counts, if there are several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+#: Status of an attempt that was not begun.
+NOT_BEGUN = ("planned", "skipped")
+
+
+class AttemptAtPoint(Protocol):
+    """An attempt: of which point of the matrix, the how manieth, and its status."""
+
+    @property
+    def of(self) -> str: ...
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def status(self) -> str: ...
+
+
+One = TypeVar("One", bound=AttemptAtPoint)
+
+
+def counted(attempts: Iterable[One]) -> list[One]:
+    """Return one attempt for each point, in the order of the points.
+
+    It is the last one that passed. If none did, it is the last one that was begun, else the first.
+    """
+    found: dict[str, One] = {}
+    for one in sorted(attempts, key=lambda one: (len(one.of), one.of, one.attempt)):
+        if one.of not in found or _rank(one) >= max(_rank(found[one.of]), 1):
+            found[one.of] = one
+    return list(found.values())
+
+
+def _rank(one: AttemptAtPoint) -> int:
+    return 2 if one.status == "passed" else 0 if one.status in NOT_BEGUN else 1

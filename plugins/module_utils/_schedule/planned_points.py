@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The attempts at the points of a run as their folders record them, and the answers of the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import counted
+
+PLANNED, RUNNING, PASSED, FAILED, SKIPPED = "planned", "running", "passed", "failed", "skipped"
+
+
+def folder_name(of: str, attempt: int) -> str:
+    """Return the name of the folder of an attempt: ``003`` for the first one at point 003, then ``003-2``."""
+    return of if attempt == 1 else f"{of}-{attempt}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt at a point of the matrix. record: its point.yml."""
+
+    of: str
+    attempt: int
+    record: Mapping[str, Any]
+
+    @property
+    def status(self) -> str:
+        """planned, running, passed, failed or skipped."""
+        return str(self.record["status"])
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return folder_name(self.of, self.attempt)
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """The attempt to measure next. readings, remaining_budget: as in schedule/1, of a repetition.
+
+    last: whether it is known that none follows it in this session.
+    """
+
+    of: str
+    attempt: int
+    why: str
+    readings: tuple[Mapping[str, Any], ...] = ()
+    remaining_budget: float | None = None
+    last: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return folder_name(self.of, self.attempt)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """No point is measured any more in this session."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class ScheduleState:
+    """All attempts, in order, and the names of those that this session has decided to measure."""
+
+    attempts: tuple[Attempt, ...]
+    decided: frozenset[str] = frozenset()
+    stop_on_error: bool = False
+
+    def counted(self) -> list[Attempt]:
+        """Return the attempt that counts of each point."""
+        return counted(self.attempts)
+
+    def failed_now(self) -> list[Attempt]:
+        """Return the attempts that failed in this session."""
+        return [one for one in self.attempts if one.status == FAILED and one.name in self.decided]
+
+    def next_attempt(self, of: str) -> int:
+        """Return the number of a further attempt at a point."""
+        return max((one.attempt for one in self.attempts if one.of == of), default=0) + 1
+
+
+def read(run_dir: Path) -> tuple[Attempt, ...]:
+    """Read the attempts of a run, in order. A folder without point.yml, which a killed session left, is none.
+
+    Raises DataError for a damaged point.yml.
+    """
+    found = []
+    for path in (run_dir / "points").glob("[0-9]*/point.yml"):
+        of, _dash, number = path.parent.name.partition("-")
+        found.append(Attempt(of, int(number or 1), _files.read_yaml(path)))
+    return tuple(sorted(found, key=lambda one: (len(one.of), one.of, one.attempt)))
