@@ -59,8 +59,11 @@ def split(url: str) -> tuple[str, str]:
     return bucket, key.strip("/")
 
 
-def client(location: S3Location) -> Any:
-    """Return a boto3 client. Raises InputError if boto3 is missing or a setting is invalid."""
+def client(location: S3Location, timeout: float = 60.0, attempts: int = 5) -> Any:
+    """Return a boto3 client. Raises InputError if boto3 is missing or a setting is invalid.
+
+    timeout: of each request, in seconds. attempts: at each request.
+    """
     try:
         import boto3
         from botocore.config import Config
@@ -83,9 +86,9 @@ def client(location: S3Location) -> Any:
             verify=location.authority or None,
             config=Config(
                 s3={"addressing_style": "path"} if location.endpoint else None,
-                connect_timeout=20,
-                read_timeout=60,
-                retries={"max_attempts": 5, "mode": "standard"},
+                connect_timeout=min(20.0, timeout),
+                read_timeout=timeout,
+                retries={"max_attempts": attempts, "mode": "standard"},
             ),
             **own,
         )

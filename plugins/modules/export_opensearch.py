@@ -90,7 +90,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run, opensearch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
@@ -112,7 +113,7 @@ def main() -> None:
 
     def export(step: Step) -> dict[str, Any]:
         given = module.params
-        server = opensearch.OpenSearchServer(
+        server = OpenSearchServer(
             given["url"],
             given["index_prefix"],
             given["user"],

@@ -10,11 +10,9 @@ import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_run, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export.opensearch import (
-    OpenSearchIndex,
-    OpenSearchServer,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export.opensearch import OpenSearchIndex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from run_directory import RUN, World, write_run

@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import ci_files, opensearch, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
@@ -105,7 +106,7 @@ def to_s3(
 
 def to_opensearch(
     run_dir: str,
-    server: opensearch.OpenSearchServer,
+    server: OpenSearchServer,
     secrets: Mapping[str, str],
     kubeconfigs: Iterable[str],
     invalid: str,

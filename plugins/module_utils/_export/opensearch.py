@@ -8,18 +8,13 @@ A second export of the same run replaces its documents. The server's certificate
 
 from __future__ import annotations
 
-import base64
 import json
-import ssl
-import urllib.request
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _https_request
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import flat, recorded_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchClient
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 #: Size of a bulk request in bytes.
@@ -49,27 +44,6 @@ TEMPLATE: dict[str, Any] = {
         },
     },
 }
-
-
-@dataclass(frozen=True)
-class OpenSearchServer:
-    """Address and credentials. Raises InputError for an address that is not usable or not secure."""
-
-    url: str
-    prefix: str = "seatrial"
-    user: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    authority: str = ""
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"OpenSearch address '{self.url}' is not https://host:port")
-        if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise InputError(f"OpenSearch address '{self.url}': http is allowed for this machine only; use https")
-        if parts.username:
-            raise InputError("OpenSearch address: it contains a user name; give user and password as settings")
 
 
 def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[str, str, dict[str, Any]]]:
@@ -105,6 +79,7 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
                 **common,
                 "@timestamp": point.record.get("started") or started,
                 "point": point.number,
+                "point_status": point.record.get("status"),
                 "uuid": own,
                 "settings": settings,
                 "labels": labels,
@@ -124,18 +99,8 @@ def _ends(of: Any) -> dict[str, Any] | None:
     return {"low": of[0], "high": of[1]} if of else None
 
 
-class OpenSearchIndex:
-    """Requests to one server."""
-
-    def __init__(self, server: OpenSearchServer) -> None:
-        self.server = server
-        if server.url.startswith("https"):
-            try:
-                self._context: ssl.SSLContext | None = ssl.create_default_context(cafile=server.authority or None)
-            except (OSError, ssl.SSLError) as error:
-                raise InputError(f"authority {server.authority} cannot be read as PEM certificates: {error}") from error
-        else:
-            self._context = None
+class OpenSearchIndex(OpenSearchClient):
+    """The indices of the results on one server."""
 
     def prepare(self) -> None:
         """Create or replace the index template."""
@@ -157,21 +122,6 @@ class OpenSearchIndex:
                     )
                 counts["created" if result["result"] == "created" else "updated"] += 1
         return counts
-
-    def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> dict[str, Any]:
-        """Send one request and return the answer. Raises AccessError."""
-        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body or None, method=method)
-        request.add_header("Content-Type", kind)
-        if self.server.token:
-            request.add_header("Authorization", f"Bearer {self.server.token}")
-        elif self.server.user:
-            pair = base64.b64encode(f"{self.server.user}:{self.server.password}".encode()).decode()
-            request.add_header("Authorization", f"Basic {pair}")
-        try:
-            with _https_request.opened(request, self._context, f"OpenSearch {self.server.url}") as answer:
-                return json.loads(answer.read())
-        except _https_request.HttpRefused as error:
-            raise AccessError(f"OpenSearch {self.server.url}{path}: {error.status} {error.body}") from error
 
 
 def _bulks(prefix: str, found: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:

@@ -8,15 +8,21 @@ A source that cannot be read is no error: the run was measured, and only its com
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history import from_folder, matching
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.history_sources import USED
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history import (
+    from_folder,
+    from_opensearch,
+    from_s3,
+    matching,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.history_sources import OPENSEARCH, S3, USED
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import (
     ComparablePoint,
@@ -29,21 +35,43 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_r
     kpis_of,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import FlatLabels, flat, recorded_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._s3 import S3Location
 
-#: Runs that are read at most from one source.
-MOST_READ = 1000
+#: Runs that are read at most from one source, and seconds after which no further one is read.
+MOST_READ, LONGEST = 1000, 300.0
 #: Damaged files that are named one by one.
 _NAMED = 3
 
 
 @dataclass(frozen=True)
 class HistoryRequest:
-    """Where past runs are and which to use. sources: folders; most: the newest comparable runs."""
+    """Where past runs are and which to use.
+
+    sources: folders, s3://bucket/prefix and opensearch. most: the newest comparable runs. s3: server and credentials,
+    without bucket. opensearch: None if the settings have no address.
+    """
 
     sources: tuple[str, ...] = ()
     most: int = USED
     rules: LabelRules = LabelRules()
+    s3: S3Location = S3Location("")
+    opensearch: OpenSearchServer | None = None
+
+    def read(self, source: str, project: str, notes: list[str]) -> Iterator[PastRun]:
+        """Yield the runs of a source, the newest first. notes: gets a sentence on each run that cannot be read.
+
+        Raises a SeatrialError if the source cannot be read.
+        """
+        if source.startswith(S3):
+            bucket, prefix = _s3.split(source)
+            return from_s3.read(replace(self.s3, bucket=bucket, prefix=prefix), project, notes)
+        if source != OPENSEARCH:
+            return from_folder.read(Path(source), project, notes)
+        if self.opensearch is None:
+            raise InputError("no address of OpenSearch is set")
+        return from_opensearch.read(self.opensearch, project, notes)
 
 
 @dataclass(frozen=True)
@@ -105,7 +133,7 @@ def collect(run: Run, request: HistoryRequest) -> History:
     left_out: dict[str, LeftOut] = {}
     for source in request.sources:
         used = 0
-        for past in _read(source, str(run.record.get("project") or ""), notes):
+        for past in _read(request, source, str(run.record.get("project") or ""), notes):
             if past.run == run.id or past.run in matched:
                 continue
             late = bool(started) and past.at > started
@@ -157,16 +185,17 @@ def _is_measured(point: Point) -> bool:
     return point.kpis is not None and point.record.get("status", "passed") == "passed"
 
 
-def _read(source: str, project: str, notes: list[str]) -> Iterator[PastRun]:
+def _read(request: HistoryRequest, source: str, project: str, notes: list[str]) -> Iterator[PastRun]:
     """Yield the runs of a source, the newest first; note what cannot be read."""
     damaged: list[str] = []
+    begun = time.monotonic()
     count = 0
     try:
-        for past in from_folder.read(Path(source), project, damaged):
+        for past in request.read(source, project, damaged):
             yield past
             count += 1
-            if count >= MOST_READ:
-                notes.append(f"history {source}: only the newest {_format.count(MOST_READ, 'run')} were read")
+            if count >= MOST_READ or time.monotonic() - begun > LONGEST:
+                notes.append(f"history {source}: only the newest {_format.count(count, 'run')} were read")
                 break
     except SeatrialError as error:
         notes.append(f"history could not be read: {error}")

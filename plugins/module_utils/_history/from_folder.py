@@ -75,6 +75,12 @@ def _mapping(path: Path) -> dict[str, Any]:
     return found
 
 
+def has_old_labels(top: Path) -> bool:
+    """Return whether the labels of a run have to be read from its other files."""
+    documents = [_mapping(path) for path in sorted((top / "points").glob("[0-9]*/kpis.json"))]
+    return any(one.get("schema") == "kpis/1" for one in documents)
+
+
 def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]) -> PastRun:
     """Return the run in directory ``top``. notes: gets a sentence on each damaged point. Raises DataError."""
     if not isinstance(record.get("id"), str):

@@ -10,10 +10,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import (
     ci_files,
     export_run,
-    opensearch,
     secret_gate,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
@@ -100,7 +100,7 @@ def test_files_are_written_once_and_gated(top, tmp_path):
 )
 def test_addresses_of_opensearch_are_checked(address, message):
     with pytest.raises(InputError, match=message) as caught:
-        opensearch.OpenSearchServer(address)
+        OpenSearchServer(address)
     assert "secret@" not in str(caught.value)
 
 

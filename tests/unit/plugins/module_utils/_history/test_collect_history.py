@@ -10,7 +10,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history import collect_history
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History, HistoryRequest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules, LeftOut
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import HISTORY
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_history
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import HistorySettings
@@ -107,6 +109,37 @@ def test_a_source_that_cannot_be_read_is_noted_and_nothing_else(tmp_path: Path) 
     series = found.series(run_reader.read(top), kpi(1.0), "001", judged=True)
     (reading,) = judge_history.judge_history([series], HistorySettings())
     assert reading.result == "not enough history"
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (HistoryRequest(("opensearch",), opensearch=OpenSearchServer("http://127.0.0.1:9")), "Connection refused"),
+        (HistoryRequest(("opensearch",)), "no address of OpenSearch is set"),
+        (
+            HistoryRequest(
+                ("s3://results/nightly",), s3=S3Location("", "", "http://127.0.0.1:9", access_key="a", secret_key="b")
+            ),
+            "s3://results/nightly at http://127.0.0.1:9",
+        ),
+    ],
+)
+def test_a_server_that_is_not_there_is_noted_and_nothing_else(
+    tmp_path: Path, request_: HistoryRequest, words: str
+) -> None:
+    top = write_past_run(tmp_path, 1)
+    found = collect_history.collect(run_reader.read(top), request_)
+    (note,) = found.notes
+    assert note.startswith("history could not be read: ") and words in note
+    assert (found.found, values(found, top)) == (0, ([], [10.0]))
+
+
+def test_a_source_that_fails_leaves_the_others(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1, 1.0)
+    top = write_past_run(tmp_path, 2, 2.0)
+    request_ = HistoryRequest(("opensearch", str(tmp_path)), opensearch=OpenSearchServer("http://127.0.0.1:9"))
+    found = collect_history.collect(run_reader.read(top), request_)
+    assert (len(found.notes), values(found, top)[0]) == (1, [1.0])
 
 
 def test_patterns_without_effect_are_noted(tmp_path: Path) -> None:
