@@ -19,6 +19,8 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._history
   - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
@@ -54,27 +56,6 @@ options:
     type: list
     elements: str
     default: [headline]
-  history:
-    description: Folders with directories of past runs. Without any, KPIs are compared with limits only.
-    type: list
-    elements: str
-    default: []
-  history_runs:
-    description: Number of past runs to use, the newest comparable ones.
-    type: int
-    default: 50
-  compare_on:
-    description:
-      - Patterns of labels that may differ between runs. Past runs that differ in one are the old group; the others
-        belong to the group of this run.
-    type: list
-    elements: str
-    default: []
-  ignore:
-    description: Patterns of labels that do not matter.
-    type: list
-    elements: str
-    default: []
   method:
     description:
       - How a KPI is compared with past runs. V(groups), Student's t-test of new against old runs. V(robust_z), medians,
@@ -232,8 +213,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history import history_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import history_settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
@@ -250,10 +230,7 @@ def main() -> None:
             "limits": {"type": "dict"},
             "max_errors": {"type": "float", "default": 0.01},
             "judged": {"type": "list", "elements": "str", "default": ["headline"]},
-            "history": {"type": "list", "elements": "str", "default": []},
-            "history_runs": {"type": "int", "default": 50},
-            "compare_on": {"type": "list", "elements": "str", "default": []},
-            "ignore": {"type": "list", "elements": "str", "default": []},
+            **history_options.OPTIONS,
             "method": {"choices": list(history_settings.METHODS), "default": "groups"},
             "level": {"type": "float", "default": 0.01},
             "least": {"type": "raw", "default": 0.05},
@@ -269,8 +246,6 @@ def main() -> None:
 
     def make(step: Step) -> dict[str, Any]:
         history = history_settings.parse({name: given[name] for name in history_settings.OPTIONS})
-        labels = LabelRules(tuple(given["compare_on"]), tuple(given["ignore"]))
-        past = HistoryRequest(tuple(given["history"]), given["history_runs"], labels)
         rules = JudgingRules(max_errors=given["max_errors"], judged=given["judged"], history=history)
         with step.timed("results", "verdict"):
             result = write_verdict(
@@ -279,7 +254,7 @@ def main() -> None:
                 given["definitions"],
                 given["limits"],
                 rules,
-                past,
+                history_options.request_of(given),
             )
         return log_result(step, module.warn, result)
 

@@ -50,7 +50,7 @@ class HistoryRequest:
     """Where past runs are and which to use.
 
     sources: folders, s3://bucket/prefix and opensearch. most: the newest comparable runs. s3: server and credentials,
-    without bucket. opensearch: None if the settings have no address.
+    without bucket. opensearch: None without a usable address; without_opensearch: why.
     """
 
     sources: tuple[str, ...] = ()
@@ -58,6 +58,7 @@ class HistoryRequest:
     rules: LabelRules = LabelRules()
     s3: S3Location = S3Location("")
     opensearch: OpenSearchServer | None = None
+    without_opensearch: str = "no address of OpenSearch is set"
 
     def read(self, source: str, project: str, notes: list[str]) -> Iterator[PastRun]:
         """Yield the runs of a source, the newest first. notes: gets a sentence on each run that cannot be read.
@@ -70,7 +71,7 @@ class HistoryRequest:
         if source != OPENSEARCH:
             return from_folder.read(Path(source), project, notes)
         if self.opensearch is None:
-            raise InputError("no address of OpenSearch is set")
+            raise InputError(self.without_opensearch)
         return from_opensearch.read(self.opensearch, project, notes)
 
 
@@ -114,8 +115,8 @@ class History:
             name,
             unit,
             str(kpi["direction"]),
-            _past_values(old, name, unit),
-            (*_past_values([one for one in past if one.new], name, unit), *_own_values(run, own, name)),
+            past_values(old, name, unit),
+            (*past_values([one for one in past if one.new], name, unit), *_own_values(run, own, name)),
             judged,
             repeated,
             matching.difference_text([one.point for one in old], labels, self.rules),
@@ -214,7 +215,8 @@ def _without_effect(own: Mapping[str, FlatLabels], rules: LabelRules) -> list[st
     ]
 
 
-def _past_values(points: Sequence[ComparablePoint], name: str, unit: str) -> tuple[RunValue, ...]:
+def past_values(points: Sequence[ComparablePoint], name: str, unit: str) -> tuple[RunValue, ...]:
+    """Return a KPI in past points, in their order; those without it or with it in another unit are left out."""
     found = [(one, one.point.kpis[name]) for one in points if name in one.point.kpis]
     several = {one.run.run for one in points if sum(other.run.run == one.run.run for other in points) > 1}
     return tuple(

@@ -13,6 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history import matching
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import flat
+from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point_schemas import NODES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.result_schemas import LABELS
 
@@ -36,6 +37,7 @@ def check_sources(sources: Iterable[str], opensearch_url: str, made_later: Seque
         elif source == OPENSEARCH:
             if not opensearch_url:
                 raise InputError("results_history: 'opensearch' is named, but export_opensearch_url is empty")
+            OpenSearchServer(opensearch_url)
         elif "://" in source:
             raise InputError(f"results_history: '{source}' is neither a folder, s3://bucket/prefix nor opensearch")
         else:

@@ -77,15 +77,15 @@ def comparable(
         return LeftOut(past.run, past.verdict)
     if not past.points:
         return LeftOut(past.run, "without figures")
-    kept = {number: _compared(labels, rules) for number, labels in own.items()}
-    marks = {number: _marked(labels, rules) for number, labels in own.items()}
+    kept = {number: compared(labels, rules) for number, labels in own.items()}
+    marks = {number: marked(labels, rules) for number, labels in own.items()}
     found: dict[str, list[ComparablePoint]] = {}
     nearest: list[str] | None = None
     for point in past.points:
-        theirs, marked = _compared(point.labels, rules), _marked(point.labels, rules)
+        theirs, mark = compared(point.labels, rules), marked(point.labels, rules)
         for number, ours in kept.items():
             if theirs == ours:
-                new = bool(rules.compare_on) and marked == marks[number]
+                new = bool(rules.compare_on) and mark == marks[number]
                 found.setdefault(number, []).append(ComparablePoint(past, point, new))
             elif not found and (nearest is None or len(nearest) > 1):
                 other = differing(ours, theirs)
@@ -113,13 +113,14 @@ def shown(name: str) -> str:
     return name.removeprefix(SETTINGS)
 
 
-def _compared(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
+def compared(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
     """Return the labels that must be equal. Simulated figures are never compared with measured ones."""
     kept = {name: value for name, value in labels.items() if _is_compared(name, rules)}
     return {**kept, SIMULATED: bool(labels.get(SIMULATED))}
 
 
-def _marked(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
+def marked(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
+    """Return the labels that may differ and then mark the old group."""
     return {name: value for name, value in labels.items() if is_marked(name, rules)}
 
 

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: options of modules that compare with past runs."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Where past runs are, and which of them are comparable."""
+
+    DOCUMENTATION = r"""
+options:
+  history:
+    description:
+      - Where past runs are. Folders with run directories, C(s3://bucket/prefix), or V(opensearch) for the index of
+        O(history_opensearch). Without any, KPIs are compared with limits only.
+      - A source that cannot be read is a warning.
+    type: list
+    elements: str
+    default: []
+  history_runs:
+    description: Number of past runs to use, the newest comparable ones.
+    type: int
+    default: 50
+  compare_on:
+    description:
+      - Patterns of labels that may differ between runs. Past runs that differ in one are the old group, others belong
+        to the group of this run.
+    type: list
+    elements: str
+    default: []
+  ignore:
+    description: Patterns of labels that do not matter.
+    type: list
+    elements: str
+    default: []
+  history_s3:
+    description: The S3 server of C(s3://) sources.
+    type: dict
+    suboptions:
+      endpoint:
+        description: Address of the server. Empty means Amazon S3.
+        type: str
+        default: ''
+      region:
+        description: Region of the bucket.
+        type: str
+        default: us-east-1
+      access_key:
+        description: Access key. Without it boto3 searches its usual sources of credentials.
+        type: str
+        default: ''
+      secret_key:
+        description: Secret key of O(history_s3.access_key).
+        type: str
+        default: ''
+  history_opensearch:
+    description: The OpenSearch server of source V(opensearch).
+    type: dict
+    suboptions:
+      url:
+        description: Address of the server. HTTP is allowed for the same machine only.
+        type: str
+        default: ''
+      index_prefix:
+        description: Beginning of the names of the indices.
+        type: str
+        default: seatrial
+      user:
+        description: User name for basic authentication.
+        type: str
+        default: ''
+      password:
+        description: Password of O(history_opensearch.user).
+        type: str
+        default: ''
+      token:
+        description: Bearer token, instead of user and password.
+        type: str
+        default: ''
+"""
