@@ -166,6 +166,19 @@ def test_the_interface_to_clusters_knows_no_provider():
     assert knowing == set()
 
 
+def test_no_code_asks_whether_a_cluster_has_a_certain_provider():
+    """What depends on the provider is an attribute or a method of it."""
+    asking = [
+        f"{name}:{node.lineno}"
+        for name, tree in SOURCES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for one in ast.walk(node)
+        if isinstance(one, ast.Constant) and one.value in providers()
+    ]
+    assert asking == []
+
+
 def test_a_class_name_stands_for_one_thing():
     found: dict[str, list[str]] = defaultdict(list)
     for name, tree in SOURCES.items():

@@ -162,7 +162,7 @@ def agent_config(machines: Sequence[Host], settings: Mapping[str, Any], name: st
     first = next(one for one in machines if one.role == "master")
     rendezvous = str(settings.get("cluster_agent_rendezvous_ip") or addresses[first.name])
     if not rendezvous:
-        need({**settings, "cluster_provider": "openshift_agent"}, "cluster_agent_rendezvous_ip")
+        need(settings, "cluster_agent_rendezvous_ip")
     config: dict[str, Any] = {
         "apiVersion": "v1beta1",
         "kind": "AgentConfig",
@@ -214,7 +214,7 @@ def nmstate(one: Host, address: str, settings: Mapping[str, Any]) -> dict[str, A
         return {"interfaces": interfaces}
     prefix = ipaddress.ip_network(network(settings, "cluster_agent_machine_network", "")).prefixlen
     top["ipv4"] = {"enabled": True, "dhcp": False, "address": [{"ip": address, "prefix-length": prefix}]}
-    need({**settings, "cluster_provider": "openshift_agent"}, "cluster_agent_gateway", "cluster_agent_dns")
+    need(settings, "cluster_agent_gateway", "cluster_agent_dns")
     route = {"destination": "0.0.0.0/0", "next-hop-address": str(settings["cluster_agent_gateway"])}
     return {
         "interfaces": interfaces,
