@@ -199,6 +199,14 @@ doubts:
   returned: success
   type: list
   elements: str
+reasons:
+  description:
+    - Why the verdict is what it is, one sentence for each check and KPI; how the KPIs of a V(pass) compare with the
+      history. The last sentence states the past runs that were used and left out, if there is a history.
+  returned: success
+  type: list
+  elements: str
+  sample: ["makespan (point 000): 12 % slower than 18 runs of 4.19.3 (8 to 16 %), p 0.0004"]
 path:
   description: The file.
   returned: success

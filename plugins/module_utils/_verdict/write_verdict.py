@@ -19,7 +19,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run, limits, summary_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import (
+    judge_run,
+    limits,
+    overall_verdict,
+    summary_text,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.junit import junit
 
@@ -71,6 +76,9 @@ def write_verdict(
         "answer": found["answer"],
         "doubts": found["warnings"],
         "path": str(path),
+        "reasons": [
+            one for one in (*overall_verdict.explanation(found), overall_verdict.history_sentence(found)) if one
+        ],
         "warnings": warnings,
         "summary": judge_run.summary(found),
     }

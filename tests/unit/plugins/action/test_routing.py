@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.action import _progress, results_source
+from ansible_collections.perfscale.seatrial.plugins.action import _progress, results_source, results_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import BadInput
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
@@ -94,6 +94,13 @@ def test_paths_of_results_source_become_absolute(monkeypatch: pytest.MonkeyPatch
     one = made(results_source.ActionModule, monkeypatch, sources=["a", "s3://b"], region="c")
     one.run()
     assert one.ran[0]["module_args"] == {"sources": [f"{tmp_path}/a", "s3://b"], "region": "c"}
+
+
+def test_paths_of_results_verdict_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = made(results_verdict.ActionModule, monkeypatch, history=["a", "s3://b", "opensearch"], level=0.1)
+    one.run()
+    assert one.ran[0]["module_args"] == {"history": [f"{tmp_path}/a", "s3://b", "opensearch"], "level": 0.1}
 
 
 def test_invalid_input_ends_the_task_before_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
