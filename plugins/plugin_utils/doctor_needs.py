@@ -12,12 +12,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import planned_points
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
     resolve_settings,
     workload_files,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -50,7 +51,7 @@ class ExaminedRun:
         context = SettingsContext.of(project, variables, extra, loader, templar, **more)
         request = context.request()
         found = context.effective(request)
-        points = {point.name: point.settings for point in found.points}
+        points = {point.name: point.settings for point in found.measured}
         return cls(found.settings, points, context.render, run_id, resolve_settings.heavy_presets(request))
 
     @classmethod
@@ -61,7 +62,8 @@ class ExaminedRun:
             return collect_settings_layers.raw(loader.load_from_file(str(path), trusted_as_template=True))
 
         values = read(directory / "settings.yml")
-        points = {path.parent.name: read(path) for path in sorted(directory.glob("points/*/settings.yml"))}
+        attempts = [one.name for one in planned_points.read(directory) if one.status in planned_points.OPEN]
+        points = {name: read(directory / "points" / name / "settings.yml") for name in attempts}
         known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}
         return cls(values, points, collect_settings_layers.renderer(templar, known), str(variables["run_id"]))
 

@@ -14,12 +14,14 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import planned_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
     held_by_run,
     interrupted_run,
     point_attempts,
     point_load_estimates,
+    points_to_redo,
     read_secret_settings,
     resolve_settings,
     resumed_extra_vars,
@@ -62,6 +64,10 @@ class SettingsSession:
         extra, given = self.context.extra, self.context.variables.get("run_dir")
         self.context.check_names()
         chosen = self._chosen()
+        if "redo" in extra and not given:
+            raise InputError(
+                f"-e redo={extra['redo']} measures points of an earlier run again: name it, -e run_dir=<directory>"
+            )
         if "run_dir" in extra and not extra["run_dir"]:
             raise InputError("-e run_dir= is empty; give the directory of an earlier run, or leave it out")
         return self._continue(str(self.templar.template(given)), chosen) if given else self._open(chosen)
@@ -133,6 +139,7 @@ class SettingsSession:
         earlier = run_record.read(directory)
         request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
         found = self._checked(request, chosen, directory)
+        redone = self._redo(directory, found, chosen)
         if chosen == ["settings"]:
             self._show(found, request)
             self._show_points(found)
@@ -140,6 +147,8 @@ class SettingsSession:
         held_by_run.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
         self._write(directory, found, request)
+        for one in redone:
+            self._create_attempt(directory, one, found)
 
         def edit(record: dict[str, Any]) -> None:
             for phase in record["phases"].values():
@@ -155,6 +164,17 @@ class SettingsSession:
         if dropped:
             self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
         return self._result(directory, found, request)
+
+    def _redo(self, directory: Path, found: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
+        """Return the further attempts that ``-e redo`` demands."""
+        if "redo" not in self.context.extra:
+            return []
+        if "test" not in chosen and chosen != ["settings"]:
+            raise InputError(f"-e redo= needs phase test, and --tags {','.join(chosen)} leaves it out")
+        wanted = points_to_redo.of(directory, self.context.extra["redo"], list(found.matrix_values()))
+        if not wanted:
+            self.say(f"redo={self.context.extra['redo']}: no point is to be measured again")
+        return wanted
 
     def _refuse_other_run(self, path: str, directory: Path, request: RequestedSettings) -> None:
         project = self.context.project
@@ -226,6 +246,12 @@ class SettingsSession:
     def _write(self, directory: Path, found: EffectiveSettings, request: RequestedSettings) -> None:
         settings_files.write(directory, found, request, self.context.catalogue.secrets, self._given_secrets())
 
+    def _create_attempt(self, directory: Path, one: PlannedPoint, found: EffectiveSettings) -> None:
+        """Create the folder of a further attempt, with the settings of this session."""
+        values = next(point.settings for point in found.points if point.name == one.of)
+        hidden = self.context.catalogue.secrets
+        point_attempts.repeat(directory, one, lambda path: settings_files.dump(path, values, hidden))
+
     def _show(self, found: EffectiveSettings, request: RequestedSettings) -> None:
         document = settings_display.provenance(found, request, self._given_secrets())
         defaults = self.context.defaults
@@ -235,7 +261,7 @@ class SettingsSession:
             self.say(line)
 
     def _show_points(self, found: EffectiveSettings) -> None:
-        loads = point_load_estimates.durations(self.context.project, found.points, self.context.render)
+        loads = point_load_estimates.durations(self.context.project, found.measured, self.context.render)
         for line in settings_display.points(found, loads):
             self.say(line)
 

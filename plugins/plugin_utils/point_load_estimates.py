@@ -14,7 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provid
 from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import cluster_capacity, load_duration_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import MatrixPoint, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import MatrixPoint
 
 ROLES = Path(__file__).parents[2] / "roles"
 

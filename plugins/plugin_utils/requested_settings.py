@@ -62,7 +62,8 @@ class RequestedSettings:
         For ``preset a -> b`` the layer is preset b, for a point of the matrix the layer that sets the matrix.
         """
         if source.startswith("matrix"):
-            given = [layer.origins["matrix"] for layer in self.layers if "matrix" in layer.origins]
+            word = source.partition(",")[0]
+            given = [layer.origins[word] for layer in self.layers if word in layer.origins]
             return given[-1] if given else None
         kind, name = source, source
         if source.startswith(("preset ", "profile ")):

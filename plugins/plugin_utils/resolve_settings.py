@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,12 +13,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provid
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import listed
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import apply_settings_layers, dotted_paths
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    apply_settings_layers,
+    dotted_paths,
+    matrix_points,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
     Change,
     Resolved,
     SettingsError,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Matrix, Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings, reachable
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import (
     TREE_WORDS,
@@ -29,13 +33,12 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalo
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import has_template
 
-#: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
-Render = Callable[[Any, Mapping[str, Any]], tuple[Any, bool]]
-
 #: Settings whose keys are names of KPIs: a dotted key may add one.
 EXTENSIBLE = frozenset({"results_limits"})
 _WORD_SPECS = {
     "matrix": Setting("matrix", "", {"type": "dict"}),
+    "matrix_points": Setting("matrix_points", "", {"type": "list", "elements": "dict"}),
+    "matrix_skip_if": Setting("matrix_skip_if", "", {"type": "list", "elements": "str"}),
     "pre_cleanup": Setting("pre_cleanup", "", {"type": "bool"}),
     "repeat": Setting("repeat", "", {"type": "dict"}),
     "bisect": Setting("bisect", "", {"type": "dict"}),
@@ -49,6 +52,7 @@ class MatrixPoint:
     name: str
     values: dict[str, Any]
     settings: dict[str, Any]
+    skipped: str = ""  # why it is not measured
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,11 @@ class EffectiveSettings:
     pre_cleanup: bool
     repeat: dict[str, Any] = field(default_factory=dict)
     bisect: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> tuple[MatrixPoint, ...]:
+        """The points that matrix_skip_if leaves."""
+        return tuple(point for point in self.points if not point.skipped)
 
     def matrix_values(self) -> dict[str, dict[str, Any]]:
         """Return the values that the matrix sets, by point."""
@@ -81,13 +90,14 @@ def effective(
     tree = _opened(tree, changes, render)
     resolved = apply_settings_layers.apply(Resolved(tree), changes, EXTENSIBLE & tree.keys())
     resolved = _with_bisected(resolved, catalogue)
-    matrix = _matrix(resolved, request)
+    matrix = Matrix.of(resolved.settings, _own_paths(request))
     values, late = _rendered(resolved, catalogue, render)
-    points = tuple(_points(values, matrix, catalogue, render))
+    points = tuple(_points(values, matrix, catalogue, render, late))
     pre_cleanup = bool(values.pop("pre_cleanup"))
-    values.pop("matrix")
+    for word in ("matrix", "matrix_points", "matrix_skip_if"):
+        values.pop(word)
     repeat, bisect = (dict(values.pop(word)) for word in ("repeat", "bisect"))
-    return EffectiveSettings(values, resolved, points, late, matrix, pre_cleanup, repeat, bisect)
+    return EffectiveSettings(values, resolved, points, late, matrix.lists, pre_cleanup, repeat, bisect)
 
 
 def heavy_presets(request: RequestedSettings) -> list[str]:
@@ -201,50 +211,26 @@ def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
     return replace(resolved, settings={**resolved.settings, "matrix": {plan.over: list(plan.values)}})
 
 
-def _matrix(resolved: Resolved, request: RequestedSettings) -> dict[str, list[Any]]:
-    matrix = resolved.settings["matrix"]
-    given = {dotted_paths.render(settings_path) for settings_path in _own_paths(request)}
-    for key, values in matrix.items():
-        if not isinstance(values, list) or not values:
-            raise SettingsError(f"matrix: {key} needs a list of values to vary over, got {values!r}", key, "matrix")
-        try:
-            path = dotted_paths.parse(str(key))
-        except dotted_paths.PathError as error:
-            raise SettingsError(f"matrix: {error}", key, "matrix") from error
-        clash = [one for one in given if _overlap(dotted_paths.parse(one), path)]
-        if clash:
-            raise SettingsError(
-                f"{clash[0]} was given on the command line, and the matrix varies {key} over {values}: "
-                "leave one of them out",
-                key,
-                "matrix",
-            )
-    return matrix
-
-
-def _own_paths(request: RequestedSettings) -> list[dotted_paths.Path]:
+def _own_paths(request: RequestedSettings) -> list[str]:
+    """Return the dotted keys that the command line sets."""
     changes = [
         change for one in request.of("overrides") for change in apply_settings_layers.layer("overrides", one.values)
     ]
-    return [change.path for change in changes] + [(name,) for one in request.of("extra") for name in one.values]
-
-
-def _overlap(one: dotted_paths.Path, other: dotted_paths.Path) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter] and one[0] != "matrix"
+    paths = [change.path for change in changes] + [(name,) for one in request.of("extra") for name in one.values]
+    return [dotted_paths.render(path) for path in paths]
 
 
 def _points(
-    values: Mapping[str, Any], matrix: Mapping[str, list[Any]], catalogue: Catalogue, render: Render
+    values: Mapping[str, Any], matrix: Matrix, catalogue: Catalogue, render: Render, late: Collection[str]
 ) -> list[MatrixPoint]:
-    """Return the points: the product of the matrix, or one point without a matrix. Each is validated separately."""
+    """Return the points of the matrix, each validated separately; one without values if there is no matrix."""
     base = {name: value for name, value in values.items() if name not in TREE_WORDS}
     points = []
-    for number, combination in enumerate(itertools.product(*matrix.values()), start=1):
-        name = f"{number:03d}"
-        given = dict(zip(matrix, combination, strict=True))
-        changes = _coerced(catalogue, apply_settings_layers.layer(f"matrix, point {name}", given))
+    for name, given, source in matrix.combinations():
+        changes = _coerced(catalogue, apply_settings_layers.layer(source, given))
         resolved = apply_settings_layers.apply(Resolved(dict(base)), changes, EXTENSIBLE & base.keys())
         whole, _late = _rendered(resolved, catalogue, render)
-        points.append(MatrixPoint(name, given, whole))
+        why = matrix_points.skipped(matrix.skip_if, whole, late, render)
+        points.append(MatrixPoint(name, given, whole, why))
+    matrix_points.refuse_nothing([point.skipped for point in points])
     return points

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory i
 #: Phases that create nothing.
 QUIET = {"settings", "report", "cleanup", "release", "export"}
 #: Values that define the points of a run: they stay, as the folders of the points do.
-STAYS = ("matrix", "repeat", "bisect")
+STAYS = ("matrix", "matrix_points", "matrix_skip_if", "repeat", "bisect")
 
 
 def opened(request: RequestedSettings, extra: Iterable[str]) -> RequestedSettings:

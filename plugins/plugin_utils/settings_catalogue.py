@@ -14,10 +14,20 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
 #: Variables that a user may set and that are not settings.
-WORDS = ("preset", "overrides", "matrix", "run_dir", "pre_cleanup", "repeat", "cluster_profiles")
+WORDS = (
+    *("preset", "overrides", "matrix", "matrix_points", "matrix_skip_if", "run_dir", "redo"),
+    *("pre_cleanup", "repeat", "cluster_profiles"),
+)
 
 #: Keys that a preset may contain beside settings; they are resolved like settings.
-TREE_WORDS: dict[str, Any] = {"matrix": {}, "pre_cleanup": False, "repeat": {}, "bisect": {}}
+TREE_WORDS: dict[str, Any] = {
+    "matrix": {},
+    "matrix_points": [],
+    "matrix_skip_if": [],
+    "pre_cleanup": False,
+    "repeat": {},
+    "bisect": {},
+}
 
 
 @dataclass(frozen=True)

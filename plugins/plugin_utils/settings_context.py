@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     source_locations,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ class SettingsContext:
     extra: Mapping[str, Any]
     catalogue: settings_catalogue.Catalogue
     defaults: dict[str, Any]
-    render: resolve_settings.Render
+    render: Render
 
     @classmethod
     def of(

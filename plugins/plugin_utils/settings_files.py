@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,12 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_setting
 HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows who set them.\n"
 
 
+def dump(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None:
+    """Write settings to a file. hidden: names of secret settings, which are left out."""
+    public = {name: value for name, value in values.items() if name not in hidden}
+    _files.replace_text(path, HEAD + unsafe_text.dump(public))
+
+
 def write(
     directory: Path, found: EffectiveSettings, request: RequestedSettings, secrets: Iterable[str], given: Iterable[str]
 ) -> None:
@@ -26,17 +32,17 @@ def write(
     Of a point that exists already, only what has not been measured yet is written again.
     """
     hidden = set(secrets)
-
-    def dump(path: Path, values: dict[str, Any]) -> None:
-        public = {name: value for name, value in values.items() if name not in hidden}
-        _files.replace_text(path, HEAD + unsafe_text.dump(public))
-
     document = request.document()
     _files.check("request/1", document)
     _files.check("settings/1", found.settings)
     _files.replace_text(directory / "request.yml", "---\n" + unsafe_text.dump(document))
-    dump(directory / "settings.yml", found.settings)
+    dump(directory / "settings.yml", found.settings, hidden)
     provenance = settings_display.provenance(found, request, given)
     _files.write_yaml(directory / "provenance.yml", provenance, "provenance/1")
-    writers = [(point.name, point.values, "", functools.partial(dump, values=point.settings)) for point in found.points]
-    point_attempts.write_points(directory, writers)
+    point_attempts.write_points(
+        directory,
+        [
+            (point.name, point.values, point.skipped, functools.partial(dump, values=point.settings, hidden=hidden))
+            for point in found.points
+        ],
+    )

@@ -23,8 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     schedule_words,
     verdict_settings,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings, Render
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +121,7 @@ class Preflight:
     def _refuse_unknown_host(self) -> None:
         """Only the inventory knows on which hosts the load can run."""
         known = ["controller", "driver_pod", *(self.variables.get("groups") or {}).get("all", [])]
-        for settings in [point.settings for point in self.found.points]:
+        for settings in [point.settings for point in self.found.measured]:
             host = settings.get("workload_run_on", "controller")
             if "test" in self.chosen and "workload_run_on" not in self.found.late and host not in known:
                 raise InputError(
@@ -140,7 +141,7 @@ class Preflight:
         for name, when in self._needed().items():
             if name in self.found.late or not any(phase in self.chosen for phase in when["phases"]):
                 continue
-            for point in self.found.points:
+            for point in self.found.measured:
                 condition = "{{ (" + str(when.get("when", True)) + ") | bool }}"
                 if self.render(condition, point.settings)[0] is not True:
                     continue
@@ -160,7 +161,7 @@ class Preflight:
 
     def _refuse_impossible_load(self) -> None:
         """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""
-        unfit = point_load_estimates.first_unfit(self.request.project, self.found.points, self.render)
+        unfit = point_load_estimates.first_unfit(self.request.project, self.found.measured, self.render)
         asks = self.found.settings.get("doctor_fail", True)
         # A named rehearsal cluster may have more nodes.
         if unfit and asks and "cluster" in self.chosen and "rehearsal_name" not in self._given():

@@ -11,8 +11,8 @@ from dataclasses import replace
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import listed
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
     FAILED,
+    OPEN,
     PASSED,
-    PLANNED,
     RUNNING,
     Attempt,
     Finished,
@@ -50,7 +50,7 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
 
 def _open(state: ScheduleState) -> list[Attempt]:
     """Return the attempts that have not ended, in the order in which they are measured."""
-    found = [one for one in state.attempts if one.status in (RUNNING, PLANNED) and one.name not in state.decided]
+    found = [one for one in state.attempts if one.status in OPEN and one.name not in state.decided]
     return sorted(found, key=lambda one: (one.status != RUNNING, one.attempt == 1))
 
 

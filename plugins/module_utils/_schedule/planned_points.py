@@ -14,6 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import counted
 
 PLANNED, RUNNING, PASSED, FAILED, SKIPPED = "planned", "running", "passed", "failed", "skipped"
+#: Status of an attempt that is still to be measured.
+OPEN = (PLANNED, RUNNING)
 
 
 def folder_name(of: str, attempt: int) -> str:

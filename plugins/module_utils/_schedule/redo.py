@@ -11,8 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
     FAILED,
-    PLANNED,
-    RUNNING,
+    OPEN,
     SKIPPED,
     PlannedPoint,
     ScheduleState,
@@ -57,7 +56,7 @@ def chosen(asked: Sequence[str], state: ScheduleState, inconclusive: Collection[
         if one.of in asked and one.status == SKIPPED:
             raise InputError(f"redo: point {one.of} is skipped: {one.record.get('why') or 'no reason was recorded'}")
         why = _why(one.of, one.status, asked, inconclusive)
-        if why and not status & {PLANNED, RUNNING, SKIPPED}:
+        if why and not status & {*OPEN, SKIPPED}:
             found.append(PlannedPoint(one.of, state.next_attempt(one.of), why))
     return found
 

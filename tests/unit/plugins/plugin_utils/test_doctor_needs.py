@@ -92,9 +92,11 @@ def test_a_project_is_resolved_as_a_run_would_resolve_it() -> None:
 
 def test_the_settings_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:
     (tmp_path / "settings.yml").write_text("ns: x-{{ run_point }}\n")
-    (tmp_path / "points" / "001").mkdir(parents=True)
-    (tmp_path / "points" / "001" / "settings.yml").write_text("ns: y\n")
+    for name, status in (("001", "planned"), ("002", "passed"), ("003", "skipped")):
+        (tmp_path / "points" / name).mkdir(parents=True)
+        (tmp_path / "points" / name / "settings.yml").write_text("ns: y\n")
+        (tmp_path / "points" / name / "point.yml").write_text(f"status: {status}\n")
     loader = DataLoader()
     one = ExaminedRun.read(tmp_path, {"run_id": "t1", "ns": "not this one"}, loader, Templar(loader=loader))
     assert one.render(one.settings["ns"], one.settings) == ("x-001", False)
-    assert (one.points, one.run_id) == ({"001": {"ns": "y"}}, "t1")
+    assert (one.points, one.run_id) == ({"001": {"ns": "y"}}, "t1"), "only a point to be measured needs anything"

@@ -154,3 +154,66 @@ def test_a_template_in_extra_vars_is_kept_for_a_later_session(tmp_path: Path) ->
     assert "{{ 2 + 2 }}" in (directory / "request.yml").read_text()
     session(tmp_path, ["cluster"], {"run_dir": str(directory)}).begin()
     assert load(directory / "settings.yml")["fine_tuning_count"] == 4
+
+
+def ended(directory: Path, **statuses: str) -> None:
+    """Let points of a run have ended with these statuses; names are the numbers with a leading p."""
+    for name, status in statuses.items():
+        path = directory / "points" / name.removeprefix("p") / "point.yml"
+        path.write_text(path.read_text().replace("status: planned", f"status: {status}"))
+
+
+def test_redo_gives_a_fresh_attempt_with_the_settings_of_the_new_session(tmp_path: Path) -> None:
+    directory = opened(tmp_path, extra={"matrix": {"fine_tuning_gpus": [1, 2]}})
+    ended(directory, p001="passed", p002="failed")
+    before = load(directory / "points" / "002" / "settings.yml")
+    extra = {"run_dir": str(directory), "redo": "failed", "fine_tuning_rate": "5"}
+    result = session(tmp_path, ["cluster", "prepare", "test"], extra).begin()
+    assert sorted(path.name for path in (directory / "points").iterdir()) == ["001", "002", "002-2"]
+    assert load(directory / "points" / "002" / "settings.yml") == before
+    fresh = load(directory / "points" / "002-2" / "settings.yml")
+    assert (fresh["fine_tuning_rate"], fresh["fine_tuning_gpus"]) == (5.0, 2)
+    record = load(directory / "points" / "002-2" / "point.yml")
+    assert (record["why"], record["settings"]) == ("It failed, redo=failed.", {"fine_tuning_gpus": 2})
+    assert (result["points"], result["most_points"]) == (["001", "002"], 4)
+    assert run_record.read(directory)["points"] == ["001", "002"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "words", "message"),
+    [
+        (["report"], {"redo": "001"}, "-e redo= needs phase test, and --tags report leaves it out"),
+        (["cluster", "test"], {"redo": "1"}, r"redo: there is no point '1' \(did you mean '001'\?\); the run has 001"),
+        (["cluster", "test"], {"redo": "inconclusive"}, "redo=inconclusive: the run has no verdict yet"),
+        (
+            ["cluster", "test"],
+            {"matrix": {"fine_tuning_gpus": [2]}},
+            "point 001 was measured with no matrix, and now has",
+        ),
+        (["cluster", "test"], {"matrix_points": [{"fine_tuning_gpus": 2}]}, "point 001 was measured with no matrix"),
+    ],
+)
+def test_a_run_that_cannot_go_on_so_is_left_alone(
+    tmp_path: Path, tags: list[str], words: dict[str, Any], message: str
+) -> None:
+    directory = opened(tmp_path)
+    ended(directory, p001="passed")
+    before = {path: path.read_text() for path in directory.rglob("*.yml")}
+    with pytest.raises(InputError, match=message):
+        session(tmp_path, tags, {"run_dir": str(directory), **words}).begin()
+    assert {path: path.read_text() for path in directory.rglob("*.yml")} == before
+
+
+def test_redo_needs_an_earlier_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="measures points of an earlier run again: name it, -e run_dir="):
+        session(tmp_path, None, {"redo": "failed"}).begin()
+
+
+def test_a_point_that_a_condition_excludes_is_skipped(tmp_path: Path) -> None:
+    matrix = {"matrix": {"fine_tuning_gpus": [1, 2, 4]}, "matrix_skip_if": ["fine_tuning_gpus > fine_tuning_count"]}
+    directory = opened(tmp_path, extra=matrix)
+    records = [load(directory / "points" / name / "point.yml") for name in ("001", "002", "003")]
+    assert [one["status"] for one in records] == ["planned", "planned", "skipped"]
+    assert records[2]["why"] == "matrix_skip_if[0]: fine_tuning_gpus > fine_tuning_count"
+    session(tmp_path, ["cluster"], {"run_dir": str(directory), "fine_tuning_count": "4"}).begin()
+    assert load(directory / "points" / "003" / "point.yml")["status"] == "planned", "the condition no longer holds"

@@ -176,3 +176,67 @@ def test_a_heavy_preset_needs_a_cluster_that_is_ours_or_ours_alone(
             resolve_settings.refuse_heavy(request, values)
     else:
         resolve_settings.refuse_heavy(request, values)
+
+
+def test_further_points_come_behind_the_product_and_conditions_skip_points() -> None:
+    found = resolve(
+        preset(
+            "p",
+            matrix={"load_count": [1, 4]},
+            matrix_points=[{"load_count": "9", "load_mode": "closed"}],
+            matrix_skip_if=["load_count > 8 and load_mode == 'open'", "load_hyper.r == 4 and load_count == 4"],
+        ),
+        presets=("p",),
+    )
+    assert [point.name for point in found.points] == ["001", "002", "003"]
+    assert [point.settings["load_count"] for point in found.points] == [1, 4, 9]
+    assert found.points[2].values == {"load_count": "9", "load_mode": "closed"}
+    why = "matrix_skip_if[1]: load_hyper.r == 4 and load_count == 4"
+    assert [point.skipped for point in found.points] == ["", why, ""]
+    assert [point.name for point in found.measured] == ["001", "003"]
+    assert not {"matrix", "matrix_points", "matrix_skip_if"} & set(found.settings)
+
+
+def test_points_without_a_matrix_are_the_only_ones() -> None:
+    found = resolve(preset("p", matrix_points=[{"load_count": 1}, {"load_count": 2}]), presets=("p",))
+    assert [point.values for point in found.points] == [{"load_count": 1}, {"load_count": 2}]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"matrix_skip_if": ["count > 2"]},
+            r"matrix_skip_if\[0\]: 'count > 2' names 'count', which is no setting \(did you mean 'load_count'",
+        ),
+        (
+            {"matrix_skip_if": ["load_cuont > 2"]},
+            r"names 'load_cuont', which is no setting \(did you mean 'load_count'",
+        ),
+        ({"matrix_skip_if": ["load_count >"]}, r"matrix_skip_if\[0\]: 'load_count >' is no condition"),
+        ({"matrix_skip_if": ["{{ load_count > 2 }}"]}, "is a condition: write it without braces"),
+        ({"matrix_skip_if": ["load_kubeconfig == 'x'"]}, "names load_kubeconfig, whose value only the run knows"),
+        ({"matrix_skip_if": ["load_count < 'x'"]}, r"matrix_skip_if\[0\]: can't render"),
+        (
+            {"matrix": {"load_count": [1, 2]}, "matrix_skip_if": ["true"]},
+            r"leaves no point of 2; the first: matrix_skip_if\[0\]: true",
+        ),
+        ({"matrix_skip_if": "load_count > 2"}, "matrix_skip_if is a list"),
+        ({"matrix_points": [{"load_cuont": 1}]}, "matrix_points, point 001 sets the unknown setting 'load_cuont'"),
+        ({"matrix_points": [{"load_count": "x"}]}, "matrix_points, point 001: load_count is a whole number"),
+        ({"matrix_points": [{}]}, r"matrix_points\[0\] needs a dictionary"),
+        ({"matrix_points": {"load_count": 1}}, "matrix_points is a list"),
+        (
+            {"matrix": {"load_count": [1, 2]}, "matrix_points": [{"load_count": 2}]},
+            "point 003 has the same values as point 002",
+        ),
+    ],
+)
+def test_wrong_points_and_conditions_are_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        resolve(preset("p", **values), presets=("p",))
+
+
+def test_a_point_does_not_set_what_the_command_line_sets() -> None:
+    with pytest.raises(SettingsError, match=r"load_count was given on the command line, and matrix_points\[0\] sets"):
+        resolve(preset("p", matrix_points=[{"load_count": 2}]), extra(load_count=3), presets=("p",))
