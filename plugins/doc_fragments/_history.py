@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Where past runs are, and which of them are comparable."""
+    """Where past runs are, and which of them are comparable; in a further fragment how KPIs are judged by them."""
 
     DOCUMENTATION = r"""
 options:
@@ -79,4 +79,47 @@ options:
         description: Bearer token, instead of user and password.
         type: str
         default: ''
+"""
+
+    JUDGING = r"""
+options:
+  judged:
+    description: KPIs to compare with history. Names, patterns, V(headline) or V(all).
+    type: list
+    elements: str
+    default: [headline]
+  method:
+    description:
+      - How a KPI is compared with past runs. V(groups), Student's t-test of new against old runs. V(robust_z), medians,
+        for a history with outliers. V(change_points), a change in the series of all runs.
+    type: str
+    choices: [groups, robust_z, change_points]
+    default: groups
+  level:
+    description: Probability of any false regression in a run whose product did not change.
+    type: float
+    default: 0.01
+  least:
+    description:
+      - Smallest difference that matters, as a share of the past value. A number, or a dictionary of numbers by KPI name
+        or pattern with C(*).
+    type: raw
+    default: 0.05
+  power:
+    description: Probability with which the estimated number of further runs would find O(least).
+    type: float
+    default: 0.8
+  correction:
+    description: Correction of p-values for the number of judged KPIs. V(fdr) is Benjamini-Hochberg.
+    type: str
+    choices: [holm, fdr, none]
+    default: holm
+  minimum_segment:
+    description: Number of runs between two change points, at least 2.
+    type: int
+    default: 3
+  seed:
+    description: Seed of permutation tests and simulations.
+    type: int
+    default: 1
 """

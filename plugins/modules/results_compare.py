@@ -14,12 +14,17 @@ description:
     with its confidence interval, the overlaid distributions of stage durations, and the contribution of each stage and
     each writer to the difference of the mean times.
   - Points with the same matrix values are compared; if both runs have one point, these two.
-  - The first run, or the first point of a single run, is the baseline. There is no verdict; simulated figures are
-    marked.
+  - Runs of the same configuration form a group. The first group, or the first point of a single run, is the baseline.
+    Simulated figures are marked.
+  - The verdict compares each further group of runs with the first one, together with past runs. The points of a single
+    run have none.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._history
+  - perfscale.seatrial._history.judging
 attributes:
   check_mode:
     support: none
@@ -70,6 +75,23 @@ lines:
   returned: success
   type: list
   elements: str
+verdict:
+  description: V(pass), V(improvement), V(inconclusive), V(invalid) or V(regression); null for the points of one run.
+  returned: success
+  type: str
+code:
+  description: The verdict as a number that ascends with gravity, from 0 for V(pass) to 4 for V(regression).
+  returned: success
+  type: int
+exit_status:
+  description: Exit status for a CI job, as module M(perfscale.seatrial.results_verdict) returns it.
+  returned: success
+  type: int
+why:
+  description: The reasons of the verdict.
+  returned: success
+  type: list
+  elements: str
 summary:
   description: The page, and the number of figures by assessment.
   returned: success
@@ -81,7 +103,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.judge_groups import ComparisonRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history import history_options, history_sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import history_settings
 
 
 def main() -> None:
@@ -92,12 +117,19 @@ def main() -> None:
             "dest": {"type": "path", "required": True},
             "definitions": {"type": "list", "elements": "path", "required": True},
             "template": {"type": "path", "required": True},
+            **history_options.OPTIONS,
+            **history_settings.ARGUMENTS,
         },
     )
 
     def compare(step: Step) -> dict[str, Any]:
         given = module.params
-        result = compare_runs.compare(given["run_dirs"], given["dest"], given["definitions"], given["template"])
+        request = history_options.request_of(given)
+        history_sources.check_sources(request.sources, (given["history_opensearch"] or {}).get("url", ""))
+        history_sources.check_runs(request.most)
+        settings = history_settings.parse({name: given[name] for name in history_settings.OPTIONS})
+        rules = ComparisonRules(request, settings, given["judged"])
+        result = compare_runs.compare(given["run_dirs"], given["dest"], given["definitions"], given["template"], rules)
         return log_result(step, module.warn, result)
 
     _module_main.run(module, compare)

@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._export.ca_file
   - perfscale.seatrial._history
+  - perfscale.seatrial._history.judging
   - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
@@ -51,45 +52,6 @@ options:
     description: Share of workloads refused, lost or never sent, above which the run is invalid.
     type: float
     default: 0.01
-  judged:
-    description: KPIs to compare with history. Names, patterns, V(headline) or V(all).
-    type: list
-    elements: str
-    default: [headline]
-  method:
-    description:
-      - How a KPI is compared with past runs. V(groups), Student's t-test of new against old runs. V(robust_z), medians,
-        for a history with outliers. V(change_points), a change in the series of all runs.
-    type: str
-    choices: [groups, robust_z, change_points]
-    default: groups
-  level:
-    description: Probability of any false regression in a run whose product did not change.
-    type: float
-    default: 0.01
-  least:
-    description:
-      - Smallest difference that matters, as a share of the past value. A number, or a dictionary of numbers by KPI name
-        or pattern with C(*).
-    type: raw
-    default: 0.05
-  power:
-    description: Probability with which the estimated number of further runs would find O(least).
-    type: float
-    default: 0.8
-  correction:
-    description: Correction of p-values for the number of judged KPIs. V(fdr) is Benjamini-Hochberg.
-    type: str
-    choices: [holm, fdr, none]
-    default: holm
-  minimum_segment:
-    description: Number of runs between two change points, at least 2.
-    type: int
-    default: 3
-  seed:
-    description: Seed of permutation tests and simulations.
-    type: int
-    default: 1
 seealso:
   - module: perfscale.seatrial.results_kpis
   - module: perfscale.seatrial.results_report
@@ -237,15 +199,8 @@ def main() -> None:
             "definitions": {"type": "list", "elements": "path", "default": []},
             "limits": {"type": "dict"},
             "max_errors": {"type": "float", "default": 0.01},
-            "judged": {"type": "list", "elements": "str", "default": ["headline"]},
             **history_options.OPTIONS,
-            "method": {"choices": list(history_settings.METHODS), "default": "groups"},
-            "level": {"type": "float", "default": 0.01},
-            "least": {"type": "raw", "default": 0.05},
-            "power": {"type": "float", "default": 0.8},
-            "correction": {"choices": list(history_settings.CORRECTIONS), "default": "holm"},
-            "minimum_segment": {"type": "int", "default": 3},
-            "seed": {"type": "int", "default": 1},
+            **history_settings.ARGUMENTS,
             **_common_options.STEP,
         },
     )

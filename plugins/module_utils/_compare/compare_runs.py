@@ -14,35 +14,53 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import (
+    changed_stage,
     comparison_page,
     comparison_plots,
+    judge_groups,
     point_pairs,
     report_backlinks,
+    run_groups,
     run_side,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.judge_groups import ComparisonRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_groups import RunGroup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_side import RunSide
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions, latency_attribution
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas, write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import history_plot, plot_canvas, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 Result = dict[str, Any]
 
+DEFAULT_RULES = ComparisonRules()
+#: Plots of judged figures at most.
+MOST_PLOTS = 8
 
-def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str], template: str) -> Result:
-    """Write the comparison of each run, or point of a single run, with the first. Raises InputError."""
+
+def compare(
+    run_dirs: Sequence[str],
+    dest: str,
+    definition_files: Iterable[str],
+    template: str,
+    rules: ComparisonRules = DEFAULT_RULES,
+) -> Result:
+    """Write the comparison of each run, or point of a single run, with the first. Raises InputError.
+
+    rules: how the groups of several runs are judged; the points of a single run differ on purpose and are not.
+    """
     if not run_dirs:
         raise InputError("no run was given; give two or more runs, or one whose points are compared")
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
     loaded = kpi_definitions.load(definition_files)
     notes: list[str] = []
-    sides = run_side.label_runs([run_side.read_side(Path(one), loaded, notes) for one in run_dirs])
-    if len(sides) == 1:
-        sides = run_side.points_of(sides[0])
+    sides = [run_side.read_side(Path(one), loaded, notes) for one in run_dirs]
+    groups = run_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
+    sides = [side for group in groups for side in group.sides] if groups else run_side.points_of(sides[0])
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
     for old in (folder / "plots").iterdir():
@@ -55,20 +73,13 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
         "pairs": [],
         "notes": notes,
     }
-    drawn: list[list[dict[str, Any]]] = []
-    for other in sides[1:]:
-        found = point_pairs.of_points(sides[0].run.points, other.run.points)
-        if not found:
-            notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
-        for first, second in found:
-            pair = _pair(sides[0], other, first, second, notes)
-            if pair is not None:
-                document["pairs"].append(pair)
-                drawn.append(_draw(sides[0], other, first, second, pair, folder / "plots", len(drawn)))
+    drawn = _pairs(sides, len(groups[0].sides) if groups else 1, document, folder / "plots")
+    pictures = _judged(groups, rules, document, folder / "plots") if groups else []
     _files.write_json(folder / "comparison.json", document, "comparison/2")
     path = folder / "index.html"
     reports = [report_backlinks.back(side.run.top, path) for side in sides]
-    _files.replace_text(path, write_report.render(Path(template), comparison_page.content(document, drawn, reports)))
+    content = comparison_page.content(document, drawn, reports, pictures)
+    _files.replace_text(path, write_report.render(Path(template), content))
     notes += report_backlinks.add(
         [side.run.top for side in sides],
         path,
@@ -82,10 +93,54 @@ def compare(run_dirs: Sequence[str], dest: str, definition_files: Iterable[str],
     return {
         "changed": True,
         "path": str(path),
-        "lines": lines,
+        "lines": [*comparison_page.verdict_lines(document), *lines],
         "warnings": notes,
         "summary": f"{path}: figures {assessments}",
+        **{name: document.get(name) for name in ("verdict", "code", "exit_status")},
+        "why": document.get("why") or [],
     }
+
+
+def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:
+    """Add the pairs of points of the first side and of those behind the first group; return their plots.
+
+    before: number of sides in the first group.
+    """
+    drawn: list[list[dict[str, Any]]] = []
+    notes = document["notes"]
+    for other in sides[before:]:
+        found = point_pairs.of_points(sides[0].run.points, other.run.points)
+        if not found:
+            notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
+        for first, second in found:
+            pair = _pair(sides[0], other, first, second, notes)
+            if pair is not None:
+                document["pairs"].append(pair)
+                drawn.append(_draw(sides[0], other, first, second, pair, folder, len(drawn)))
+    return drawn
+
+
+def _judged(
+    groups: Sequence[RunGroup], rules: ComparisonRules, document: dict[str, Any], folder: Path
+) -> list[dict[str, Any]]:
+    """Add groups, verdict and the stages that changed; return the plots of the figures that explain the verdict."""
+    document["groups"] = [
+        {"letter": one.letter, "runs": [side.run.id for side in one.sides], "what": one.what} for one in groups
+    ]
+    document.update(judge_groups.judge(groups, rules, document["notes"]))
+    found = []
+    for group in groups[1:]:
+        runs = {side.run.id for side in group.sides}
+        for number in dict.fromkeys(pair["points"][0] for pair in document["pairs"] if pair["run"] in runs):
+            own = [one for one in document["pairs"] if one["run"] in runs and one["points"][0] == number]
+            stage = changed_stage.changed(own, group.letter, number)
+            found += [stage] if stage else []
+    document["changed"] = found
+    shown = [one for one in document["kpis"] if one["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
+    return [
+        write_report.embedded(history_plot.history(one, folder / f"judged_{place:02d}", f"{one['group']} against A"))
+        for place, one in enumerate(shown)
+    ]
 
 
 def _shown(side: RunSide) -> dict[str, Any]:
@@ -111,7 +166,7 @@ def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[st
     several = len(first.run.points) > 1 or len(other.run.points) > 1
     label = f", {point_label(one, str(first.run.record.get('project') or ''))}" if several else ""
     return {
-        "label": f"{other.label[0]} against {first.label[0]}{label}",
+        "label": f"{other.letter} against {first.letter}{label}",
         "run": other.run.id,
         "points": [one.number, two.number],
         "kpis": point_pairs.differences(first.kpis[one.number], other.kpis[two.number]),

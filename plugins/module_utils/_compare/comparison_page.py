@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import setting_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import kpi_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.latency_attribution_text import stage_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import overall_verdict, summary_text
 
 
 def headline_lines(pair: Mapping[str, Any]) -> list[str]:
@@ -45,12 +46,72 @@ def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def verdict_lines(document: Mapping[str, Any]) -> list[str]:
+    """Return which runs are A and B, the verdict with its reasons, and the stages that changed, one line each."""
+    if "verdict" not in document:
+        return []
+    reasons = document["why"]
+    more = f" ({_format.count(len(reasons) - 1, 'further reason')})" if len(reasons) > 1 else ""
+    why = f": {reasons[0]}{more}" if reasons else ""
+    return [*groups(document), f"verdict {document['verdict'].upper()}{why}", *_changed(document)]
+
+
+def groups(document: Mapping[str, Any]) -> list[str]:
+    """Return a line on each group: its runs, and the labels that differ from those of the first."""
+    lines = []
+    for place, one in enumerate(document.get("groups") or []):
+        what = f", {one['what']}" if one["what"] else ", with the same labels" if place else ", the baseline"
+        lines.append(f"{one['letter']} is {_format.listed(one['runs'], 10)}{what}")
+    return lines
+
+
+def _changed(document: Mapping[str, Any]) -> list[str]:
+    found = document["changed"]
+    several = len({one["point"] for one in found}) > 1
+    return [
+        f"{one['group']} against A" + (f", point {one['point']}" if several else "") + f": {one['text']}"
+        for one in found
+    ]
+
+
+def _verdict(document: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return what the page says about the verdict; None without one."""
+    if "verdict" not in document:
+        return None
+    several = len({one["point"] for one in document["kpis"]}) > 1
+    rows = [
+        {
+            **one,
+            "title": one["title"] + (f", point {one['point']}" if several else ""),
+            "before": _format.value((one.get("old") or {}).get("value"), one["unit"]),
+            "after": _format.value(one["value"], one["unit"]),
+            "change": summary_text.change(one),
+            "runs": f"{one['old']['n']} / {one['new']['n']}",
+        }
+        for one in document["kpis"]
+    ]
+    history = document.get("history")
+    return {
+        "verdict": document["verdict"],
+        "why": list(document["why"]),
+        "groups": groups(document),
+        "changed": _changed(document),
+        "kpis": rows,
+        "history": overall_verdict.history_line(history) if history else "",
+        "plots": list(pictures),
+    }
+
+
 def content(
-    document: Mapping[str, Any], drawn: Sequence[Sequence[Mapping[str, Any]]], reports: Sequence[str]
+    document: Mapping[str, Any],
+    drawn: Sequence[Sequence[Mapping[str, Any]]],
+    reports: Sequence[str],
+    explaining: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the variables of the page's template.
 
     drawn: the plots of each pair. reports: relative paths of the runs' reports, empty where there is none.
+    explaining: the plots of judged figures.
     """
     shown = []
     for pair, pictures in zip(document["pairs"], drawn, strict=True):
@@ -76,6 +137,7 @@ def content(
     return {
         "title": title(document["runs"]),
         "runs": [{**one, "report": where} for one, where in zip(document["runs"], reports, strict=True)],
+        "judged": _verdict(document, explaining),
         "settings": settings,
         "pairs": shown,
         "notes": list(document["notes"]),

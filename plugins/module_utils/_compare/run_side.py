@@ -36,6 +36,11 @@ class RunSide:
     kpis: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
+    def letter(self) -> str:
+        """The letter of its group, and its number if the group has several runs."""
+        return self.label.partition(" ")[0]
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Provenance of the settings of the run."""
         return self.run.provenance
@@ -75,13 +80,6 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
             side.data[point.number] = data
             side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in compute_kpis.figures(data, loaded)}
     return side
-
-
-def label_runs(sides: list[RunSide]) -> list[RunSide]:
-    """Label each run with a letter and its id."""
-    for place, side in enumerate(sides):
-        side.label = f"{chr(ord('A') + place)} ({side.run.id})"
-    return sides
 
 
 def points_of(side: RunSide) -> list[RunSide]:

@@ -9,7 +9,7 @@ A source that cannot be read is no error: the run was measured, and only its com
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -123,8 +123,8 @@ class History:
         )
 
 
-def collect(run: Run, request: HistoryRequest) -> History:
-    """Return the history of a run: its runs before this one, without this one and without copies."""
+def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) -> History:
+    """Return the history of a run: the runs before it, without itself, copies and the runs ``without``."""
     if not request.sources:
         return History(rules=request.rules)
     notes: list[str] = []
@@ -135,7 +135,7 @@ def collect(run: Run, request: HistoryRequest) -> History:
     for source in request.sources:
         used = 0
         for past in _read(request, source, str(run.record.get("project") or ""), notes):
-            if past.run == run.id or past.run in matched:
+            if past.run in (run.id, *matched, *without):
                 continue
             late = bool(started) and past.at > started
             found = LeftOut(past.run, "later than this run") if late else matching.comparable(own, past, request.rules)

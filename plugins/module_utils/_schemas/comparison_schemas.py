@@ -55,6 +55,24 @@ PART = record(
     }
 )
 
+#: A figure of a group, compared with the first group. group: its letter.
+COMPARED_KPI = {**JUDGED_KPI, "properties": {**JUDGED_KPI["properties"], "group": TEXT}}
+#: Runs of the same labels. what: the labels that differ from those of the first group, as text.
+GROUP = record({"letter": TEXT, "runs": TEXTS, "what": TEXT})
+#: The stage with the largest part in the difference of the mean times. before, after: seconds per workload.
+CHANGED = record(
+    {
+        "group": TEXT,
+        "point": TEXT,
+        "stage": TEXT,
+        "writer": TEXT,
+        "before": MOMENT,
+        "after": MOMENT,
+        "share": {"type": "number"},
+        "text": TEXT,
+    }
+)
+
 _COMPARISON: dict[str, Any] = {
     "made": STAMP,
     "runs": {"type": "array", "items": RUN_SHOWN},
@@ -86,13 +104,16 @@ COMPARISON: dict[str, dict[str, Any]] = {
         }
     ),
     "comparison/1": record({"schema": {"const": "comparison/1"}, **_COMPARISON}),
-    # verdict and its fields: if history or several runs of a group allow one
+    # verdict and its fields: absent if the points of one run are compared
     "comparison/2": record(
         {"schema": {"const": "comparison/2"}, **_COMPARISON},
         {
             **JUDGEMENT,
             "history": HISTORY,
-            "kpis": {"type": "array", "items": JUDGED_KPI},
+            "why": TEXTS,
+            "kpis": {"type": "array", "items": COMPARED_KPI},
+            "groups": {"type": "array", "items": GROUP},
+            "changed": {"type": "array", "items": CHANGED},
         },
     ),
 }

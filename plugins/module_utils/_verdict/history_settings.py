@@ -48,8 +48,19 @@ class HistorySettings:
         return self.least[kpi if kpi in patterns else patterns[0]] if patterns else LEAST_DIFFERENCE
 
 
-#: Names of the settings without the prefix: the options of module results_verdict.
+#: Names of the settings without the prefix: options of the modules that judge by history.
 OPTIONS = tuple(one.name for one in fields(HistorySettings))
+#: Argument spec of these modules (doc fragment _history.judging).
+ARGUMENTS: dict[str, Any] = {
+    "judged": {"type": "list", "elements": "str", "default": [HEADLINE]},
+    "method": {"choices": list(METHODS), "default": GROUPS},
+    "level": {"type": "float", "default": HistorySettings.level},
+    "least": {"type": "raw", "default": LEAST_DIFFERENCE},
+    "power": {"type": "float", "default": HistorySettings.power},
+    "correction": {"choices": list(CORRECTIONS), "default": HistorySettings.correction},
+    "minimum_segment": {"type": "int", "default": HistorySettings.minimum_segment},
+    "seed": {"type": "int", "default": HistorySettings.seed},
+}
 
 
 def parse(given: Mapping[str, Any]) -> HistorySettings:

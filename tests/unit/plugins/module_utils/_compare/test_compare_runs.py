@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import point_pairs, run_side
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs, point_pairs, run_side
+from run_directory import World, write_run
+
+TEMPLATE = Path(__file__).parents[5] / "roles" / "results" / "templates" / "compare.html.j2"
 
 
 def made(top: Path, provenance: dict[str, Any], settings: dict[str, Any], warnings: list[str]) -> Path:
@@ -37,3 +40,42 @@ def test_a_setting_that_only_one_run_set_is_compared_with_the_default_of_the_oth
     ]
     found = point_pairs.settings([one.settings for one in sides], [one.run.settings for one in sides])
     assert found == [{"name": "keep", "values": [False, True]}]
+
+
+def written(parent: Path, number: int, run_for: float, points: int = 1) -> str:
+    world = World(count=12, run_for=run_for, seed=number, training=False, start=1_795_000_000.0 + 600 * number)
+    matrix = [(world, {"fine_tuning_gpus": place}) for place in range(points)]
+    return str(write_run(parent / f"r{number}", matrix, id=f"t1121-aaaaa{number}"))
+
+
+def test_a_slower_stage_is_found_by_three_runs_against_three_and_named(tmp_path: Path, definitions: str) -> None:
+    tops = [written(tmp_path, number, 8.0 if number < 3 else 12.0) for number in range(6)]
+    found = compare_runs.compare(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE))
+    document = _files.read_json(tmp_path / "out" / "comparison.json")
+    _files.check("comparison/2", document)
+    assert (found["verdict"], found["code"], found["exit_status"]) == ("regression", 4, 1)
+    assert [one["runs"] for one in document["groups"]] == [
+        ["t1121-aaaaa0", "t1121-aaaaa1", "t1121-aaaaa2"],
+        ["t1121-aaaaa3", "t1121-aaaaa4", "t1121-aaaaa5"],
+    ]
+    (changed,) = document["changed"]
+    assert (changed["group"], changed["stage"]) == ("B", "pods_succeeded_first")
+    assert [pair["label"] for pair in document["pairs"]] == ["B1 against A1", "B2 against A1", "B3 against A1"]
+    assert found["lines"][0] == "A is t1121-aaaaa0, t1121-aaaaa1, t1121-aaaaa2, the baseline"
+    assert any(line.startswith("verdict REGRESSION: ") for line in found["lines"])
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    for words in (
+        "Verdict: regression",
+        "A is t1121-aaaaa0",
+        "Stage first pod succeeded changed most",
+        "judged_00.png",
+    ):
+        assert words in page, words
+
+
+def test_the_points_of_one_run_have_no_verdict(tmp_path: Path, definitions: str) -> None:
+    found = compare_runs.compare(
+        [written(tmp_path, 0, 8.0, points=2)], str(tmp_path / "out"), [definitions], str(TEMPLATE)
+    )
+    assert found["verdict"] is None
+    assert "Verdict:" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
