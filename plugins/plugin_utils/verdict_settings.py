@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import (
     history_settings,
@@ -19,18 +20,19 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 
 KPI_FILES, JUDGED, PREFIX = "results_kpi_files", "results_judged", "results_"
+MAX_ERRORS = "results_max_errors"
 #: Settings of the comparison with history.
 HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.OPTIONS)
 
 #: Settings with which a message may begin. The origin of a limit is in its message.
-NAMED = (JUDGED, *HISTORY)
+NAMED = (JUDGED, MAX_ERRORS, *HISTORY)
 
 
 def check(request: RequestedSettings, found: EffectiveSettings, roles: Path) -> None:
     """Raise InputError for a wrong setting of the verdict at any point of the matrix. roles: folder of the roles."""
     given = {str(change.path[0]) for change in found.resolved.changes} - set(found.late)
     given |= {name.partition(".")[0] for name in found.matrix}
-    if not given & {limits.SETTING, JUDGED, *HISTORY} or KPI_FILES in found.late:
+    if not given & {limits.SETTING, *NAMED} or KPI_FILES in found.late:
         return
     files = [roles / "results" / "files" / "kpis" / "workload.yml", roles / request.project / "files" / "kpis.yml"]
     for point in found.points:
@@ -38,6 +40,9 @@ def check(request: RequestedSettings, found: EffectiveSettings, roles: Path) -> 
         definitions = kpi_definitions.load(own)
         if limits.SETTING in given:
             limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, found)))
+        if MAX_ERRORS in given and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
+            share = point.settings[MAX_ERRORS]
+            raise InputError(f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %")
         _check_history(point.settings, given, definitions)
 
 

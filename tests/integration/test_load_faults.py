@@ -236,3 +236,15 @@ def test_the_circuit_breaker_ends_a_load_and_waits_for_what_was_created(world: W
     assert 0 < counts["created"] < 400 and counts["created"] + counts["unsent"] == 400
     assert len(world.names()) == counts["created"]
     assert world.rows("ledger", "end")[-1]["reason"].startswith("stopped: 3 probe")
+
+
+def test_a_server_that_is_gone_for_good_is_an_access_error(breakable: Instance, tmp_path: Path) -> None:
+    with world_on(breakable.info["kubeconfig"], tmp_path) as world:
+        template = {"name": "cm", "content": CONFIG}
+        load = world.start(count=1000, arrival={"rate": 20}, templates=[template], stages=[], retry_time=2)
+        wait_until_created(world, 5)
+        breakable.restart_api_server(lambda: load.wait(120))
+        failed = drive_workload.result(load)
+        assert failed["failed"] == "AccessError", failed
+        assert "The circuit breaker ended the load" in failed["msg"] and "gave no answer: " in failed["msg"]
+        assert world.rows("ledger", "end")[-1]["reason"].startswith("stopped: 3 probes")

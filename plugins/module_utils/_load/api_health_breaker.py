@@ -26,14 +26,20 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blockin
 PERIOD = 1.0
 #: Number of bad probes in a row that opens the breaker.
 IN_A_ROW = 3
+#: Timeout of the probe at the end of a load, seconds.
+_LAST_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe of the API server. latency: of the read, seconds; trouble: why it is not ready, or empty."""
+    """One probe of the API server. latency: of the read, seconds; trouble: why it is not ready, or empty.
+
+    answered: whether it sent any response.
+    """
 
     latency: float
     trouble: str = ""
+    answered: bool = True
 
 
 class LatencyJudge:
@@ -71,10 +77,21 @@ def look(client: Client, namespace: str) -> Probe:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods"
         answer = client.raw("GET", path, query={"limit": 1})
     except (Broken, AccessError, OSError) as error:
-        return Probe(time.monotonic() - began, f"no answer: {error}")
+        return Probe(time.monotonic() - began, f"no answer: {error}", answered=False)
     latency = time.monotonic() - began
     busy = answer.status == 429 or answer.status >= 500
     return Probe(latency, f"a list of one pod was answered with {answer.status}" if busy else "")
+
+
+def require_answer(access: Access, namespace: str, result: str) -> None:
+    """Raise AccessError if the API server does not answer, with the result of a load that did not end by itself.
+
+    What such a load measured says nothing about the product.
+    """
+    with Client(access, timeout=_LAST_TIMEOUT) as client:
+        probe = look(client, namespace)
+    if not probe.answered:
+        raise AccessError(f"{result}. At its end, the API server gave {probe.trouble}")
 
 
 class CircuitBreaker:

@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _interru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.api_health_breaker import require_answer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import WatchSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer, workload_plan
@@ -70,7 +71,10 @@ class RunningLoadSampler:
                 raise _interrupt.Interrupted(f"{error}: {self._line(sampler, header['count'])}") from error
             finally:
                 sampler.close(reason)
-        return {**self._result(sampler, header["count"]), **({"warnings": warnings} if warnings else {})}
+        result = self._result(sampler, header["count"])
+        if self.timed_out:
+            require_answer(client.access, namespace, result["msg"])
+        return {**result, **({"warnings": warnings} if warnings else {})}
 
     def _sample(self, sampler: Sampler, stop: _interrupt.Interrupt, planned: int) -> None:
         deadline = time.monotonic() + self.request.timeout

@@ -17,7 +17,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger, load_state
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.api_health_breaker import CircuitBreaker
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.api_health_breaker import (
+    CircuitBreaker,
+    require_answer,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import (
     LOOP,
     Dispatcher,
@@ -173,6 +176,8 @@ class Load:
                 sampler.finish()
         result = state.result(time.monotonic() - self.began)
         self.progress.say(result["msg"])
+        if state.stopped or state.timed_out:
+            require_answer(client.access, request.namespace or "default", result["msg"])
         if client.access.insecure:
             result["warnings"] = [client.access.insecure_warning()]
         return result

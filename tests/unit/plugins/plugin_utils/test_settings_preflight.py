@@ -279,6 +279,7 @@ def test_a_wrong_limit_is_refused(given: dict[str, Any], words: str) -> None:
         ),
         ({"results_power": 1}, "results_power is 1.0, and it must be a probability between 0 and 1 "),
         ({"results_minimum_segment": 1}, "results_minimum_segment is 1, and it must be at least 2 runs"),
+        ({"results_max_errors": 2}, "results_max_errors is 2.0, and it must be a share from 0 to 1"),
         ({"results_seed": -1}, "results_seed is -1, and it must be 0 or more"),
         ({"results_least": 5}, "results_least is 5, and it must be a share .* such as 0.05 for 5 %"),
         ({"results_least": "5 %"}, "results_least: '5 %' has another unit"),
