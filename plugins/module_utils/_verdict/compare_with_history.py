@@ -88,7 +88,7 @@ class HistoryFinding:
         """The interval in which one more old run is expected, in the unit of the KPI; None if the noise is unknown."""
         compared = self.compared
         width = compared.noise * sqrt(1.0 + 1.0 / compared.n_old) if compared.n_old else nan
-        if not isfinite(width) or not compared.df > 0 or not isfinite(self.old_value):
+        if not (isfinite(width) and compared.df > 0 and isfinite(self.old_value)):
             return None
         width *= student_t.quantile((1.0 - INTERVAL) / 2.0, compared.df)
         if compared.logarithmic:
