@@ -17,6 +17,11 @@ from pathlib import Path
 class SeatrialError(Exception):
     """Base of all errors with messages for users."""
 
+    @property
+    def cause(self) -> str:
+        """The kind of the error, in results of modules and in the record of a run."""
+        return type(self).__name__
+
 
 class InputError(SeatrialError):
     """A value from the user is invalid. Raised before anything is changed."""

@@ -26,5 +26,5 @@ def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
             result = work(step)
     except SeatrialError as error:
         step.log(f"failed: {error}")
-        module.fail_json(msg=str(error), error=type(error).__name__, **getattr(error, "facts", {}))
+        module.fail_json(msg=str(error), error=error.cause, **getattr(error, "facts", {}))
     module.exit_json(**result)

@@ -35,9 +35,9 @@ def ansible_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise BadInput(str(error), result={"error": type(error).__name__}) from error
+        raise BadInput(str(error), result={"error": error.cause}) from error
     except SeatrialError as error:
-        raise AnsibleActionFail(str(error), result={"error": type(error).__name__}) from error
+        raise AnsibleActionFail(str(error), result={"error": error.cause}) from error
 
 
 class SeatrialAction(ActionBase):

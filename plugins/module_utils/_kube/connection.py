@@ -38,6 +38,11 @@ class Broken(AccessError):
         super().__init__(message)
         self.sent = sent
 
+    @property
+    def cause(self) -> str:
+        """The kind of the error: whether the request was sent matters only to its sender."""
+        return AccessError.__name__
+
 
 class Reply:
     """Status, header block and body of one reply. Times are values of time.monotonic().

@@ -182,7 +182,7 @@ def main(folder: str) -> int:
         )
         outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
-        outcome = {"ok": False, "error": type(error).__name__, "msg": str(error)}
+        outcome = {"ok": False, "error": error.cause, "msg": str(error)}
     except Exception as error:
         outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
         raise
