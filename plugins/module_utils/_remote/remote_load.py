@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.connection_retry import ConnectionRetry
 
@@ -44,7 +44,7 @@ class RemoteLoad(Protocol):
 def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, Any]:
     """Run the load, or continue what an earlier session started; return the result of workload_submit and ``found``.
 
-    Raises ProcessError with the load's own error.
+    Raises AccessError if the load found the cluster unreachable, ProcessError with its own error otherwise.
     """
     record = remote_load_record.read(point_dir)
     if record and record["state"] == remote_load_record.FETCHED:
@@ -65,7 +65,8 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     load.retry.call("removing it", load.remove)
     if not outcome["ok"]:
         remote_load_record.remove(point_dir)
-        raise ProcessError(f"{load.where}: {outcome['msg']}")
+        error = AccessError if outcome.get("error") == AccessError.__name__ else ProcessError
+        raise error(f"{load.where}: {outcome['msg']}")
     return {**outcome["result"], "found": found}
 
 

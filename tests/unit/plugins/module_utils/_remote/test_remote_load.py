@@ -106,6 +106,9 @@ def test_a_load_that_failed_or_died_is_reported_with_its_message(
     with pytest.raises(ProcessError, match="bastion: 403 everywhere"):
         remote_load.run(host.load(monkeypatch), point, None)
     assert remote_load_record.read(point) is None and host.calls[-1] == "absent"
+    host = Host(tmp_path, {"ok": False, "error": "AccessError", "msg": "no cluster"})
+    with pytest.raises(AccessError, match="bastion: no cluster"):
+        remote_load.run(host.load(monkeypatch), tmp_path / "unreachable", None)
     host.ends = ["died"]
     with pytest.raises(ProcessError, match="died without a result: it left no log"):
         remote_load.run(host.load(monkeypatch), tmp_path / "died", None)
