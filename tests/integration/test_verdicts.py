@@ -61,8 +61,8 @@ def repeat(own_instance: Callable[..., cluster_lifecycle.Options], tmp_path: Pat
     cluster_lifecycle.present(options, support.quiet)
     words = [
         *("-e", "preset=light", "-e", "rehearsal_name=g-verdicts", "-e", f"rehearsal_data_dir={options.data_dir}"),
-        *("-e", "fine_tuning_count=20", "-e", "fine_tuning_rate=20", "-e", "fine_tuning_pod_count=1"),
-        *("-e", "fake_gpu_nodes=3", "-e", "fine_tuning_run_seconds_spread=0"),
+        *("-e", "fine_tuning_count=20", "-e", "fine_tuning_rate=10", "-e", "fine_tuning_pod_count=1"),
+        *("-e", "fake_gpu_nodes=3", "-e", "fine_tuning_run_seconds_spread=0", "-e", "workload_max_lateness=5"),
         *extra(results_history=[str(tmp_path / "runs")], results_fail_on=["error", "invalid"]),
     ]
 
@@ -91,8 +91,8 @@ def test_unchanged_runs_raise_no_alarm_and_a_slowed_stage_is_found_within_five_r
     done = play("-e", f"source={unchanged[-1]}", *given, artifacts=tmp_path / "replots", project="replot")
     (verdict,) = [_files.read_json(one) for one in (tmp_path / "replots").glob("*/verdict.json")]
     assert verdict["verdict"] != "regression", done.output[-4000:]
-    assert verdict["baseline"] == "10 runs of fine_tuning_image build:0"
-    assert all(one["new"]["n"] == 10 for one in verdict["kpis"] if one["reading"] != "not judged")
+    assert verdict["baseline"] == f"{REPETITIONS // 2} runs of fine_tuning_image build:0"
+    assert all(one["new"]["n"] == REPETITIONS // 2 for one in verdict["kpis"] if one["reading"] != "not judged")
 
     # KWOK completes a pod after this delay: the last stage takes 20 % longer.
     stages = ["headline", "duration_*_p50"]

@@ -155,6 +155,20 @@ def test_unchanged_suites_of_five_kpis_raise_hardly_an_alarm() -> None:
 
 
 @pytest.mark.parametrize(
+    ("noise", "least", "past", "passes"),
+    [(0.01, 0.05, 2, (0, 3)), (0.01, 0.05, 20, (15, 20)), (0.05, 0.05, 20, (0, 2)), (0.02, 0.1, 20, (14, 20))],
+)
+def test_a_nightly_run_passes_as_often_as_the_documentation_says(noise, least, past, passes) -> None:
+    draw = numpy.random.default_rng(7).standard_normal
+    found = []
+    for _night in range(20):
+        values = 100 * numpy.exp(noise * draw((5, past + 1)))
+        found.append(set(results([series(one[:past], one[past:]) for one in values], least=least)))
+    assert passes[0] <= sum(one == {"pass"} for one in found) <= passes[1]
+    assert not any("regression" in one for one in found), "one run beside 20 cannot be one"
+
+
+@pytest.mark.parametrize(
     ("wrong", "named"),
     [({"level": 0.0}, "level 0"), ({"minimum_segment": 1}, "minimum_segment 1"), ({"power": 1.0}, "power 1")],
 )
