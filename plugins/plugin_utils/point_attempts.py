@@ -37,6 +37,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_reco
 
 #: Writes the settings of a point to a file.
 WriteSettings = Callable[[Path], None]
+#: Replaces the settings of the verdict in the file of a point with this name.
+JudgeSettings = Callable[[str, Path], None]
 
 
 def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
@@ -97,11 +99,13 @@ def _copy(first: Path, path: Path) -> None:
     shutil.copyfile(first / "settings.yml", path)
 
 
-def write_points(run_dir: Path, points: Iterable[tuple[str, Mapping[str, Any], str, WriteSettings]]) -> None:
+def write_points(
+    run_dir: Path, points: Iterable[tuple[str, Mapping[str, Any], str, WriteSettings]], judge: JudgeSettings
+) -> None:
     """Write the points of the matrix: (name, matrix values, why it is skipped or "", its settings).
 
-    The settings of an attempt that has ended are those that it was measured with, and stay. Points that the matrix no
-    longer has are removed; refuse_changed() has refused it if one of them was begun.
+    The settings of an attempt that has ended are those that it was measured with; only ``judge`` changes them. Points
+    that the matrix no longer has are removed; refuse_changed() has refused it if one of them was begun.
     """
     for half in (run_dir / "points").glob(".*"):  # left by a killed session
         shutil.rmtree(half)
@@ -115,9 +119,10 @@ def write_points(run_dir: Path, points: Iterable[tuple[str, Mapping[str, Any], s
         if name not in there:
             _create(run_dir, name, 1, values, write, SKIPPED if skipped else PLANNED, skipped)
         for one in there.get(name, ()):
-            if one.status in (PASSED, FAILED):
-                continue
             folder = run_dir / "points" / one.name
+            if one.status in (PASSED, FAILED):
+                judge(name, folder / "settings.yml")
+                continue
             write(folder / "settings.yml")
             if one.attempt == 1 and one.status in (PLANNED, SKIPPED):
                 record = _record(name, 1, values, SKIPPED if skipped else PLANNED, skipped)

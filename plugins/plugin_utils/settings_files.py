@@ -15,6 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_at
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 
+#: Settings that judge what was measured, and how these names begin.
+OF_VERDICT = ("results_", "workload_max_lateness")
 HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows who set them.\n"
 
 
@@ -45,4 +47,15 @@ def write(
             (point.name, point.values, point.skipped, functools.partial(dump, values=point.settings, hidden=hidden))
             for point in found.points
         ],
+        functools.partial(_judge, {point.name: point.settings for point in found.points}, hidden),
     )
+
+
+def _judge(settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], name: str, path: Path) -> None:
+    """Replace the settings of the verdict in the file of a measured point: each session judges by its own."""
+    if not path.is_file():
+        return
+    measured = unsafe_text.load(path.read_text(encoding="utf-8"))
+    of_verdict = {key: value for key, value in settings[name].items() if key.startswith(OF_VERDICT)}
+    if measured != (now := {**measured, **of_verdict}):
+        dump(path, now, hidden)

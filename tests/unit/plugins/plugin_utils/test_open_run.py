@@ -14,7 +14,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, unsafe_text
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
 
@@ -161,6 +161,22 @@ def ended(directory: Path, **statuses: str) -> None:
     for name, status in statuses.items():
         path = directory / "points" / name.removeprefix("p") / "point.yml"
         path.write_text(path.read_text().replace("status: planned", f"status: {status}"))
+
+
+def test_a_later_session_judges_a_measured_point_by_its_own_settings(tmp_path: Path) -> None:
+    directory = opened(tmp_path, extra={"fine_tuning_image": "no {{ template"})
+    ended(directory, p001="passed")
+    path = directory / "points" / "001" / "settings.yml"
+    before = unsafe_text.load(path.read_text())
+    limits = {"makespan": {"max": "2 min"}}
+    extra = {"run_dir": str(directory), "results_limits": limits, "workload_max_lateness": 9, "fine_tuning_rate": 5}
+    session(tmp_path, ["report"], extra).begin()
+    after = unsafe_text.load(path.read_text())
+    assert after == {**before, "results_limits": limits, "workload_max_lateness": 9.0}
+    assert after["fine_tuning_rate"] != 5 and isinstance(after["fine_tuning_image"], unsafe_text.UnsafeText)
+    written = path.stat().st_mtime_ns
+    session(tmp_path, ["report"], {"run_dir": str(directory)}).begin()
+    assert path.stat().st_mtime_ns == written
 
 
 def test_redo_gives_a_fresh_attempt_with_the_settings_of_the_new_session(tmp_path: Path) -> None:

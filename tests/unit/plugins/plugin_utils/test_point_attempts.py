@@ -31,6 +31,7 @@ def begin(run_dir: Path, points: dict[str, dict[str, Any]] | None = None, began:
             (name, values, "", lambda path: _files.write_yaml(path, {"session": began}))
             for name, values in wanted.items()
         ],
+        lambda _name, _path: None,
     )
 
 
