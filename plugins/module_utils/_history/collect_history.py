@@ -150,7 +150,8 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
     newest = sorted(matched, key=lambda one: _begun(matched[one]), reverse=True)
     too_old = [LeftOut(one, f"older than the newest {request.most}") for one in newest[request.most :]]
     kept = set(newest[: request.most])
-    notes += _without_effect(own, request.rules)
+    compared = [one.point.labels for points in matched.values() for group in points.values() for one in group]
+    notes += _without_effect([*own.values(), *compared], request.rules)
     return History(
         request.sources,
         len(matched) + len(left_out),
@@ -205,8 +206,9 @@ def _read(request: HistoryRequest, source: str, project: str, notes: list[str]) 
         notes.append(f"history {source}: {_format.count(len(damaged) - _NAMED, 'further file')} could not be read")
 
 
-def _without_effect(own: Mapping[str, FlatLabels], rules: LabelRules) -> list[str]:
-    names = {name for labels in own.values() for name in labels}
+def _without_effect(compared: Sequence[FlatLabels], rules: LabelRules) -> list[str]:
+    """Return a sentence on each pattern that matches a label neither of the run nor of a comparable one."""
+    names = {name for labels in compared for name in labels}
     absent = {"results_compare_on": rules.compare_on, "results_ignore": rules.ignore}
     return [
         f"{setting}: '{pattern}' matches no label of this run"

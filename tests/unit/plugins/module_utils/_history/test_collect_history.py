@@ -152,6 +152,13 @@ def test_patterns_without_effect_are_noted(tmp_path: Path) -> None:
     )
 
 
+def test_a_pattern_whose_label_only_past_runs_have_has_an_effect(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1, 1.0, ran={"openshift": "4.19.3"})
+    top = write_past_run(tmp_path, 2, 2.0)
+    found = collect(top, rules=LabelRules(("ran.openshift",)))
+    assert (found.notes, values(found, top)) == ((), ([1.0], [2.0]))
+
+
 def test_many_damaged_files_are_counted(tmp_path: Path) -> None:
     for number in range(1, 8):
         (write_past_run(tmp_path, number) / "run.yml").write_text("{")
