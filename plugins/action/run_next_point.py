@@ -16,12 +16,21 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base imp
 class ActionModule(SeatrialAction):
     """See the documentation of module run_next_point."""
 
-    ARGUMENTS = {"stop_on_error": {"type": "bool", "default": False}}
+    ARGUMENTS = {
+        "stop_on_error": {"type": "bool", "default": False},
+        "repeat": {"type": "dict", "default": {}},
+        "bisect": {"type": "dict", "default": {}},
+        "kpis": {"type": "list", "elements": "dict", "default": []},
+    }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the name of the point, or that there is none, and why."""
         run_dir = Path(self._templar.template(task_vars["run_dir"]))
-        found = point_attempts.answer(run_dir, arguments["stop_on_error"])
-        if found["attempt"] > 1:
+        found = point_attempts.answer(
+            run_dir,
+            arguments["stop_on_error"],
+            point_attempts.ScheduleWords(arguments["repeat"], arguments["bisect"], arguments["kpis"]),
+        )
+        if found["attempt"] > 1 or arguments["bisect"]:
             Display().display(f"Point {found['point']}: {found['why']}")
         return {"changed": True, **found}

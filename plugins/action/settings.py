@@ -13,7 +13,11 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import source_locations, temp_folder_check
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    schedule_words,
+    source_locations,
+    temp_folder_check,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file import noted
@@ -27,21 +31,23 @@ class ActionModule(SeatrialAction):
         **_common_options.PROJECT,
         "phases": {"type": "list", "elements": "str", "required": True},
         "cluster": {"type": "dict"},
+        "bisect": {"type": "dict"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Open a new run, continue an earlier one, or apply the profiles of a cluster that is now known."""
         loader, templar, say = self._loader, self._templar, Display().display
         extra = load_extra_vars(loader)
-        known = SettingsContext.of(arguments["project"], task_vars, extra, loader, templar)
-        session = SettingsSession(known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, say)
-        if arguments["cluster"]:
-            return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None}
         try:
-            remote_tmp = self._remote_tmp(extra)
-            return noted({**session.begin(), "remote_tmp": remote_tmp})
+            words = schedule_words.of_playbook(arguments["bisect"], bool(extra.get("run_dir")))
+            extra |= words
+            known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
+            session = SettingsSession(known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, say)
+            if not arguments["cluster"]:
+                return noted({"remote_tmp": self._remote_tmp(extra), **session.begin()})  # in this order
         except InputError as error:
             raise noted(InputError(f"{source_locations.placed(error)}\nNothing was created or changed.")) from error
+        return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None}
 
     def _remote_tmp(self, extra: dict[str, Any]) -> str | None:
         """Return the folder for ansible_remote_tmp if the configured one can't be used, else None."""

@@ -52,6 +52,10 @@ options:
     description: Share of workloads refused, lost or never sent, above which the run is invalid.
     type: float
     default: 0.01
+  write:
+    description: Whether to write the files. A run that repeats its points only needs the result between two attempts.
+    type: bool
+    default: true
 seealso:
   - module: perfscale.seatrial.results_kpis
   - module: perfscale.seatrial.results_report
@@ -199,6 +203,7 @@ def main() -> None:
             "definitions": {"type": "list", "elements": "path", "default": []},
             "limits": {"type": "dict"},
             "max_errors": {"type": "float", "default": 0.01},
+            "write": {"type": "bool", "default": True},
             **history_options.OPTIONS,
             **history_settings.ARGUMENTS,
             **_common_options.STEP,
@@ -218,6 +223,7 @@ def main() -> None:
                 given["limits"],
                 rules,
                 history_options.request_of(given),
+                given["write"],
             )
         return log_result(step, module.warn, result)
 

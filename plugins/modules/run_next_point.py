@@ -30,6 +30,19 @@ options:
     description: Whether no point is measured any more after one has failed.
     type: bool
     default: false
+  repeat:
+    description: Word C(repeat) of the run. Points get further attempts until their judged figures are decided.
+    type: dict
+    default: {}
+  bisect:
+    description: Word C(bisect) of the run. Points are measured as its bisection asks for them.
+    type: dict
+    default: {}
+  kpis:
+    description: Judged figures of the attempts so far, as M(perfscale.seatrial.results_verdict) returns them.
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""

@@ -43,6 +43,11 @@ options:
       - The acquired cluster (C(api_host), C(node_names), C(kind)). The settings of the run are then resolved
         again with the presets that C(cluster_profiles) names for it.
     type: dict
+  bisect:
+    description:
+      - Variables C(over), C(values), C(kpi), C(least), C(max) and C(budget) of C(playbooks/bisect.yml). Those that are
+        not given are empty.
+    type: dict
 """
 
 EXAMPLES = r"""

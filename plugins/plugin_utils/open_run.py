@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     resumed_extra_vars,
     run_directory,
     run_record,
+    schedule_words,
     settings_display,
     settings_files,
     settings_preflight,
@@ -135,6 +136,8 @@ class SettingsSession:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
         words = {word: context.extra[word] for word in TREE_WORDS if word in context.extra}
+        if "bisect" in words:  # a later session may change a part of it, such as the budget
+            words["bisect"] = {**schedule_words.bisection_of(request), **words["bisect"]}
         more = collect_settings_layers.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read(directory)
         request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
@@ -287,4 +290,5 @@ class SettingsSession:
     def _most_points(self, directory: Path | None, found: EffectiveSettings) -> int:
         """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
         attempts = planned_points.read(directory) if directory else ()
-        return len({point.name for point in found.points} | {one.name for one in attempts}) + 1
+        known = len({point.name for point in found.points} | {one.name for one in attempts})
+        return max(known, schedule_words.most_attempts(found)) + 1

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import NOT_BEGUN
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import planned_points, schedule_log
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.next_point import Chooser, next_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.next_point import next_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
     FAILED,
     PASSED,
@@ -33,12 +34,28 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.plann
     ScheduleState,
     folder_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, schedule_choosers
 
 #: Writes the settings of a point to a file.
 WriteSettings = Callable[[Path], None]
 #: Replaces the settings of the verdict in the file of a point with this name.
 JudgeSettings = Callable[[str, Path], None]
+
+
+@dataclass(frozen=True)
+class ScheduleWords:
+    """The words of a session that decide on further attempts, and the judged figures (verdict/2) of all attempts."""
+
+    repeat: Mapping[str, Any] = field(default_factory=dict)
+    bisect: Mapping[str, Any] = field(default_factory=dict)
+    kpis: Sequence[Mapping[str, Any]] = ()
+
+    def given(self) -> dict[str, Mapping[str, Any]]:
+        """Return the words that are not empty."""
+        return {name: word for name, word in (("repeat", self.repeat), ("bisect", self.bisect)) if word}
+
+
+NO_WORDS = ScheduleWords()
 
 
 def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
@@ -47,19 +64,20 @@ def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
     return ScheduleState(planned_points.read(run_dir), done, stop_on_error)
 
 
-def decide(run_dir: Path, stop_on_error: bool, choosers: Sequence[Chooser] = ()) -> PlannedPoint | Finished:
+def decide(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> PlannedPoint | Finished:
     """Decide which attempt is measured next, create its folder if it is a new one, and record the decision."""
-    state = state_of(run_dir, stop_on_error)
-    found = next_point(state, choosers)
+    state = replace(state_of(run_dir, stop_on_error), on_demand=bool(words.bisect))
+    run = str(run_record.read(run_dir)["id"])
+    found = next_point(state, schedule_choosers.choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
     if isinstance(found, PlannedPoint) and found.name not in {one.name for one in state.attempts}:
         repeat(run_dir, found)
-    schedule_log.note(run_dir, str(run_record.read(run_dir)["id"]), _session(run_dir), found)
+    schedule_log.note(run_dir, run, _session(run_dir), found, words.given())
     return found
 
 
-def answer(run_dir: Path, stop_on_error: bool) -> dict[str, Any]:
+def answer(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> dict[str, Any]:
     """Return the decision as the result of module run_next_point."""
-    found = decide(run_dir, stop_on_error)
+    found = decide(run_dir, stop_on_error, words)
     if isinstance(found, Finished):
         return {"finished": True, "point": "", "attempt": 0, "why": found.why, "failures": failures(run_dir)}
     result = {"finished": False, "point": found.name, "attempt": found.attempt, "last": found.last}

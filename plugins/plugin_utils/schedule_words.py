@@ -15,11 +15,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan, repetition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run, kpi_patterns, limits
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 
 #: Most attempts of one run: the loop over them has as many rounds.
 MOST = 500
 HISTORY, KPI_FILES = "results_history", "results_kpi_files"
+
+
+def of_playbook(given: Mapping[str, Any] | None, goes_on: bool) -> dict[str, Any]:
+    """Return the word ``bisect`` by its name, from the variables of its playbook; None is for any other playbook.
+
+    goes_on: whether a run is continued, which may leave them out. Raises InputError for values that are no list.
+    """
+    word = given_bisection(given or {})
+    return {} if given is None or (goes_on and not word) else {"bisect": word or {"over": ""}}
 
 
 def given_bisection(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,6 +46,11 @@ def given_bisection(given: Mapping[str, Any]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise InputError(f"values: '{values}' is no list; write -e values=1,2,4") from error
     return found
+
+
+def bisection_of(request: RequestedSettings) -> dict[str, Any]:
+    """Return the word ``bisect`` of the earlier sessions of a run."""
+    return next((dict(one.values["bisect"]) for one in request.of("extra") if "bisect" in one.values), {})
 
 
 def check(project: str, found: EffectiveSettings, roles: Path) -> None:

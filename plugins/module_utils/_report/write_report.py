@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     page_content,
     plot_canvas,
     point_plots,
+    schedule_section,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import PlotCanvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
@@ -74,6 +75,7 @@ def _write(
         point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
     content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
     content["history"] = _history(verdict, content, plots, notes)
+    content |= _schedule(run, verdict, plots, notes)
     content["missing"] = [*content["missing"], *notes]
     path = folder / "index.html"
     _files.replace_text(path, render(template, content))
@@ -178,6 +180,19 @@ def _history(
         else:
             found.append({"plot": embedded(plot), "text": history_text.sentences(kpi), "reading": kpi["reading"]})
     return found
+
+
+def _schedule(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
+    """Return the sections on repeated points and on a bisection."""
+    repeated = schedule_section.repeated(run, verdict, folder, notes)
+    bisection = schedule_section.bisection(run, folder, notes)
+    if bisection and bisection["plot"]:
+        bisection["plot"] = embedded(bisection["plot"])
+    return {
+        "repeated": [{**one, "plot": embedded(one["plot"])} for one in repeated],
+        "bisection": bisection,
+        "decisions": schedule_section.decisions(run),
+    }
 
 
 def embedded(plot: PlotCanvas) -> dict[str, Any]:

@@ -27,7 +27,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import 
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 #: The files to copy; all others are written again or are useless without a cluster.
-TOP = ("request.yml", "settings.yml", "provenance.yml", "run.yml", "cluster.yml", "schedule.jsonl", "FAILURES")
+TOP = (
+    "request.yml",
+    "settings.yml",
+    "provenance.yml",
+    "run.yml",
+    "cluster.yml",
+    "schedule.jsonl",
+    "bisection.json",
+    "FAILURES",
+)
 POINT = (
     "point.yml",
     "settings.yml",

@@ -69,6 +69,7 @@ class Run:
     points: list[Point] = field(default_factory=list)
     failures: str = ""
     schedule: list[dict[str, Any]] = field(default_factory=list)  # lines of schedule.jsonl
+    bisection: dict[str, Any] = field(default_factory=dict)  # bisection.json
     missing: list[str] = field(default_factory=list)
 
     @property
@@ -115,6 +116,7 @@ def read(top: Path) -> Run:
     run.provenance = _document(run, top / "provenance.yml").get("settings") or {}
     run.settings = _document(run, top / "settings.yml", needed=False)
     run.schedule = list(lines(top / "schedule.jsonl", []))
+    run.bisection = _document(run, top / "bisection.json", needed=False)
     failures = top / "FAILURES"
     run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
     for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:

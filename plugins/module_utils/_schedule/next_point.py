@@ -42,7 +42,7 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
     for choose in choosers:
         found = choose(state)
         if isinstance(found, PlannedPoint):
-            return replace(found, attempt=state.next_attempt(found.of), last=False)
+            return replace(found, attempt=state.fresh_attempt(found.of), last=False)
         if found is not None:
             return found
     return Finished(_end(state))
@@ -51,6 +51,8 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
 def _open(state: ScheduleState) -> list[Attempt]:
     """Return the attempts that have not ended, in the order in which they are measured."""
     found = [one for one in state.attempts if one.status in OPEN and one.name not in state.decided]
+    if state.on_demand:
+        found = [one for one in found if one.status == RUNNING or one.attempt > 1]
     return sorted(found, key=lambda one: (one.status != RUNNING, one.attempt == 1))
 
 

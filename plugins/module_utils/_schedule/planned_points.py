@@ -64,18 +64,23 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class Finished:
-    """No point is measured any more in this session."""
+    """No point is measured any more in this session. readings: as in schedule/1, of a repetition."""
 
     why: str
+    readings: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class ScheduleState:
-    """All attempts, in order, and the names of those that this session has decided to measure."""
+    """All attempts, in order, and the names of those that this session has decided to measure.
+
+    on_demand: whether points that were not begun wait until a chooser asks for them, as those of a bisection do.
+    """
 
     attempts: tuple[Attempt, ...]
     decided: frozenset[str] = frozenset()
     stop_on_error: bool = False
+    on_demand: bool = False
 
     def counted(self) -> list[Attempt]:
         """Return the attempt that counts of each point."""
@@ -84,6 +89,11 @@ class ScheduleState:
     def failed_now(self) -> list[Attempt]:
         """Return the attempts that failed in this session."""
         return [one for one in self.attempts if one.status == FAILED and one.name in self.decided]
+
+    def fresh_attempt(self, of: str) -> int:
+        """Return the number of the attempt to measure next at a point: 1 if it was not begun."""
+        begun = [one for one in self.attempts if one.of == of and (one.attempt > 1 or one.status != PLANNED)]
+        return self.next_attempt(of) if begun else 1
 
     def next_attempt(self, of: str) -> int:
         """Return the number of a further attempt at a point."""

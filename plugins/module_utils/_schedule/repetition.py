@@ -26,7 +26,7 @@ MOST, LARGEST = 10, 500
 #: Runs without which there is no noise to judge by.
 LEAST = 2
 #: Readings of a figure that further attempts are meant to change.
-UNDECIDED = ("inconclusive", "across", "not measured")
+UNDECIDED = ("inconclusive", "across")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,15 @@ def lines(run_dir: Path) -> list[dict[str, Any]]:
     return list(_files.read_lines(path)) if path.exists() else []
 
 
-def note(run_dir: Path, run: str, session: str, found: PlannedPoint | Finished) -> None:
-    """Append a decision, after the line of the session if it is its first one."""
+def note(
+    run_dir: Path, run: str, session: str, found: PlannedPoint | Finished, words: Mapping[str, Any] | None = None
+) -> None:
+    """Append a decision, after the line of the session if it is its first one. words: repeat and bisect, if given."""
     sessions = [line["at"] for line in lines(run_dir) if line["type"] == "session"]
     log = JsonlAppender(run_dir / FILE, SCHEMA, "session")
     try:
         if sessions[-1:] != [session]:
-            log.write({"type": "session", "schema": SCHEMA, "run": run, "at": session})
+            log.write({"type": "session", "schema": SCHEMA, "run": run, "at": session, **(words or {})})
         log.write(_line(found))
         log.sync()
     finally:
@@ -52,7 +55,8 @@ def note(run_dir: Path, run: str, session: str, found: PlannedPoint | Finished) 
 
 def _line(found: PlannedPoint | Finished) -> dict[str, Any]:
     if isinstance(found, Finished):
-        return {"type": "finished", "at": stamp(), "why": found.why}
+        read = {"readings": [dict(one) for one in found.readings]} if found.readings else {}
+        return {"type": "finished", "at": stamp(), "why": found.why, **read}
     line = {"type": "decided", "at": stamp(), "point": found.name, "attempt": found.attempt, "why": found.why}
     if found.readings:
         line |= {"readings": [dict(one) for one in found.readings], "remaining_budget": found.remaining_budget}

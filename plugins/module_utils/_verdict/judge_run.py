@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
@@ -75,6 +75,9 @@ def judge(
     number -> matrix values as text; default is the number. history: None if there is none to compare with.
     """
     checks = [run_checks.phases(run, bool(foreign)), *run_checks.locks(run), *run_checks.points(run)]
+    checks += run_checks.bisection(run)
+    if run.bisection:  # its values are expected to differ, so that only failed workloads are judged
+        history, rules = None, replace(rules, judged=(), limits=_of_workloads(rules.limits))
     attempts = repeated_points.attempts_of(run)
     kpis = _repeated_kpis(attempts, rules)
     for point in run.points:
@@ -108,10 +111,14 @@ def judge(
         **({"history": history.document()} if history else {}),
         "baseline": baseline,
         "headline": headline_figures.headline(run.points),
-        "answer": [NO_ANSWER[result]] if result in NO_ANSWER else headline_answer.sentences(run.points, names),
+        "answer": [NO_ANSWER[result]] if result in NO_ANSWER else _answer(run, names),
         "warnings": [*busy_machine_warning.warnings(run.points), *(history.notes if history else ())],
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
+
+
+def _of_workloads(limits_: Mapping[str, Sequence[Limit]]) -> dict[str, list[Limit]]:
+    return {point: [one for one in given if one.pattern == FAILED] for point, given in limits_.items()}
 
 
 def _repeated_kpis(attempts: Mapping[str, Sequence[Point]], rules: JudgingRules) -> list[dict[str, Any]]:
@@ -120,6 +127,10 @@ def _repeated_kpis(attempts: Mapping[str, Sequence[Point]], rules: JudgingRules)
         attempts, rules.limits, lambda kpi: is_judged(kpi, rules.judged), rules.history.level, (FAILED,)
     )
     return found + [_absent(point, limit) for point, limit in repeated_points.absent(attempts, rules.limits)]
+
+
+def _answer(run: Run, names: Mapping[str, str]) -> list[str]:
+    return [str(run.bisection["why"])] if run.bisection else headline_answer.sentences(run.points, names)
 
 
 def _allowed(given: Sequence[Limit]) -> float | None:

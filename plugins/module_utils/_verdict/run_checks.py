@@ -178,6 +178,8 @@ def points(run: Run) -> list[dict[str, Any]]:
         checks.append(check("points", INVALID, text))
     for point in run.points:
         status = point.record.get("status")
+        if status == "planned" and run.bisection:
+            continue  # no run was needed at this value
         if status == "failed":
             error = _sentence(point.record.get("error") or "no reason was recorded")
             result = ERROR if is_infrastructure(point.record.get("cause")) else INVALID
@@ -190,6 +192,14 @@ def points(run: Run) -> list[dict[str, Any]]:
         one = "The test point" if len(there) == 1 else f"All {len(there)} test points"
         checks.append(check("points", PASS, f"{one} ran."))
     return checks
+
+
+def bisection(run: Run) -> list[dict[str, Any]]:
+    """Check that a bisection found its step; none for any other run."""
+    if not run.bisection:
+        return []
+    results = {PASS: PASS, INVALID: INVALID}
+    return [check("bisection", results.get(run.bisection.get("verdict", ""), NOT_JUDGED), str(run.bisection["why"]))]
 
 
 def cause_of(run: Run, verdict: str) -> str | None:

@@ -42,11 +42,13 @@ def write_verdict(
     given: Mapping[str, Any] | None = None,
     rules: JudgingRules = DEFAULT_RULES,
     past: HistoryRequest = NO_HISTORY,
+    write: bool = True,
 ) -> Result:
     """Write the verdict; return the result of module results_verdict.
 
     max_lateness: in seconds. definitions: files of KPI definitions. given: limits, for points whose settings have none;
     None for the default. rules: max_lateness and limits are filled in. past: the history to compare with.
+    write: whether to write the files, which the schedule of a run does not need between two attempts.
     Raises InputError for a wrong limit.
     """
     run = run_reader.read(Path(run_dir))
@@ -63,8 +65,9 @@ def write_verdict(
     found = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels, history)
     path = run.top / VERDICT
     before = digest_of(path)
-    _files.write_json(path, found, "verdict/2")
-    write_texts(run, found)
+    if write:
+        _files.write_json(path, found, "verdict/2")
+        write_texts(run, found)
     return {
         "changed": before != digest_of(path),
         "verdict": found["verdict"],

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Further attempts until the figures of a run are decided: the state of a repetition, from its attempts and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.next_point import Chooser
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
+    FAILED,
+    PLANNED,
+    SKIPPED,
+    Attempt,
+    Finished,
+    PlannedPoint,
+    ScheduleState,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.repetition import (
+    FigureReading,
+    RepeatedPoint,
+    Repetition,
+    RepetitionEnd,
+)
+
+Kpi = Mapping[str, Any]
+#: Readings of a history that decide nothing.
+_SILENT = ("not judged", "not enough history")
+
+
+def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
+    """Return what decides on further attempts. kpis: judged figures by all attempts, as in verdict/2.
+
+    spent: seconds, from time_budget.spent().
+    """
+
+    def choose(state: ScheduleState) -> PlannedPoint | Finished:
+        found = repetition.next_attempt(plan, points(state.attempts, kpis), spent)
+        read = tuple(readings(kpis))
+        if isinstance(found, RepetitionEnd):
+            return Finished(f"{found.why[:1].upper()}{found.why[1:]}.", read)
+        left = None if plan.budget is None else max(0.0, plan.budget - spent)
+        return PlannedPoint(found.point, found.attempt, f"{found.why[:1].upper()}{found.why[1:]}", read, left)
+
+    return choose
+
+
+def points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoint]:
+    """Return the points that are repeated: all that the matrix does not skip."""
+    found: dict[str, list[Attempt]] = {}
+    for one in attempts:
+        if one.status not in (PLANNED, SKIPPED):
+            found.setdefault(one.of, []).append(one)
+    return [
+        RepeatedPoint(of, len(each), each[-1].status == FAILED, tuple(_readings(of, kpis)))
+        for of, each in found.items()
+    ]
+
+
+def _readings(of: str, kpis: Sequence[Kpi]) -> list[FigureReading]:
+    found = []
+    for kpi in kpis:
+        if str(kpi["point"]).partition("-")[0] != of:
+            continue
+        if kpi.get("limit"):
+            found.append(FigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
+        if kpi["reading"] not in _SILENT:
+            found.append(FigureReading(kpi["name"], kpi["reading"], kpi["why"]))
+    return found
+
+
+def readings(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
+    """Return the judged figures as a line of schedule.jsonl has them."""
+    found = []
+    for kpi in kpis:
+        limit = (kpi.get("limit") or {}).get("result")
+        if not limit and kpi["reading"] in _SILENT:
+            continue
+        p = kpi.get("p_corrected")
+        attempts = [one for one in kpi.get("series") or () if one["group"] == "new"]
+        found.append(
+            {
+                "kpi": kpi["name"],
+                "point": str(kpi["point"]).partition("-")[0],
+                "reading": limit if kpi["reading"] in _SILENT else kpi["reading"],
+                "attempts": len(attempts) or 1,
+                "value": kpi["value"],
+                "low": kpi.get("low"),
+                "high": kpi.get("high"),
+                "e_value": 1.0 / p if p else None,
+                "text": kpi["why"],
+            }
+        )
+    return found
