@@ -37,10 +37,10 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Open a new run, continue an earlier one, or apply the profiles of a cluster that is now known."""
         loader, templar, say = self._loader, self._templar, Display().display
-        extra = load_extra_vars(loader)
+        given = load_extra_vars(loader)
         try:
-            words = schedule_words.of_playbook(arguments["bisect"], bool(extra.get("run_dir")))
-            extra |= words
+            words = schedule_words.of_playbook(arguments["bisect"], bool(given.get("run_dir")))
+            extra = {**given, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
             session = SettingsSession(known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, say)
             if not arguments["cluster"]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import PROVIDERS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._format import listed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._format import joined
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     apply_settings_layers,
@@ -202,12 +202,10 @@ def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
     name = str(dotted_paths.parse(plan.over)[0])
     if name not in catalogue.settings:
         raise SettingsError(f"over: '{plan.over}' is no setting{nearest(name, catalogue.settings)}", "bisect", "-e")
-    if resolved.settings["matrix"]:
-        raise SettingsError(
-            f"a bisection varies {plan.over} alone, and there is a matrix over {listed(resolved.settings['matrix'])}: "
-            "choose a preset without one",
-            "matrix",
-        )
+    others = [word for word in ("matrix", "matrix_points", "matrix_skip_if") if resolved.settings[word]]
+    if others:
+        message = f"a bisection varies {plan.over} alone, and {joined(others)} is set too: choose a preset without it"
+        raise SettingsError(message, others[0], others[0])
     return replace(resolved, settings={**resolved.settings, "matrix": {plan.over: list(plan.values)}})
 
 

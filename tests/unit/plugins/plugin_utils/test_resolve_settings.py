@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, resolve_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
@@ -240,3 +241,30 @@ def test_wrong_points_and_conditions_are_refused(values: dict[str, Any], words: 
 def test_a_point_does_not_set_what_the_command_line_sets() -> None:
     with pytest.raises(SettingsError, match=r"load_count was given on the command line, and matrix_points\[0\] sets"):
         resolve(preset("p", matrix_points=[{"load_count": 2}]), extra(load_count=3), presets=("p",))
+
+
+BISECT = {"over": "load_count", "values": [1, "2", 4], "kpi": "makespan"}
+
+
+def test_a_bisection_has_a_point_for_each_value() -> None:
+    found = resolve(extra(bisect=BISECT))
+    assert [point.settings["load_count"] for point in found.points] == [1, 2, 4]
+    assert found.bisect == BISECT
+    assert "bisect" not in found.settings
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"bisect": {**BISECT, "over": "load_cuont"}}, r"over: 'load_cuont' is no setting \(did you mean 'load_count'"),
+        (
+            {"bisect": BISECT, "matrix": {"load_count": [1]}},
+            "varies load_count alone, and matrix is set too",
+        ),
+        ({"bisect": BISECT, "load_count": 3}, "load_count was given on the command line, and the matrix varies"),
+        ({"bisect": {**BISECT, "values": [1]}}, "values: 1 value"),
+    ],
+)
+def test_a_wrong_bisection_is_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        resolve(extra(**more))
