@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
@@ -164,19 +164,23 @@ def _session(place: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that does not end the process with status 2, which means inconclusive or invalid here."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message)
+
+
 def options(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options of the command line. Exits with 3 for invalid ones."""
-    parser = argparse.ArgumentParser(prog="ci_run", description="Run a playbook; the exit status states the verdict.")
-    parser.exit_on_error = False
+    """Return the options of the command line. Raises InputError."""
+    parser = _Parser(prog="ci_run", description="Run a playbook; the exit status states the verdict.")
     parser.add_argument("--junit", help="JUnit file to write (default: junit.xml in $ARTIFACT_DIR or artifacts)")
     parser.add_argument("--timeout", help="time after which the run is ended, such as 90 min or 4 h")
     parser.add_argument("playbook")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of ansible-playbook")
+    found = parser.parse_args(arguments)
     try:
-        found = parser.parse_args(arguments)
         found.timeout = _format.parse_value(_spaced(found.timeout), "s") if found.timeout else None
-    except argparse.ArgumentError as error:
-        raise InputError(str(error)) from error
     except InputError as error:
         raise InputError(f"--timeout: {error}") from error
     return found
@@ -187,12 +191,19 @@ def _spaced(text: str) -> str:
     return f"{text[:-1]} min" if text[-1:] == "m" and text[:-1].replace(".", "").isdigit() else text
 
 
+def _target(arguments: Sequence[str]) -> Path:
+    """Return the JUnit file to write, also for a command line that is otherwise invalid."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--junit", nargs="?")
+    given = parser.parse_known_args(arguments)[0].junit
+    return Path(given).expanduser() if given else Path(os.environ.get("ARTIFACT_DIR") or "artifacts") / "junit.xml"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the playbook, write the JUnit file and print one line; return the exit status."""
-    target = Path(os.environ.get("ARTIFACT_DIR") or "artifacts") / "junit.xml"
+    target = _target(arguments)
     try:
         given = options(arguments)
-        target = Path(given.junit).expanduser() if given.junit else target
         outcome = play([given.playbook, *given.arguments], given.timeout)
     except InputError as error:
         outcome = Outcome(ERROR, time.time(), error=str(error))

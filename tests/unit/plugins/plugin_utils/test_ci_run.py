@@ -120,7 +120,10 @@ def test_bad_input_ends_with_3_a_line_and_a_junit_file(
     assert ci_run.main(["--junit", str(tmp_path / "j.xml"), "p.yml"]) == 3
     assert capsys.readouterr().out == "error (exit 3): preset x is unknown\n"
     assert 'errors="1"' in (tmp_path / "j.xml").read_text()
-    assert ci_run.main(["--junit", str(tmp_path / "k.xml"), "--timeout", "2x", "p.yml"]) == 3
+    for number, wrong in enumerate((["--timeout", "2x", "p.yml"], ["--no-such-option", "p.yml"], [])):
+        target = tmp_path / f"{number}.xml"
+        assert ci_run.main(["--junit", str(target), *wrong]) == 3
+        assert 'errors="1"' in target.read_text()
 
 
 def test_a_signal_is_passed_on_and_the_job_is_an_error(program: Any, tmp_path: Path) -> None:
