@@ -40,7 +40,8 @@ def drawing(kpi: Kpi, label: str = "") -> StageDrawing:
         _runs(axis, series, group, factor, color=colour, marker=marker, label=name)
     _limits(axis, kpi, factor)
     axis.set_xlim(0.4, len(series) + 0.6)
-    axis.set_xlabel("runs, the oldest first")
+    _keep_runs_legible(axis, kpi, factor)
+    axis.set_xlabel("old runs, then new ones, each from the oldest")
     axis.set_ylabel(unit or "value")
     plot_canvas.whole(axis.xaxis)
     title = plot_canvas.titled(shown(kpi["title"], kpi["simulated"]), label)
@@ -84,6 +85,17 @@ def _band(axis: Any, kpi: Kpi, factor: float) -> None:
     if kpi.get("band"):
         low, high = (one * factor for one in kpi["band"])
         axis.axhspan(low, high, color=_OLD, alpha=0.12, linewidth=0, label="expected of one more run")
+
+
+def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
+    """Cut a band that is much wider than the runs: few runs that differ much tell little about the next one."""
+    known = [one["value"] * factor for one in kpi["series"] if one["value"] is not None]
+    if not known or not kpi.get("band"):
+        return
+    room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
+    ends = [end * factor for end in ((kpi.get("limit") or {}).get("min"), (kpi.get("limit") or {}).get("max")) if end]
+    low, high = axis.get_ylim()
+    axis.set_ylim(max(low, min([*known, *ends]) - room), min(high, max([*known, *ends]) + room))
 
 
 def _limits(axis: Any, kpi: Kpi, factor: float) -> None:

@@ -28,6 +28,8 @@ def difference(series: KpiSeries, found: HistoryFinding) -> str:
     if found.from_zero:
         now, before = (_format.value(one, series.unit) for one in (found.new_value, found.old_value))
         return f"{now} as in {than}" if not evidence.difference else f"{now} instead of {before} in {than}"
+    if evidence.difference == evidence.low == evidence.high == 0:
+        return f"as in {than}"
     sign = -1.0 if evidence.difference < 0 else 1.0
     ends = sorted((sign * evidence.low, sign * evidence.high))
     interval = f"({percent(ends[0])} to {percent(ends[1])} %)"

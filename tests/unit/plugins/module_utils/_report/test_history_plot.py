@@ -57,6 +57,12 @@ def test_the_picture_has_every_run_the_steps_the_band_and_the_limit(tmp_path: Pa
     assert plot.path.stat().st_size > 5000
 
 
+def test_a_band_that_says_little_does_not_flatten_the_runs() -> None:
+    (axis,) = history_plot.drawing(check(kpi(band=[1e-3, 1.6e4], limit={"text": "x", "result": "within"}))).figure.axes
+    low, high = axis.get_ylim()
+    assert -2 < low <= 1 and 2.1 <= high < 5
+
+
 @pytest.mark.parametrize("value", [0.0, 1e-6, 1e9, -3.0])
 def test_a_constant_history_can_be_drawn(tmp_path: Path, value: float) -> None:
     series = [{"run": str(at), "value": value, "group": group} for at, group in enumerate(("old", "old", "new"))]

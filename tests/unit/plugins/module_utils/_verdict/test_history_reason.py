@@ -58,3 +58,7 @@ def test_special_histories_are_explained(old: list, new: list, sentence: str) ->
 
 def test_a_score_needs_four_runs_and_says_so() -> None:
     assert why(series([1.0, 2.0, 3.0], [2.0]), method="robust_z") == ("not enough history: 3 past runs, 4 are needed")
+
+
+def test_a_figure_that_is_the_same_in_all_runs_is_no_percentage() -> None:
+    assert why(series([20.0] * 6, [20.0])) == "as in 6 runs"
