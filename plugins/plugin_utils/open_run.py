@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     interrupted_run,
     point_attempts,
     point_load_estimates,
+    point_states,
     points_to_redo,
     read_secret_settings,
     resolve_settings,
@@ -145,7 +146,7 @@ class SettingsSession:
         redone = self._redo(directory, found, chosen)
         if chosen == ["settings"]:
             self._show(found, request)
-            self._show_points(found)
+            self._show_points(found, directory, redone)
             return self._result(directory, found, request, only_settings=True)
         held_by_run.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
@@ -263,9 +264,12 @@ class SettingsSession:
         for line in settings_display.table(rows, list(request.presets), len(found.points)):
             self.say(line)
 
-    def _show_points(self, found: EffectiveSettings) -> None:
+    def _show_points(
+        self, found: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
+    ) -> None:
         loads = point_load_estimates.durations(self.context.project, found.measured, self.context.render)
-        for line in settings_display.points(found, loads):
+        states = point_states.of(directory, found.points, redone)
+        for line in settings_display.points(found, loads, states, point_states.time_left(directory, states.values())):
             self.say(line)
 
     def _result(

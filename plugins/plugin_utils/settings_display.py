@@ -70,14 +70,20 @@ def table(found: list[tuple[str, str, str]], presets: list[str], points: int) ->
     return lines
 
 
-def points(found: EffectiveSettings, estimates: Mapping[str, str]) -> list[str]:
-    """Return the list of the points of the matrix, each with the estimate of its load."""
-    if not found.matrix and not estimates:
+def points(
+    found: EffectiveSettings, estimates: Mapping[str, str], states: Mapping[str, str] | None = None, left: str = ""
+) -> list[str]:
+    """Return the list of the points, each with its state and the estimate of its load.
+
+    states: point -> what is done with it. left: the time that the run takes, which replaces the sum of the estimates.
+    """
+    if not estimates and not any(point.values for point in found.points):
         return []
     lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]
     for point in found.points:
         values = ", ".join(f"{key}={_text(value)}" for key, value in point.values.items())
-        lines.append(
-            "  " + ": ".join(part for part in (f"{point.name}  {values}".rstrip(), estimates.get(point.name)) if part)
-        )
-    return [*lines, *([f"  {estimates['all']}"] if "all" in estimates else [])]
+        state = (states or {}).get(point.name, "")
+        estimate = estimates.get(point.name) if not state or state.startswith("to measure") else ""
+        lines.append("  " + ": ".join(part for part in (f"{point.name}  {values}".rstrip(), state, estimate) if part))
+    total = left or estimates.get("all")
+    return [*lines, *([f"  {total}"] if total else [])]

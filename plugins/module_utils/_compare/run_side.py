@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import com
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import SKIPPED, counted_points
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
@@ -58,7 +59,8 @@ class PointSide(RunSide):
 
 def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
     """Read a run, write its timelines and verdict if missing; add to ``notes`` what could not be read."""
-    run = run_reader.read(top)
+    run = counted_points(run_reader.read(top))
+    run.points = [point for point in run.points if point.status != SKIPPED]
     if any(not (point.folder / "timeline.jsonl").exists() for point in run.points):
         notes += write_timeline(str(top))["warnings"]
         write_verdict(str(top), DEFAULT_LATENESS)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import counted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import READINGS, VERDICTS
 
@@ -73,7 +74,7 @@ def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
     for one in (*VERDICTS, "unknown"):
         yield "seatrial_verdict", {**common, "verdict": one}, float(one == found)
     judged = {(one["point"], one["name"]): one for one in verdict.get("kpis") or []}
-    for point in run.points:
+    for point in counted(run.points):
         for kpi in point.kpis or []:
             labels = {
                 **common,

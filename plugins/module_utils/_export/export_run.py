@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import ci_files, opensearch, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import SKIPPED, counted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 Result = dict[str, Any]
@@ -38,7 +39,7 @@ def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
         return INVALID, "it has no verdict"
     if verdict.get("verdict") in (None, "invalid", "error"):
         return INVALID, f"its verdict is {verdict.get('verdict')}"
-    unread = [point.number for point in run.points if point.kpis is None]
+    unread = [point.number for point in counted(run.points) if point.kpis is None and point.status != SKIPPED]
     if unread:
         return INVALID, f"point {_format.listed(unread)} could not be parsed"
     if not run.points:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
+
+SKIPPED = "skipped"
 #: Status of an attempt that was not begun.
-NOT_BEGUN = ("planned", "skipped")
+NOT_BEGUN = ("planned", SKIPPED)
 
 
 class AttemptAtPoint(Protocol):
@@ -38,6 +42,11 @@ def counted(attempts: Iterable[One]) -> list[One]:
         if one.of not in found or _rank(one) >= max(_rank(found[one.of]), 1):
             found[one.of] = one
     return list(found.values())
+
+
+def counted_points(run: Run) -> Run:
+    """Return the run with the attempts that its verdict depends on: all if it repeats its points, else one a point."""
+    return run if run.repeats else replace(run, points=counted(run.points))
 
 
 def _rank(one: AttemptAtPoint) -> int:

@@ -28,6 +28,8 @@ def each_point(
     rows: list[Result] = []
     changed = False
     for point in run_reader.chosen(run, numbers):
+        if _nothing(point):
+            continue
         before = [digest_of(point.folder / name) for name in written]
         try:
             with without_gc():
@@ -41,6 +43,11 @@ def each_point(
     if not run.points:
         warnings.append(f"{run.top} has no test point")
     return {"changed": changed, "points": rows, "warnings": warnings}
+
+
+def _nothing(point: Point) -> bool:
+    """Return whether a point has no data, and that is as it should be: skipped, or a further attempt not yet begun."""
+    return point.status == "skipped" or (point.status == "planned" and point.attempt > 1)
 
 
 @contextmanager
@@ -65,6 +72,9 @@ def tables_of(run: Run, warnings: list[str]) -> dict[str, Table | None]:
     """Return the timeline of each point by number; None, and a warning, where it cannot be read."""
     found: dict[str, Table | None] = {}
     for point in run.points:
+        if _nothing(point):
+            found[point.number] = None
+            continue
         try:
             with without_gc():
                 found[point.number] = timeline_table.read(point.folder / "timeline.jsonl")

@@ -15,7 +15,7 @@ def point_label(point: Point, project: str = "") -> str:
     ends = [name.rpartition(".")[2] for name in names.values()]
     if len(set(ends)) == len(ends):
         names = dict(zip(names, ends, strict=True))
-    return (
-        ", ".join(f"{names[key]} = {setting_text(value, 40)}" for key, value in point.settings.items())
-        or f"point {point.number}"
-    )
+    values = ", ".join(f"{names[key]} = {setting_text(value, 40)}" for key, value in point.settings.items())
+    if values and point.attempt > 1:
+        return f"{values}, attempt {point.attempt}"
+    return values or f"point {point.number}"

@@ -40,6 +40,11 @@ class Point:
         return self.record.get("settings") or {}
 
     @property
+    def status(self) -> str:
+        """planned, running, passed, failed or skipped; empty if it is unknown."""
+        return str(self.record.get("status") or "")
+
+    @property
     def of(self) -> str:
         """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
         return self.number.partition("-")[0]

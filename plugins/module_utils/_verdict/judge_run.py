@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import NOT_BEGUN
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import VERDICTS
@@ -82,7 +83,7 @@ def judge(
     kpis = _repeated_kpis(attempts, rules)
     for point in run.points:
         table = tables.get(point.number)
-        if table is None and point.record.get("status") in run_checks.NOT_BEGUN:
+        if table is None and point.status in NOT_BEGUN:
             continue
         given = rules.limits.get(point.number, ())
         checks.append(run_checks.objects(point.number, table, _allowed(given), rules.max_errors))

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.censored_quantile import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import NOT_BEGUN, SKIPPED
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import OUTSIDE, PASS
@@ -27,8 +28,6 @@ FOREIGN = "The files of the Run:ai scale-test tool do not state"
 BEFORE = ("lease", "cluster", "prepare")
 #: Phases after the measurement, which they do not change. A failure there fails the session, see run_close.
 AFTER = ("cleanup", "release", "export")
-#: Status of a point that was not measured.
-NOT_BEGUN = ("planned", "skipped")
 #: Outcomes of workloads, in the order of a report.
 OUTCOMES = {
     "failed": "failed",
@@ -171,7 +170,7 @@ def points(run: Run) -> list[dict[str, Any]]:
         why = "There is no test point: the test phase did not run or failed before its first one."
         return [check("points", ERROR, why)]
     checks = []
-    there = {point.number for point in run.points}
+    there = {point.of for point in run.points}
     absent = [number for number in run.record.get("points") or [] if number not in there]
     if absent:
         text = f"{_format.count(len(absent), 'planned test point')} did not run: {_format.listed(absent)}."
@@ -189,8 +188,11 @@ def points(run: Run) -> list[dict[str, Any]]:
             result = INVALID if begun(run) else ERROR
             checks.append(check("points", result, f"Test point {point.number} {text}.", point.number))
     if not checks:
-        one = "The test point" if len(there) == 1 else f"All {len(there)} test points"
-        checks.append(check("points", PASS, f"{one} ran."))
+        skipped = {point.of for point in run.points if point.status == SKIPPED}
+        ran = len(there - skipped)
+        one = "The test point" if ran == 1 else f"All {ran} test points"
+        more = f"; {_format.count(len(skipped), 'more')} skipped" if skipped else ""
+        checks.append(check("points", PASS, f"{one} ran{more}."))
     return checks
 
 

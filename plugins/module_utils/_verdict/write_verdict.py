@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import counted_points
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
@@ -51,7 +52,7 @@ def write_verdict(
     write: whether to write the files, which the schedule of a run does not need between two attempts.
     Raises InputError for a wrong limit.
     """
-    run = run_reader.read(Path(run_dir))
+    run = counted_points(run_reader.read(Path(run_dir)))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if is_foreign(point)]
     labels = {point.number: point_label(point, str(run.record.get("project") or "")) for point in run.points}
@@ -109,4 +110,4 @@ def rewrite_texts(top: Path) -> None:
         verdict = schema_migration.upgraded(top / VERDICT, "verdict")
     except DataError:
         verdict = {}
-    write_texts(run_reader.read(top), verdict)
+    write_texts(counted_points(run_reader.read(top)), verdict)

@@ -233,3 +233,25 @@ def test_a_point_that_a_condition_excludes_is_skipped(tmp_path: Path) -> None:
     assert records[2]["why"] == "matrix_skip_if[0]: fine_tuning_gpus > fine_tuning_count"
     session(tmp_path, ["cluster"], {"run_dir": str(directory), "fine_tuning_count": "4"}).begin()
     assert load(directory / "points" / "003" / "point.yml")["status"] == "planned", "the condition no longer holds"
+
+
+def test_the_points_are_listed_with_their_state_and_the_time_that_is_left(tmp_path: Path) -> None:
+    gpus = {"matrix": {"fine_tuning_gpus": [1, 2, 3, 4, 8]}, "matrix_skip_if": ["fine_tuning_gpus > 4"]}
+    new = session(tmp_path, ["settings"], gpus)
+    new.begin()
+    assert any("005  fine_tuning_gpus=8: skipped: matrix_skip_if[0]: fine_tuning_gpus > 4" in one for one in lines(new))
+    assert any("001  fine_tuning_gpus=1: to measure: " in one and "GPU hours" in one for one in lines(new))
+    directory = opened(tmp_path, extra=gpus)
+    ended(directory, p001="passed", p002="failed", p003="running")
+    with (directory / "points" / "001" / "point.yml").open("a") as stream:
+        stream.write("started: 2026-11-22T10:00:00.000Z\nended: 2026-11-22T10:00:30.000Z\n")
+    before = {path: path.read_text() for path in directory.rglob("*.yml")}
+    one = session(tmp_path, ["settings"], {"run_dir": str(directory), "redo": "failed"})
+    one.begin()
+    shown = "\n".join(lines(one))
+    assert "001  fine_tuning_gpus=1: passed in 30 s\n" in shown
+    assert "002  fine_tuning_gpus=2: to measure again, attempt 2: It failed, redo=failed: 3 workloads" in shown
+    assert "003  fine_tuning_gpus=3: to measure: attempt 1 was interrupted and is resumed: 3 workloads" in shown
+    assert "004  fine_tuning_gpus=4: to measure: 3 workloads" in shown
+    assert "3 points to measure: about 90 s, by the median of 1 point that passed, 30 s" in shown
+    assert {path: path.read_text() for path in directory.rglob("*.yml")} == before

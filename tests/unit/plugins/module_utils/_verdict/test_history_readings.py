@@ -139,17 +139,18 @@ def test_a_limit_that_is_exceeded_and_a_slower_history_are_both_said(top: Path, 
     assert "is outside the limit, max 1 ms. " in why and "% slower than 18 runs of 4.19.3" in why
 
 
-def test_of_several_attempts_the_last_has_the_result(top: Path, tmp_path: Path) -> None:
+def test_of_several_attempts_the_last_that_passed_is_judged_alone(top: Path, tmp_path: Path) -> None:
     groups(top, tmp_path / "history", FASTER)
-    second = shutil.copytree(top / "points" / "000", top / "points" / "000-2")
-    _files.write_yaml(
-        second / "point.yml", {**_files.read_yaml(second / "point.yml"), "point": "000-2", "attempt": 2}, "point/2"
-    )
+    for number, status in ((2, "passed"), (3, "failed")):
+        further = shutil.copytree(top / "points" / "000", top / "points" / f"000-{number}")
+        record = {**_files.read_yaml(further / "point.yml"), "point": further.name, "attempt": number, "status": status}
+        _files.write_yaml(further / "point.yml", record, "point/2")
     verdict = judged(top, tmp_path / "history", compare_on=("ran.openshift",))
-    first, last = (one for one in verdict["kpis"] if one["name"] == "time_to_running_p95")
-    assert (first["point"], first["reading"]) == ("000", "not judged")
-    assert "attempt 000-2" in first["why"]
-    assert (last["point"], last["reading"], last["new"]["n"]) == ("000-2", "regression", 7)
+    (one,) = (one for one in verdict["kpis"] if one["name"] == "time_to_running_p95")
+    assert (one["point"], one["reading"], one["new"]["n"]) == ("000-2", "regression", 6)
+    assert {check["point"] for check in verdict["checks"]} == {None, "000-2"}
+    assert "point 000-2" in (top / "junit.xml").read_text()
+    assert "point 000-3" not in (top / "junit.xml").read_text()
 
 
 def test_a_history_that_cannot_be_read_is_a_warning(top: Path, tmp_path: Path) -> None:
