@@ -35,7 +35,7 @@ def directory(tmp_path: Path, points: int) -> Path:
         path.write_text("{}\n")
 
     names = [f"{number:03d}" for number in range(1, points + 1)]
-    point_attempts.write_points(top, [(name, {"delay": at}, "", settings) for at, name in enumerate(names)])
+    point_attempts.write_points(top, [(name, {"delay": at}, "", settings) for at, name in enumerate(names)], settings)
     return top
 
 

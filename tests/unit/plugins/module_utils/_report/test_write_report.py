@@ -68,7 +68,8 @@ def rendered(top):
     found = run_reader.read(top)
     tables = tables_of(found, warnings)
     verdict = _files.read_json(top / "verdict.json") if (top / "verdict.json").exists() else {}
-    content = {**page_content.page(found, verdict, tables, warnings), "across": [], "history": []}
+    drawn = {"across": [], "history": [], "repeated": [], "bisection": {}, "decisions": []}
+    content = {**page_content.page(found, verdict, tables, warnings), **drawn}
     path = top / "page.html"
     path.write_text(write_report.render(TEMPLATE, content), encoding="utf-8")
     return Page(path)
