@@ -241,7 +241,7 @@ def test_the_circuit_breaker_ends_a_load_and_waits_for_what_was_created(world: W
 def test_a_server_that_is_gone_for_good_is_an_access_error(breakable: Instance, tmp_path: Path) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
         template = {"name": "cm", "content": CONFIG}
-        load = world.start(count=1000, arrival={"rate": 20}, templates=[template], stages=[])
+        load = world.start(count=1000, arrival={"rate": 20}, templates=[template], stages=[], breaker_latency=5)
         wait_until_created(world, 5)
         breakable.restart_api_server(lambda: load.wait(120))
         failed = drive_workload.result(load)
