@@ -238,6 +238,7 @@ def test_the_circuit_breaker_ends_a_load_and_waits_for_what_was_created(world: W
     assert world.rows("ledger", "end")[-1]["reason"].startswith("stopped: 3 probe")
 
 
+@pytest.mark.long
 def test_a_server_that_is_gone_for_good_is_an_access_error(breakable: Instance, tmp_path: Path) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
         template = {"name": "cm", "content": CONFIG}
