@@ -19,9 +19,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._export.opensea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history import collect_history, from_opensearch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History, HistoryRequest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from history_copies import write_copies
+from history_series import noisy
 from past_run_files import kpi, run_id, write_past_run
+from playbook import play
+from run_directory import World, write_run
 
 #: Figures of the days of November, and what is different about some days.
 VALUES = {1: 10.0, 2: 10.3, 3: 9.8, 4: 10.1, 5: 9.9, 6: 10.2, 7: 50.0, 8: 60.0, 9: 70.0, 10: 80.0}
@@ -184,3 +192,64 @@ def test_figures_of_an_older_version_are_lifted_on_s3_too(places: Places, tmp_pa
     ((run,), (local,)) = (list(request.read(where, "fine_tuning", [])) for where in (location.address, str(tmp_path)))
     assert run.points == local.points
     assert run.points[0].labels["settings.fine_tuning_count"] == 10
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """A recorded run, and earlier ones: twelve of another version, 23 % faster, and four like it."""
+    base = tmp_path_factory.mktemp("recorded")
+    top = write_run(base / "fine_tuning-light-t1121-abcdef", [(World(count=10, canary=5.0), {})])
+    roles = Path(__file__).parents[2] / "roles"
+    write_timeline(str(top))
+    write_kpis(str(top), [str(roles / "results/files/kpis/workload.yml"), str(roles / "fine_tuning/files/kpis.yml")])
+    write_verdict(str(top), 0.5)
+    faster = write_copies(top, base / "past", noisy(1, 1 / 1.3, 12), labels={"openshift": "4.19.3"})
+    return top, [*faster, *write_copies(top, base / "past", noisy(2, 1.0, 4), since=30)]
+
+
+def test_the_verdict_is_the_same_from_each_source(places: Places, recorded: tuple[Path, list[Path]]) -> None:
+    top, past = recorded
+    location, server = replace(places.s3, prefix="verdict"), replace(places.opensearch, prefix="verdict")
+    for one in past:
+        export_run.to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
+        export_run.to_opensearch(str(one), server, {}, [], export_run.LABEL)
+    found = []
+    for source in (str(past[0].parent), location.address, "opensearch"):
+        rules = LabelRules(("ran.openshift",))
+        request = HistoryRequest((source,), rules=rules, s3=replace(location, bucket=""), opensearch=server)
+        write_verdict(str(top), 0.5, rules=JudgingRules(judged=["makespan"]), past=request)
+        verdict = _files.read_json(top / "verdict.json")
+        assert verdict["history"].pop("sources") == [source]
+        found.append(verdict)
+    assert (found[0]["verdict"], found[0]["history"]["used"]) == ("regression", 16)
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+def test_the_servers_of_the_export_are_those_of_the_history(
+    places: Places, recorded: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
+    top, past = recorded
+    location, server = replace(places.s3, prefix="half"), replace(places.opensearch, prefix="half")
+    for number, one in enumerate(past):
+        if number % 2:
+            export_run.to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
+        else:
+            export_run.to_opensearch(str(one), server, {}, [], export_run.LABEL)
+    given = {
+        "results_history": ["s3://results/half", "opensearch", "no/such/folder"],
+        "results_compare_on": ["ran.openshift"],
+        "results_judged": ["makespan"],
+        "workload_max_lateness": 0.5,
+        "export_s3_endpoint": places.s3.endpoint,
+        "export_s3_access_key": servers.S3_KEYS[0],
+        "export_opensearch_url": server.url,
+        "export_opensearch_index_prefix": "half",
+    }
+    words = ("-e", f"source={top}", "-e", json.dumps(given))
+    secret = {"SEATRIAL_EXPORT_S3_SECRET_KEY": servers.S3_KEYS[1]}
+    done = play(*words, artifacts=tmp_path, project="replot", env=secret)
+    verdict = _files.read_json(tmp_path / f"{top.name}-replot" / "verdict.json")
+    assert (verdict["verdict"], verdict["history"]["used"]) == ("regression", 16), done.output[-4000:]
+    assert [one for one in verdict["warnings"] if "history could not be read: folder" in one]
+    assert servers.S3_KEYS[1] not in done.output

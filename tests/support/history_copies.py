@@ -37,7 +37,11 @@ def _copy(top: Path, parent: Path, factor: float, days: int, ran: dict[str, Any]
     for folder in (top / "points").iterdir():
         (made / "points" / folder.name).mkdir(parents=True)
         point = _files.read_yaml(folder / "point.yml")
-        _files.write_yaml(made / "points" / folder.name / "point.yml", {**point, "started": _stamp(started)}, "point/2")
+        _files.write_yaml(
+            made / "points" / folder.name / "point.yml",
+            {**point, "uuid": f"{run}-{folder.name}", "started": _stamp(started)},
+            "point/2",
+        )
         document = _files.read_json(folder / "kpis.json")
         document["run"], document["labels"]["uuid"] = run, run
         document["labels"]["ran"].update(ran)
