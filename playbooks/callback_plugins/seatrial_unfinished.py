@@ -1,13 +1,14 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gives back what an interrupted run holds. Ansible loads it with every playbook of this folder."""
+"""Gives back what an interrupted run holds, and makes run_dir absolute. Loaded with every playbook of this folder."""
 
 from __future__ import annotations
 
 from ansible.executor.task_result import CallbackTaskResult
+from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run, user_path
 
 DOCUMENTATION = r"""
 name: seatrial_unfinished
@@ -20,6 +21,8 @@ description:
   - If the only host of a play is unreachable, on Ctrl-C and on SIGTERM, Ansible runs neither C(rescue) nor C(always)
     tasks. This plugin runs in the process of ansible-playbook, gives back what the run would have given back at its
     end, and prints the give-back command as the last line.
+  - Makes a relative C(-e run_dir=) absolute. Nothing that a task sets overrides an extra variable, and modules and
+    lookups run in other folders than the one where the user stands.
 """
 
 
@@ -34,6 +37,13 @@ class CallbackModule(CallbackBase):
     def __init__(self) -> None:
         super().__init__()
         self._watch = interrupted_run.RunWatch(self._display.display)
+
+    def v2_playbook_on_play_start(self, play: Play) -> None:
+        """Make the extra variable run_dir absolute, before a task of the first play uses it."""
+        extra = play.get_variable_manager().extra_vars
+        given = extra.get("run_dir")
+        if isinstance(given, str) and "{{" not in given:
+            extra["run_dir"] = user_path.absolute(given)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Record a run that was opened or closed."""
