@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._history import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import (
     History,
     HistoryRequest,
+    mean_of,
     past_values,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
@@ -162,14 +163,17 @@ def _same(side: RunSide, first: RunSide, point: Point) -> list[Point]:
 
 
 def _values(group: RunGroup, first: RunSide, point: Point, name: str, unit: str) -> Iterator[RunValue]:
+    """Yield one value per run: a run is one observation, however many attempts at the point it made."""
     for side in group.sides:
-        attempts = _same(side, first, point)
-        for one in attempts:
+        found = []
+        for one in _same(side, first, point):
             documents = [kpi for kpi, _figure in side.kpis[one.number].values()]
             value = kpis_of(documents, side.run.top).get(name)
             if value is not None and value.unit == unit:
-                label = f"{side.run.id}/{one.number}" if len(attempts) > 1 else side.run.id
-                yield RunValue(label, value.value, value.low, value.high)
+                found.append(value)
+        if found:
+            mean = mean_of(found)
+            yield RunValue(side.run.id, mean.value, mean.low, mean.high)
 
 
 def _document(kpi: Mapping[str, Any], read: HistoryReading) -> Kpi:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp, log
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _s3
@@ -218,14 +220,30 @@ def _without_effect(compared: Sequence[FlatLabels], rules: LabelRules) -> list[s
 
 
 def past_values(points: Sequence[ComparablePoint], name: str, unit: str) -> tuple[RunValue, ...]:
-    """Return a KPI in past points, in their order; those without it or with it in another unit are left out."""
-    found = [(one, one.point.kpis[name]) for one in points if name in one.point.kpis]
-    several = {one.run.run for one in points if sum(other.run.run == one.run.run for other in points) > 1}
-    return tuple(
-        _value(f"{one.run.run}/{one.point.number}" if one.run.run in several else one.run.run, kpi)
-        for one, kpi in found
-        if kpi.unit == unit
-    )
+    """Return a KPI in past runs, in their order; runs without it or with it in another unit are left out.
+
+    A run is one observation, so several comparable points of a run, such as attempts, count as their mean.
+    """
+    runs: dict[str, list[PastValue]] = {}
+    for one in points:
+        kpi = one.point.kpis.get(name)
+        if kpi is not None and kpi.unit == unit:
+            runs.setdefault(one.run.run, []).append(kpi)
+    return tuple(_value(run, mean_of(kpis)) for run, kpis in runs.items())
+
+
+def mean_of(kpis: Sequence[PastValue]) -> PastValue:
+    """Return the mean of attempts, of the logarithms if all are positive; its interval is the union of theirs."""
+    values = [one.value for one in kpis if one.value is not None]
+    if len(kpis) == 1 or not values:
+        return kpis[0]
+    mean = values[0]
+    if len(set(values)) > 1:
+        mean = exp(fmean(map(log, values))) if min(values) > 0 else fmean(values)
+    lows, highs = [one.low for one in kpis], [one.high for one in kpis]
+    low = None if None in lows else min(one for one in lows if one is not None)
+    high = None if None in highs else max(one for one in highs if one is not None)
+    return PastValue(mean, low, high, kpis[0].unit)
 
 
 def _own_values(run: Run, points: Sequence[Point], name: str) -> tuple[RunValue, ...]:

@@ -10,6 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history import collect_history
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History, HistoryRequest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules, LeftOut
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import PastValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._s3 import S3Location
@@ -91,14 +92,25 @@ def test_a_figure_in_another_unit_or_absent_is_no_past_value(tmp_path: Path) -> 
     assert values(collect(top), top) == ([None], [None])
 
 
-def test_attempts_at_a_point_are_one_value_each(tmp_path: Path) -> None:
+def test_attempts_of_a_past_run_are_one_value_and_those_of_this_run_one_each(tmp_path: Path) -> None:
     write_past_run(tmp_path, 1, 1.0, points=("001", "001-2"))
     top = write_past_run(tmp_path, 2, 2.0, points=("001", "001-2", "001-3"))
     path = top / "points" / "001" / "point.yml"
     _files.write_yaml(path, {**_files.read_yaml(path), "status": "failed"})
     series = collect(top).series(run_reader.read(top), kpi(1.0), "001", judged=True, repeated=True)
-    assert [one.run for one in series.old] == [f"{run_id(1)}/001", f"{run_id(1)}/001-2"]
+    assert [(one.run, one.value) for one in series.old] == [(run_id(1), 1.0)]
     assert [one.run for one in series.new] == [f"{run_id(2)}/001-2", f"{run_id(2)}/001-3"]
+
+
+@pytest.mark.parametrize(
+    ("values_", "mean"), [((2.0, 8.0), 4.0), ((0.0, 8.0), 4.0), ((None, 3.0), 3.0), ((None, None), None)]
+)
+def test_the_mean_of_attempts_is_that_of_logarithms_within_the_union_of_their_intervals(
+    values_: tuple[float | None, ...], mean: float | None
+) -> None:
+    found = collect_history.mean_of([PastValue(one, 1.0 + at, 9.0 + at, "s") for at, one in enumerate(values_)])
+    assert found.value == (mean if mean is None else pytest.approx(mean))
+    assert (found.low, found.high) == (1.0, 10.0 if mean else 9.0)
 
 
 def test_a_source_that_cannot_be_read_is_noted_and_nothing_else(tmp_path: Path) -> None:
