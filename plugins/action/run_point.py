@@ -14,6 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
+KPIS = "kpis.json"
+
 
 class ActionModule(SeatrialAction):
     """See the documentation of module run_point."""
@@ -34,6 +36,8 @@ class ActionModule(SeatrialAction):
         # A run may have been begun by a version that wrote point/1.
         record = {"attempt": 1, **_files.read_yaml(directory / "point.yml"), "schema": "point/2"}
         if arguments["state"] == "running":
+            # Figures of a killed session are those of a part of the load; the schedule must not decide by them.
+            (directory / KPIS).unlink(missing_ok=True)
             record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None, cause=None)
             given = ", ".join(f"{key}={value}" for key, value in record["settings"].items())
             if given:

@@ -90,6 +90,21 @@ def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
         action(run_point).act({"point": "002", "state": "passed", "error": None, "cause": None}, variables)
 
 
+def test_a_point_that_is_resumed_loses_the_figures_of_the_part_that_was_measured(tmp_path: Path) -> None:
+    place = tmp_path / "points" / "001"
+    place.mkdir(parents=True)
+    killed = {"schema": "point/2", "point": "001", "attempt": 1, "uuid": "0", "status": "running", "settings": {}}
+    _files.write_yaml(place / "point.yml", killed)
+    for name in ("kpis.json", "ledger.jsonl"):
+        (place / name).write_text("{}")
+    given = {"point": "001", "error": None, "cause": None}
+    action(run_point).act({**given, "state": "running"}, {"run_dir": str(tmp_path)})
+    assert sorted(one.name for one in place.iterdir()) == ["ledger.jsonl", "point.yml"]
+    (place / "kpis.json").write_text("{}")
+    action(run_point).act({**given, "state": "passed"}, {"run_dir": str(tmp_path)})
+    assert (place / "kpis.json").exists()
+
+
 def test_each_role_call_gets_the_next_numbered_directory(tmp_path: Path) -> None:
     given = {"role": "nfd", "entry": "install"}
     paths = [Path(action(step_directory).act(given, {"run_dir": str(tmp_path)})["path"]) for _number in range(2)]
