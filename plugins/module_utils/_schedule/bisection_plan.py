@@ -161,7 +161,8 @@ def _confirmed(
         text = f"only {max(0.0, share) * 100:.0f} % of the difference lies {_between(plan, step)}"
         return BisectionEnd(INCONCLUSIVE, f"the change is gradual: {text}, the likeliest place of a step")
     runs = _runs(measured)
-    return BisectionEnd(PASS, f"{plan.kpi} changes {_between(plan, step)}: probability {_share(found)}, {runs}", step)
+    why = f"the step of {plan.kpi} is {_between(plan, step)}: probability {_share(found)}, {runs}"
+    return BisectionEnd(PASS, why, step)
 
 
 def ends_differ(plan: BisectionPlan, measured: Sequence[Measurement]) -> bool:

@@ -38,7 +38,10 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
     def choose(state: ScheduleState) -> PlannedPoint | Finished:
         points = sorted({one.of for one in state.attempts}, key=lambda of: (len(of), of))
         ended = in_order(state.attempts)
-        measured = [Measurement(points.index(one.of), figure(one.name)) for one in ended]
+        # A failed attempt may have a figure of the part that was measured.
+        measured = [
+            Measurement(points.index(one.of), figure(one.name) if one.status == PASSED else None) for one in ended
+        ]
         found = bisection_plan.next_value(plan, measured, spent)
         names = [one.name for one in ended]
         if isinstance(found, BisectionEnd):

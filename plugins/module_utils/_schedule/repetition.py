@@ -130,7 +130,7 @@ def _why(plan: Repetition, point: RepeatedPoint) -> str:
     first, more = unclear[0], len(unclear) - 1
     others = f" (and {_format.count(more, 'further figure')})" if more else ""
     text = f": {first.text}" if first.text else ""
-    return f"{first.kpi} is not decided after {_runs(point.attempts)}{others}{text}"
+    return f"after {_runs(point.attempts)} {first.kpi} is not decided{others}{text}"
 
 
 def _all_decided(points: Sequence[RepeatedPoint]) -> str:

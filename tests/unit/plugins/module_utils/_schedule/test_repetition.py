@@ -68,7 +68,7 @@ def test_the_undecided_point_with_the_fewest_attempts_is_next() -> None:
         ],
         0.0,
     )
-    assert found == NextAttempt("003", 3, f"latency_p95 is not decided after 2 attempts: {across.text}")
+    assert found == NextAttempt("003", 3, f"after 2 attempts latency_p95 is not decided: {across.text}")
 
 
 def test_a_decided_point_gets_its_least_attempts() -> None:
