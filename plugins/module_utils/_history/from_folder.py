@@ -38,16 +38,16 @@ def read(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
     for _started, top_name, record in sorted(found, key=lambda one: one[:2], reverse=True):
         try:
             yield read_run(Path(top_name), record, str(folder), notes)
-        except DataError as error:
+        except (DataError, OSError) as error:
             notes.append(str(error))
 
 
 def run_directories(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
     """Yield the run directories in ``folder``: itself, or those at most ``depth`` levels below it."""
-    if (folder / RECORD).is_file():
-        yield folder
-        return
     try:
+        if (folder / RECORD).is_file():
+            yield folder
+            return
         below = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
     except OSError as error:
         if depth == DEEPEST:

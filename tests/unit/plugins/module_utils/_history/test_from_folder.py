@@ -101,6 +101,23 @@ def test_a_point_that_did_not_end_is_no_measurement(tmp_path: Path) -> None:
     assert [one.number for one in run.points] == ["001-2"]
 
 
+def test_folders_of_other_users_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_past_run(tmp_path, 1)
+    theirs = write_past_run(tmp_path / "theirs", 2)
+    half = write_past_run(tmp_path, 3)
+    is_file = Path.is_file
+
+    def refused(path: Path) -> bool:
+        if path.is_relative_to(theirs) or path.is_relative_to(half / "points"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    found, notes = read(tmp_path)
+    assert [one.run for one in found] == [run_id(1)]
+    assert len(notes) == 1 and "Permission denied" in notes[0]
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere cannot be read: No such file or directory"):
         read(tmp_path / "nowhere")
