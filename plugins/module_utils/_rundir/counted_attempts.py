@@ -45,8 +45,15 @@ def counted(attempts: Iterable[One]) -> list[One]:
 
 
 def counted_points(run: Run) -> Run:
-    """Return the run with the attempts that its verdict depends on: all if it repeats its points, else one a point."""
-    return run if run.repeats else replace(run, points=counted(run.points))
+    """Return the run with the attempts that its verdict depends on: one a point, or those of a run that repeats.
+
+    These are all but those that failed and were measured again, by ``redo``.
+    """
+    if not run.repeats:
+        return replace(run, points=counted(run.points))
+    passed = {one.of: one.attempt for one in counted(run.points) if one.status == "passed"}
+    kept = [one for one in run.points if one.status != "failed" or one.attempt > passed.get(one.of, 0)]
+    return replace(run, points=kept)
 
 
 def _rank(one: AttemptAtPoint) -> int:

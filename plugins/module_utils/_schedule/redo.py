@@ -44,10 +44,13 @@ def parse(raw: Any, points: Sequence[str]) -> list[str]:
     return found
 
 
-def chosen(asked: Sequence[str], state: ScheduleState, inconclusive: Collection[str] = ()) -> list[PlannedPoint]:
+def chosen(
+    asked: Sequence[str], state: ScheduleState, inconclusive: Collection[str] = (), repeats: bool = False
+) -> list[PlannedPoint]:
     """Return the further attempts that ``redo`` demands, in order of the points.
 
-    asked: as parse() returns them. inconclusive: points whose verdict is. A point with an attempt that has not ended
+    asked: as parse() returns them. inconclusive: points whose verdict is. repeats: whether all attempts at a point
+    count, so that it failed if the last one did. A point with an attempt that has not ended
     gets none, because that attempt is measured. Raises InputError for a point that is skipped.
     """
     found = []
@@ -55,7 +58,8 @@ def chosen(asked: Sequence[str], state: ScheduleState, inconclusive: Collection[
         status = {each.status for each in state.attempts if each.of == one.of}
         if one.of in asked and one.status == SKIPPED:
             raise InputError(f"redo: point {one.of} is skipped: {one.record.get('why') or 'no reason was recorded'}")
-        why = _why(one.of, one.status, asked, inconclusive)
+        last = [each.status for each in state.attempts if each.of == one.of][-1]
+        why = _why(one.of, last if repeats else one.status, asked, inconclusive)
         if why and not status & {*OPEN, SKIPPED}:
             found.append(PlannedPoint(one.of, state.next_attempt(one.of), why))
     return found

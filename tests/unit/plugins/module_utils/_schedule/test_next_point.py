@@ -177,6 +177,7 @@ def test_redo_chooses_points_that_have_ended() -> None:
         attempt("005", "passed"),
     )
     assert [one.name for one in redo.chosen(["failed"], found)] == ["002-2"], "001 passed once"
+    assert [one.name for one in redo.chosen(["failed"], found, repeats=True)] == ["001-3", "002-2"], "all count"
     assert [one.name for one in redo.chosen(["001", "003", "004"], found)] == ["001-3"]
     assert [one.name for one in redo.chosen(["inconclusive"], found, {"005"})] == ["005-2"]
     with pytest.raises(InputError, match=r"redo: point 006 is skipped: matrix_skip_if\[0\]"):

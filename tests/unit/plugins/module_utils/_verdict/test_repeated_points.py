@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import counted_points
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
@@ -59,6 +60,13 @@ def test_failed_attempts_do_not_count(tmp_path):
     (found,) = [one for one in judged(run_of(tmp_path, 1.0, None)) if one["point"] == "001"]
     assert found["why"].startswith("One attempt does not show")
     assert found["limit"]["result"] == "across"
+
+
+def test_a_failed_attempt_counts_until_the_point_is_measured_again(tmp_path):
+    failed = run_of(tmp_path, 1.0, 1.1, None)
+    assert [one.number for one in counted_points(failed).points] == ["001", "001-2", "001-3"]
+    again = run_of(tmp_path, 1.0, 1.1, None, 1.2)
+    assert [one.number for one in counted_points(again).points] == ["001", "001-2", "001-4"]
 
 
 def test_a_limit_without_a_figure_is_named_once_per_point(tmp_path):
