@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import Any
 
@@ -180,7 +180,8 @@ def points(run: Run) -> list[dict[str, Any]]:
         if status == "planned" and run.bisection:
             continue  # no run was needed at this value
         if status == "failed":
-            error = _sentence(point.record.get("error") or "no reason was recorded")
+            text = str(point.record.get("error") or "no reason was recorded")
+            error = _sentence(text.removeprefix(f"point {point.number}: "))
             result = ERROR if is_infrastructure(point.record.get("cause")) else INVALID
             checks.append(check("points", result, f"Test point {point.number} failed: {error}", point.number))
         elif status in ("planned", "running"):
@@ -210,12 +211,14 @@ def cause_of(run: Run, verdict: str) -> str | None:
         return None
     phases_: Mapping[str, Any] = run.record.get("phases") or {}
     # A failed test phase follows from its points.
-    records = [
-        *(phases_[name] for name in phases_ if name in BEFORE),
-        *(point.record for point in run.points),
-        *(phases_[name] for name in phases_ if name not in BEFORE),
-    ]
-    causes = [str(one["cause"]) for one in records if one.get("status") == "failed" and one.get("cause")]
+    test = [name for name in phases_ if name not in (*BEFORE, *AFTER)]
+    causes = _causes(phases_[name] for name in phases_ if name in BEFORE)
+    later = _causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
+    causes += sorted(later, key=lambda one: verdict == ERROR and not is_infrastructure(one))
     if verdict == ERROR and _held_lock_file.lost(run.top):
         causes.insert(0, "LockLost")
     return next(iter(causes), None)
+
+
+def _causes(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [str(one["cause"]) for one in records if one.get("status") == "failed" and one.get("cause")]

@@ -138,6 +138,18 @@ def test_the_cause_of_a_failed_point_decides_between_error_and_invalid(tmp_path,
     assert (document["verdict"], document["cause"]) == (verdict, cause)
 
 
+def test_the_cause_of_an_error_is_in_the_infrastructure_and_was_before_the_cleanup(tmp_path):
+    run = run_of(tmp_path, points=2)
+    for point, cause in zip(run.points, ("WaitTimeout", "AccessError"), strict=True):
+        point.record.update(status="failed", error="point 000: Wait: no answer", cause=cause)
+    document = judged(run, table(), table())
+    assert (document["verdict"], document["cause"]) == ("error", "AccessError")
+    assert document["checks"][1]["detail"] == "Test point 000 failed: Wait: no answer."
+    cleanup = {"status": "failed", "started": "2026-11-21T00:02:00Z", "error": "late", "cause": "CleanupTimeout"}
+    document = judged(run_of(tmp_path, phases={**PASSED, "cleanup": cleanup}), table(late=0.9))
+    assert (document["verdict"], document["cause"]) == ("invalid", None)
+
+
 @pytest.mark.parametrize(("most", "verdict"), [(0.0, "regression"), (1.0, "regression"), (2.0, "pass"), (None, "pass")])
 def test_the_limit_of_failed_workloads_says_how_many_need_not_succeed(tmp_path, most, verdict):
     outcomes = ("succeeded", "failed", "unfinished")
