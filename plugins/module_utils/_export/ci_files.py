@@ -83,14 +83,16 @@ def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
                 "unit": kpi["unit"],
                 "simulated": str(kpi["simulated"]).lower(),
             }
-            for name, value in _values(kpi, judged.get((point.number, kpi["name"]), {})).items():
+            # That of a repeated point is the mean of its attempts, under the number of the point.
+            mean = judged.get((point.of, kpi["name"]), {}) if run.repeats else {}
+            for name, value in _values(kpi, mean or judged.get((point.number, kpi["name"]), {}), mean).items():
                 if value is not None:
                     yield name, labels, value
 
 
-def _values(kpi: Mapping[str, Any], judged: Mapping[str, Any]) -> dict[str, float | None]:
+def _values(kpi: Mapping[str, Any], judged: Mapping[str, Any], mean: Mapping[str, Any]) -> dict[str, float | None]:
     return {
-        "seatrial_kpi": kpi["value"],
+        "seatrial_kpi": mean.get("value", kpi["value"]),
         "seatrial_kpi_rows": kpi["n"],
         "seatrial_kpi_rows_of": kpi["of"],
         "seatrial_kpi_low": judged.get("low"),
@@ -106,9 +108,8 @@ def _reading(judged: Mapping[str, Any]) -> float:
 
 
 def _matrix(point: Point) -> str:
-    """Return the matrix values of a point, which stay the same from run to run, unlike its number."""
-    values = ",".join(f"{key}={value}" for key, value in sorted(point.settings.items()))
-    return values if point.attempt == 1 else f"{values};attempt={point.attempt}"
+    """Return the matrix values of a point, which stay the same from run to run, unlike its number and attempts."""
+    return ",".join(f"{key}={value}" for key, value in sorted(point.settings.items()))
 
 
 def _line(name: str, labels: Mapping[str, Any], value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
@@ -78,6 +79,20 @@ def test_a_point_is_named_by_its_matrix_values(tmp_path, definitions):
     points = {re.search(r'point="([^"]*)"', one)[1] for one in found if one.startswith("seatrial_kpi{")}
     assert points == {"a=b,fine_tuning_gpus=1", "a=b,fine_tuning_gpus=2"}
     assert any('verdict="unknown"} ' in f"{one} " for one in found)
+
+
+def test_a_repeated_point_has_the_series_of_one_attempt_with_the_mean_of_all(top):
+    run = run_reader.read(top)
+    (first,) = run.points
+    run.points.append(replace(first, number="000-2", record={**first.record, "attempt": 2}))
+    once = set(samples(run, {}))
+    assert not any("attempt=" in one for one in once)
+    run.schedule = [{"type": "session", "repeat": {"max": 10}}]
+    judged = {"point": "000", "name": "workloads_failed", "value": 1.5, "low": 1.0, "high": 2.0, "reading": "pass"}
+    found = samples(run, {"kpis": [judged]})
+    labels = '{project="fine_tuning",preset="light",point="",kpi="workloads_failed",unit="workloads",simulated="true"}'
+    ends = [found[f"seatrial_kpi{end}{labels}"] for end in ("", "_low", "_high")]
+    assert ends == ["1.5", "1.0", "2.0"]
 
 
 def test_files_are_written_once_and_gated(top, tmp_path):
