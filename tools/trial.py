@@ -26,9 +26,13 @@ INTERRUPTED = (4, 99)
 
 
 def projects() -> list[str]:
-    """Names of the projects: playbooks that import the phases of all projects; other playbooks are tools."""
-    playbooks = (ROOT / "playbooks").glob("[a-z]*.yml")
-    return sorted(one.stem for one in playbooks if "import_playbook: _project.yml" in one.read_text(encoding="utf-8"))
+    """Names of the projects: playbooks that run the phases for the project of their name; other playbooks are tools."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("[a-z]*.yml")}
+    return sorted(
+        name
+        for name, text in texts.items()
+        if "import_playbook: _project.yml" in text and f"run_project: {name}\n" in text
+    )
 
 
 def check_project(name: str) -> None:

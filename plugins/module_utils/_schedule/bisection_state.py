@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.bisection_plan import (
@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.plann
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import VERDICTS
 
 #: Name of the folder of an attempt -> its figure, None without one.
-Figure = Callable[[str], float | None]
+Figure: TypeAlias = "Callable[[str], float | None]"
 
 
 def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[dict[str, Any]], None]) -> Chooser:

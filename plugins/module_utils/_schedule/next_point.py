@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import listed
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
@@ -21,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.plann
 )
 
 #: Decides on further attempts once each point has been measured: None if it has nothing to decide.
-Chooser = Callable[[ScheduleState], PlannedPoint | Finished | None]
+Chooser: TypeAlias = "Callable[[ScheduleState], PlannedPoint | Finished | None]"
 
 
 def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> PlannedPoint | Finished:

@@ -20,7 +20,9 @@ def clone(tmp_path, monkeypatch):
     for name, content in (("_project", "- hosts: localhost"), ("lease", "- hosts: localhost"), ("rehearsal", "")):
         (tmp_path / "playbooks" / f"{name}.yml").write_text(content)
     for name in ("fine_tuning", "scheduler"):
-        (tmp_path / "playbooks" / f"{name}.yml").write_text("- ansible.builtin.import_playbook: _project.yml\n")
+        (tmp_path / "playbooks" / f"{name}.yml").write_text(
+            f"- ansible.builtin.import_playbook: _project.yml\n  vars:\n    run_project: {name}\n"
+        )
     monkeypatch.setattr(trial, "ROOT", tmp_path)
     return tmp_path
 
@@ -29,7 +31,7 @@ def test_projects_are_the_playbooks_with_the_phases_of_all_projects(clone):
     assert trial.projects() == ["fine_tuning", "scheduler"]
 
 
-def test_a_lease_is_no_trial():
+def test_a_lease_and_a_bisection_are_no_trials():
     assert trial.projects() == ["fine_tuning", "scheduler", "workload_scale"]
 
 
