@@ -54,25 +54,10 @@ class GroupDifference:
     reason: str = ""
 
     @property
-    def share(self) -> float:
-        """The difference as a share of the old figure: 0.1 for 10 % more; NaN when that was 0."""
-        return comparison_scale.relative(self.difference, self.logarithmic, self.base)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of ``share``."""
-        ends = [comparison_scale.relative(one, self.logarithmic, self.base) for one in (self.low, self.high)]
-        return ends[0], ends[1]
-
-    @property
     def noise(self) -> float:
         """Standard deviation between runs that the comparison used, including the dependence of neighbours."""
         weights = 1.0 / self.n_old + 1.0 / self.n_new if self.n_old and self.n_new else 0.0
         return self.standard_error / sqrt(weights) if weights else nan
-
-    def at_level(self, level: float) -> tuple[float, float]:
-        """Return the two-sided interval of the difference at another level."""
-        return interval(self.difference, self.standard_error, self.df, level)
 
 
 def compare_groups(

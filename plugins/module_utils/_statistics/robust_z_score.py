@@ -46,17 +46,6 @@ class RobustScore:
     base: float  # the median of the old runs, in the unit of the figure
     reason: str = ""
 
-    @property
-    def share(self) -> float:
-        """The difference as a share of the old figure; NaN when that was 0."""
-        return comparison_scale.relative(self.difference, self.logarithmic, self.base)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of ``share``."""
-        ends = [comparison_scale.relative(one, self.logarithmic, self.base) for one in (self.low, self.high)]
-        return ends[0], ends[1]
-
 
 def robust_score(
     old: Iterable[float | None],

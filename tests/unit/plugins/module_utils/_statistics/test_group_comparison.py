@@ -6,6 +6,7 @@ import math
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import always_valid_interval
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.comparison_scale import relative
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.group_comparison import compare_groups
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.time_dependence import Dependence
 from hypothesis import given, settings
@@ -57,8 +58,9 @@ def test_one_run_beside_twenty_is_no_alarm_however_slow() -> None:
 
 def test_difference_and_interval_are_shares_of_the_old_figure() -> None:
     found = compare_groups([99, 100, 101], [109, 110, 111])
-    low, high = found.interval
-    assert found.share == pytest.approx(0.1, abs=1e-3)
-    assert low < found.share < high
+    low, share, high = (relative(one, True, found.base) for one in (found.low, found.difference, found.high))
+    assert share == pytest.approx(0.1, abs=1e-3)
+    assert low < share < high
     plain = compare_groups([-1, 0, 4], [2, 1, 3])
-    assert (plain.base, plain.share) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert not plain.logarithmic
+    assert (plain.base, relative(plain.difference, False, plain.base)) == (pytest.approx(1.0), pytest.approx(1.0))
