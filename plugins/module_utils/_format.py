@@ -69,6 +69,11 @@ def value(amount: float | None, unit: str) -> str:
     return f"{number(amount)}{_behind(_singular(unit) if amount == 1 else unit)}"
 
 
+def exact(amount: float, unit: str) -> str:
+    """Return a figure with six significant digits, in its own unit: 10.9142 s."""
+    return f"{amount:.6g}{_behind(unit)}"
+
+
 def _singular(unit: str) -> str:
     return unit.removesuffix("s") if len(unit) > 2 and not unit.startswith("1/") else unit
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
@@ -127,17 +128,26 @@ def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
         note = str(kpi.get("note") or "it has no value")
         return LimitReading(NOT_MEASURED, f"The limit is {limit.text}, and the figure was not measured: {note}.")
     result = read_limit(*interval, limit.least, limit.most)
-    return LimitReading(result, f"{_amount(kpi, interval)} {WORDS[result]} the limit, {limit.text}.")
+    return LimitReading(result, f"{_amount(kpi, interval, limit)} {WORDS[result]} the limit, {limit.text}.")
 
 
 WORDS = {WITHIN: "is within", OUTSIDE: "is outside", ACROSS: "may be within or outside"}
 
 
-def _amount(kpi: Mapping[str, Any], interval: tuple[float | None, float | None]) -> str:
+def beside(limit: Limit, amount: float, unit: str) -> str:
+    """Return a figure with its unit, with more digits if it would read as on another side of the limit."""
+    text = _format.value(amount, unit)
+    shown = _format.parse_value(text, unit) if isfinite(amount) else amount
+    ends = [one for one in (limit.least, limit.most) if one is not None]
+    same = all((shown > one, shown < one) == (amount > one, amount < one) for one in ends)
+    return text if same else _format.exact(amount, unit)
+
+
+def _amount(kpi: Mapping[str, Any], interval: tuple[float | None, float | None], limit: Limit) -> str:
     (low, high), unit = interval, kpi["unit"]
     if kpi["value"] is None:
         return f"At least {_format.value(low, unit)}"
-    value = _format.value(kpi["value"], unit)
+    value = beside(limit, kpi["value"], unit)
     if low == high:
         return value
     if low is not None and high is not None:

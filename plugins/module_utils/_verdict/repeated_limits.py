@@ -149,9 +149,8 @@ def _sentence(limit: Limit, kpis: Sequence[Kpi], result: str, value: float, low:
         return f"One attempt does not show how much attempts differ; the limit is {limit.text}."
     about = f" ({_format.interval(low, high, unit)} at every look)" if isfinite(high) and isfinite(low) else ""
     words = limits.WORDS[result]
-    return (
-        f"The mean of {len(kpis)} attempts is {_format.value(value, unit)}{about}. It {words} the limit, {limit.text}."
-    )
+    mean = limits.beside(limit, value, unit)
+    return f"The mean of {len(kpis)} attempts is {mean}{about}. It {words} the limit, {limit.text}."
 
 
 def _agreed(limit: Limit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:

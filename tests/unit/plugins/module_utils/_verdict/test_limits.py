@@ -149,6 +149,15 @@ def test_without_an_interval_a_figure_is_never_across(value, most):
     assert limits.judge(limit, kpi(value)).result == (limits.WITHIN if value <= most else limits.OUTSIDE)
 
 
+def test_a_figure_that_would_read_like_its_limit_has_more_digits():
+    limit = Limit("x", None, 10.9, "max 10.9 s", "s")
+    assert limits.judge(limit, kpi(10.9142)).text == "10.9142 s is outside the limit, max 10.9 s."
+    assert limits.judge(limit, kpi(10.9)).text == "10.9 s is within the limit, max 10.9 s."
+    assert limits.beside(Limit("x", None, 10.91, "max 10.91 s", "s"), 10.9142, "s") == "10.9142 s"
+    rate = Limit("x", 5.0, None, "min 5/s", "1/s")
+    assert limits.judge(rate, kpi(4.999, "1/s")).text == "4.999/s is outside the limit, min 5/s."
+
+
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
 def test_a_pattern_matches_as_a_regular_expression_would(pattern, name):
     expected = re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name) is not None

@@ -39,6 +39,12 @@ def test_a_mean_above_the_limit_is_outside_and_one_near_it_undecided() -> None:
     assert read([1.9, 2.2, 2.0, 2.1]).result == "across"
 
 
+def test_a_mean_that_would_read_like_the_limit_has_more_digits() -> None:
+    found = read([2.0021, 2.0022, 2.0023, 2.0022, 2.0021])
+    assert found.result == "outside"
+    assert found.text.startswith("The mean of 5 attempts is 2.00218 s (")
+
+
 def test_one_attempt_decides_nothing() -> None:
     found = read([100.0])
     assert found.result == "across"
