@@ -65,6 +65,14 @@ ran:
     nodes: {count: 4, cpus: 256.0, memory_gib: 1024, gpus: 32, gpu_products: {NVIDIA-A100-SXM4-80GB: 32}}
     operators: {rhods-operator: 2.19.0}
     images: {"registry.example.com/trainer:v2": "sha256:0f1e…"}
+cause:
+  description: The class of the error if nothing could be read, V(AccessError) if the server could not be reached.
+  returned: if nothing could be read
+  type: str
+reason:
+  description: The error.
+  returned: if nothing could be read
+  type: str
 """
 
 from typing import Any

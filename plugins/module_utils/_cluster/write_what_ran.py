@@ -42,7 +42,8 @@ def write_what_ran(
             found = what_ran.gather(client, run, namespaces)
     except (AccessError, ApiError, InputError) as error:
         why = f"what ran at point {point} is not recorded, so its figures have fewer labels: {error}"
-        return {"changed": False, "path": str(path), "ran": {}, "warnings": [why], "summary": why}
+        result = {"changed": False, "path": str(path), "ran": {}, "cause": error.cause, "reason": str(error)}
+        return {**result, "warnings": [why], "summary": why}
     record = {"schema": "ran/1", "run": run, "point": point, "at": stamp(), **found}
     changed = _without_time(record) != _without_time(_earlier(path))
     if changed:

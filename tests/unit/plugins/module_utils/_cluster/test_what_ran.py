@@ -132,6 +132,8 @@ def test_a_cluster_that_cannot_be_reached_is_a_warning_and_nothing_is_written(tm
         assert result["changed"] is False and result["ran"] == {}
         assert "what ran at point 001 is not recorded" in result["warnings"][0]
     assert "/nowhere/kubeconfig" in results[1]["warnings"][0]
+    assert [one["cause"] for one in results] == ["AccessError", "InputError"]
+    assert results[0]["warnings"][0].endswith(results[0]["reason"])
     assert not (tmp_path / "points/001/ran.json").exists()
 
 
