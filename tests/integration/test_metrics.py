@@ -79,7 +79,7 @@ def run(tmp_path: Path) -> Path:
     point = _files.read_yaml(top / "points/000/point.yml")
     now = time.time()
     point.update(started=stamp(now - SECONDS + 3), ended=stamp(now))
-    _files.write_yaml(top / "points/000/point.yml", point, "point/1")
+    _files.write_yaml(top / "points/000/point.yml", point, "point/2")
     return top
 
 

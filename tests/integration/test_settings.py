@@ -164,7 +164,10 @@ def test_the_preset_that_extends_others_and_its_matrix_are_shown(tmp_path: Path)
     done = play("--tags", "settings", "-e", "preset=multi_gpu", artifacts=tmp_path / "none")
     assert done.code == 0, done.output
     assert "(preset multi_gpu; 4 test points)" in done.output
-    assert "  004  fine_tuning_gpus=8: 2 workloads in about 4 s, 0.02 GPU hours, at most 16 GPUs" in done.output
+    assert (
+        "  004  fine_tuning_gpus=8: to measure: 2 workloads in about 4 s, 0.02 GPU hours, at most 16 GPUs"
+        in done.output
+    )
     assert "  all 4 points: about 47 s, " in done.output
 
 
