@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Protocol
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._format import listed
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
@@ -21,8 +21,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.plann
     ScheduleState,
 )
 
-#: Decides on further attempts once each point has been measured: None if it has nothing to decide.
-Chooser: TypeAlias = "Callable[[ScheduleState], PlannedPoint | Finished | None]"
+
+class Chooser(Protocol):
+    """Decides on further attempts once each point has been measured."""
+
+    def __call__(self, state: ScheduleState, /) -> PlannedPoint | Finished | None:
+        """Return the attempt to measure, why the session ends, or None if there is nothing to decide."""
 
 
 def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> PlannedPoint | Finished:
