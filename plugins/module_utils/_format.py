@@ -164,6 +164,11 @@ def writer(name: str) -> str:
     return {"api-server": "API server", "kueue": "Kueue"}.get(name, name) or "unknown writer"
 
 
+def capitalized(text: str) -> str:
+    """Return ``text`` with an upper-case first letter and the rest unchanged."""
+    return text[:1].upper() + text[1:]
+
+
 def joined(names: Iterable[str]) -> str:
     """Return "a", "a and b", "a, b and c"."""
     *first, last = list(names) or ["nothing"]

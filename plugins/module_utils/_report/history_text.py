@@ -39,15 +39,11 @@ def _is_plain(kpi: Kpi) -> bool:
 
 def sentences(kpi: Kpi) -> str:
     """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
-    found = [f"{_upper(kpi['reading'])}: {kpi['why'].rstrip('.')}."]
+    found = [f"{_format.capitalized(kpi['reading'])}: {kpi['why'].rstrip('.')}."]
     for one in kpi.get("change_points") or ():
         before, after = (_format.value(one[key], kpi["unit"]) for key in ("before", "after"))
         found.append(f"It changed at run {one['run']}, from {before} to {after}.")
     limit = kpi.get("limit")
     if limit:
-        found.append(f"{_upper(limit['text'].rstrip('.'))}.")
+        found.append(f"{_format.capitalized(limit['text'].rstrip('.'))}.")
     return " ".join(found)
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

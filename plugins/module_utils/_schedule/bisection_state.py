@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.bisection_plan import (
     BisectionEnd,
@@ -46,10 +47,10 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
         names = [one.name for one in ended]
         if isinstance(found, BisectionEnd):
             note(document(plan, measured, names, found))
-            return Finished(f"{found.why[:1].upper()}{found.why[1:]}.")
+            return Finished(f"{_format.capitalized(found.why)}.")
         note(document(plan, measured, names, BisectionEnd("inconclusive", f"not finished: {found.why}")))
         of = points[found.index]
-        why = f"{found.why[:1].upper()}{found.why[1:]}"
+        why = _format.capitalized(found.why)
         left = None if plan.budget is None else max(0.0, plan.budget - spent)
         return PlannedPoint(of, state.fresh_attempt(of), why, (), left)
 
@@ -80,7 +81,7 @@ def document(
         "verdict": end.verdict,
         "code": code,
         "exit_status": status,
-        "why": f"{end.why[:1].upper()}{end.why[1:]}.",
+        "why": f"{_format.capitalized(end.why)}.",
     }
     if end.step is None:
         return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import repetition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.next_point import Chooser
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
@@ -41,9 +42,9 @@ def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
         found = repetition.next_attempt(plan, points(state.attempts, kpis), spent)
         read = tuple(readings(kpis))
         if isinstance(found, RepetitionEnd):
-            return Finished(f"{found.why[:1].upper()}{found.why[1:]}.", read)
+            return Finished(f"{_format.capitalized(found.why)}.", read)
         left = None if plan.budget is None else max(0.0, plan.budget - spent)
-        return PlannedPoint(found.point, found.attempt, f"{found.why[:1].upper()}{found.why[1:]}", read, left)
+        return PlannedPoint(found.point, found.attempt, _format.capitalized(found.why), read, left)
 
     return choose
 

@@ -81,7 +81,7 @@ def _why(kpi: Mapping[str, Any], result: str, text: str) -> str:
         return text
     if limit["result"] == WITHIN:
         return str(limit["text"]) if result == NOT_JUDGED else text
-    return str(limit["text"]) if of_suite([result]) == PASS else f"{limit['text']} {text[:1].upper()}{text[1:]}"
+    return str(limit["text"]) if of_suite([result]) == PASS else f"{limit['text']} {_format.capitalized(text)}"
 
 
 def _baseline(history: History, names: Iterable[str]) -> str | None:

@@ -82,8 +82,7 @@ def history_sentence(verdict: Mapping[str, Any]) -> str:
     """Return what the run was compared with, and which past runs were left out; empty without a history."""
     if not verdict.get("history"):
         return ""
-    text = compared(verdict)
-    return f"{text[:1].upper()}{text[1:]}. {history_line(verdict['history'])}."
+    return f"{_format.capitalized(compared(verdict))}. {history_line(verdict['history'])}."
 
 
 def _at(one: Mapping[str, Any]) -> str:

@@ -160,7 +160,7 @@ def locks(run: Run) -> list[dict[str, Any]]:
         return []
     why = _held_lock_file.lost(run.top)
     if why:
-        return [check("lock", ERROR, _sentence(f"{why[0].upper()}{why[1:]}. Another run may have used the cluster"))]
+        return [check("lock", ERROR, _sentence(f"{_format.capitalized(why)}. Another run may have used the cluster"))]
     return [check("lock", PASS, "The run held its lock on the cluster all the time.")]
 
 

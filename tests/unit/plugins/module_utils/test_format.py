@@ -119,3 +119,8 @@ def test_any_text_is_a_finite_number_or_an_error(text, unit):
         assert isfinite(_format.parse_value(text, unit))
     except InputError:
         pass
+
+
+@pytest.mark.parametrize(("text", "capitalized"), [("", ""), ("max is 3 Runs", "Max is 3 Runs"), ("A b", "A b")])
+def test_only_the_first_letter_of_a_sentence_changes(text, capitalized):
+    assert _format.capitalized(text) == capitalized
