@@ -20,6 +20,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.attempt_names import folder_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import NOT_BEGUN
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import planned_points, schedule_log
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.next_point import next_point
@@ -32,7 +33,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.plann
     Finished,
     PlannedPoint,
     ScheduleState,
-    folder_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, schedule_choosers
 

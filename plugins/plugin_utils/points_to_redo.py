@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import redo, schedule_log
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_attempts
@@ -40,5 +40,5 @@ def inconclusive(run_dir: Path) -> set[str]:
     found = set()
     for one in kpis:
         if one.get("reading") in UNDECIDED or (one.get("limit") or {}).get("result") in UNDECIDED:
-            found.add(str(one["point"]).partition("-")[0])
+            found.add(attempt_names.point_of(one["point"]))
     return found

@@ -13,6 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import GREY, PlotCanvas, shown
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 
 Kpi = Mapping[str, Any]
 COLUMNS = ["attempt", "value", "unit", "mean", "low", "high", "e_value", "reading"]
@@ -31,7 +32,7 @@ def looks(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, 
     found: dict[int, Mapping[str, Any]] = {}
     for line in schedule:
         for one in line.get("readings") or ():
-            if one["kpi"] == kpi["name"] and one.get("point") == str(kpi["point"]).partition("-")[0]:
+            if one["kpi"] == kpi["name"] and one.get("point") == attempt_names.point_of(kpi["point"]):
                 found[int(one.get("attempts") or 0)] = one
     return [found[attempts] for attempts in sorted(found)]
 

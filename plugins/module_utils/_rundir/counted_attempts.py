@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 
 SKIPPED = "skipped"
@@ -38,7 +39,7 @@ def counted(attempts: Iterable[One]) -> list[One]:
     It is the last one that passed. If none did, it is the last one that was begun, else the first.
     """
     found: dict[str, One] = {}
-    for one in sorted(attempts, key=lambda one: (len(one.of), one.of, one.attempt)):
+    for one in sorted(attempts, key=lambda one: attempt_names.order(one.of, one.attempt)):
         if one.of not in found or _rank(one) >= max(_rank(found[one.of]), 1):
             found[one.of] = one
     return list(found.values())

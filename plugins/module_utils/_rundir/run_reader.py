@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import lines
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
@@ -47,13 +48,12 @@ class Point:
     @property
     def of(self) -> str:
         """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
-        return self.number.partition("-")[0]
+        return attempt_names.point_of(self.number)
 
     @property
     def attempt(self) -> int:
         """The number of the attempt, 1 for the first."""
-        number = self.number.partition("-")[2]
-        return int(number) if number.isdecimal() else 1
+        return attempt_names.split(self.number)[1]
 
     @property
     def max_lateness(self) -> float | None:
@@ -134,7 +134,7 @@ def read(top: Path) -> Run:
             point.labels = None if found.get("schema") == "kpis/1" else found.get("labels")
         point.attribution = _document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
-    run.points.sort(key=lambda point: (point.of, point.attempt, point.number))
+    run.points.sort(key=lambda point: (*attempt_names.order(point.of, point.attempt), point.number))
     return run
 
 

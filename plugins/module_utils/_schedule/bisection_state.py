@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.bisection_plan import (
     BisectionEnd,
@@ -37,7 +38,7 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
     """
 
     def choose(state: ScheduleState) -> PlannedPoint | Finished:
-        points = sorted({one.of for one in state.attempts}, key=lambda of: (len(of), of))
+        points = sorted({one.of for one in state.attempts}, key=attempt_names.order)
         ended = in_order(state.attempts)
         # A failed attempt may have a figure of the part that was measured.
         measured = [

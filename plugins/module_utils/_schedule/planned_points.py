@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.attempt_names import folder_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import counted
 
 PLANNED, RUNNING, PASSED, FAILED, SKIPPED = "planned", "running", "passed", "failed", "skipped"
 #: Status of an attempt that is still to be measured.
 OPEN = (PLANNED, RUNNING)
-
-
-def folder_name(of: str, attempt: int) -> str:
-    """Return the name of the folder of an attempt: ``003`` for the first one at point 003, then ``003-2``."""
-    return of if attempt == 1 else f"{of}-{attempt}"
 
 
 @dataclass(frozen=True)
@@ -101,12 +98,14 @@ class ScheduleState:
 
 
 def read(run_dir: Path) -> tuple[Attempt, ...]:
-    """Read the attempts of a run, in order. A folder without point.yml, which a killed session left, is none.
+    """Read the attempts of a run, in order.
 
-    Raises DataError for a damaged point.yml.
+    A folder without point.yml, which a killed session left, is none, and neither is one with another name, such as a
+    copy. Raises DataError for a damaged point.yml.
     """
     found = []
     for path in (run_dir / "points").glob("[0-9]*/point.yml"):
-        of, _dash, number = path.parent.name.partition("-")
-        found.append(Attempt(of, int(number or 1), _files.read_yaml(path)))
-    return tuple(sorted(found, key=lambda one: (len(one.of), one.of, one.attempt)))
+        of, attempt = attempt_names.split(path.parent.name)
+        if folder_name(of, attempt) == path.parent.name:
+            found.append(Attempt(of, attempt, _files.read_yaml(path)))
+    return tuple(sorted(found, key=lambda one: attempt_names.order(one.of, one.attempt)))

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
     FAILED,
     OPEN,
@@ -32,9 +33,8 @@ def parse(raw: Any, points: Sequence[str]) -> list[str]:
     for one in found:
         if one in WORDS or one in points:
             continue
-        first, dash, _number = one.partition("-")
-        if dash and first in points:
-            raise InputError(f"redo: '{one}' is an attempt; name its point, redo={first}")
+        if (of := attempt_names.point_of(one)) in points:
+            raise InputError(f"redo: '{one}' is an attempt; name its point, redo={of}")
         have = f"the run has {_range(points)}"
         if one.isdecimal():
             raise InputError(f"redo: there is no point '{one}'{_near_number(one, points)}; {have}")

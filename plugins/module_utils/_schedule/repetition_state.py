@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import repetition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.next_point import Chooser
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
@@ -64,7 +65,7 @@ def points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoi
 def _readings(of: str, kpis: Sequence[Kpi]) -> list[FigureReading]:
     found = []
     for kpi in kpis:
-        if str(kpi["point"]).partition("-")[0] != of:
+        if attempt_names.point_of(kpi["point"]) != of:
             continue
         if kpi.get("limit"):
             found.append(FigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
@@ -85,7 +86,7 @@ def readings(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
         found.append(
             {
                 "kpi": kpi["name"],
-                "point": str(kpi["point"]).partition("-")[0],
+                "point": attempt_names.point_of(kpi["point"]),
                 "reading": limit if kpi["reading"] in _SILENT else kpi["reading"],
                 "attempts": len(attempts) or 1,
                 "value": kpi["value"],

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
     NO_HISTORY,
@@ -51,8 +52,8 @@ def with_history(
 
 
 def _of(kpi: Mapping[str, Any]) -> str:
-    """Return the point of the matrix of an entry: ``003`` for that of folder ``003-2``."""
-    return str(kpi["point"]).partition("-")[0]
+    """Return the point of the matrix of an entry."""
+    return attempt_names.point_of(kpi["point"])
 
 
 def _compared(kpi: Kpi, read: HistoryReading) -> Kpi:
