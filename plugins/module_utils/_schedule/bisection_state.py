@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan, time_budget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.bisection_plan import (
     BisectionEnd,
     BisectionPlan,
@@ -52,8 +52,7 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
         note(document(plan, measured, names, BisectionEnd("inconclusive", f"not finished: {found.why}")))
         of = points[found.index]
         why = _format.capitalized(found.why)
-        left = None if plan.budget is None else max(0.0, plan.budget - spent)
-        return PlannedPoint(of, state.fresh_attempt(of), why, (), left)
+        return PlannedPoint(of, state.fresh_attempt(of), why, (), time_budget.left(plan.budget, spent))
 
     return choose
 

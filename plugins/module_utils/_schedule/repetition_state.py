@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import repetition, time_budget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.next_point import Chooser
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import (
     FAILED,
@@ -44,7 +44,7 @@ def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
         read = tuple(readings(kpis))
         if isinstance(found, RepetitionEnd):
             return Finished(f"{_format.capitalized(found.why)}.", read)
-        left = None if plan.budget is None else max(0.0, plan.budget - spent)
+        left = time_budget.left(plan.budget, spent)
         return PlannedPoint(found.point, found.attempt, _format.capitalized(found.why), read, left)
 
     return choose

@@ -44,5 +44,10 @@ def spent(lines: Iterable[Mapping[str, Any]], now: str) -> float:
     return sum(complete) + sum(min(one, longest) if longest else one for one in cut)
 
 
+def left(budget: float | None, spent: float) -> float | None:
+    """Return the seconds that are left of a budget, None without one."""
+    return None if budget is None else max(0.0, budget - spent)
+
+
 def _seconds(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
