@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import redo, schedule_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import (
+    attempt_names,
+    run_reader,
+    schema_migration,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import redo, repetition, schedule_log
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_attempts
 
 #: Results of a figure, by history or by limit, that leave it undecided.
-UNDECIDED = ("inconclusive", "across", "not measured")
+UNDECIDED = (*repetition.UNDECIDED, "not measured")
 
 
 def of(run_dir: Path, raw: Any, points: Sequence[str]) -> list[PlannedPoint]:
     """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
     asked = redo.parse(raw, points)
     unclear = inconclusive(run_dir) if redo.INCONCLUSIVE in asked else set()
-    return redo.chosen(asked, point_attempts.state_of(run_dir), unclear, _repeats(run_dir))
-
-
-def _repeats(run_dir: Path) -> bool:
-    sessions = [line for line in schedule_log.lines(run_dir) if line["type"] == "session"]
-    return bool(sessions and sessions[-1].get("repeat"))
+    repeats = bool(run_reader.last_word(schedule_log.lines(run_dir), repetition.WORD))
+    return redo.chosen(asked, point_attempts.state_of(run_dir), unclear, repeats)
 
 
 def inconclusive(run_dir: Path) -> set[str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -84,8 +84,7 @@ class Run:
 
     def word(self, name: str) -> dict[str, Any]:
         """Return the word ``repeat`` or ``bisect`` as the last session was given it, empty without it."""
-        sessions = [one for one in self.schedule if one.get("type") == "session"]
-        return (sessions[-1].get(name) if sessions else None) or {}
+        return last_word(self.schedule, name)
 
     @property
     def id(self) -> str:
@@ -136,6 +135,12 @@ def read(top: Path) -> Run:
         run.points.append(point)
     run.points.sort(key=lambda point: (*attempt_names.order(point.of, point.attempt), point.number))
     return run
+
+
+def last_word(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """Return a word of the last session. schedule: lines of schedule.jsonl."""
+    words = [one.get(name) for one in schedule if one.get("type") == "session"]
+    return (words[-1] if words else None) or {}
 
 
 def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
