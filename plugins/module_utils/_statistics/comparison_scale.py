@@ -54,6 +54,11 @@ def usable(values: Array) -> Array:
     return numpy.abs(values) < LARGEST
 
 
+def known(value: float) -> float | None:
+    """Return a number, None for NaN and infinities, which a document cannot state."""
+    return value if isfinite(value) else None
+
+
 def on_log_scale(*groups: Array) -> bool:
     """Return whether figures are compared by their logarithms: when there are any and all are positive.
 

@@ -65,8 +65,8 @@ class HistoryReading:
             "reading": self.result,
             "why": self.why,
             "method": found.method,
-            "old": {"n": found.compared.n_old, "value": _known(found.old_value)},
-            "new": {"n": found.compared.n_new, "value": _known(found.new_value)},
+            "old": {"n": found.compared.n_old, "value": comparison_scale.known(found.old_value)},
+            "new": {"n": found.compared.n_new, "value": comparison_scale.known(found.new_value)},
             "change": _share(share.difference) if share else None,
             "change_low": _share(share.low) if share else None,
             "change_high": _share(share.high) if share else None,
@@ -148,7 +148,7 @@ def _past(series: KpiSeries) -> int:
 
 
 def _p(found: HistoryFinding) -> float | None:
-    return _known(found.evidence.p_greater if found.evidence.difference > 0 else found.evidence.p_less)
+    return comparison_scale.known(found.evidence.p_greater if found.evidence.difference > 0 else found.evidence.p_less)
 
 
 def _further_runs(series: KpiSeries, found: HistoryFinding, settings: HistorySettings, count: int) -> int | None:
@@ -166,10 +166,6 @@ def _further_runs(series: KpiSeries, found: HistoryFinding, settings: HistorySet
         settings.level if settings.correction == CORRECTIONS[-1] else settings.level / count,
         settings.power,
     )
-
-
-def _known(value: float) -> float | None:
-    return value if isfinite(value) else None
 
 
 def _share(value: float) -> float | None:

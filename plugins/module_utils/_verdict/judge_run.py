@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import VERDICTS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import NO_HISTORY, NOT_MEASURED
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import NOT_MEASURED
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import (
     busy_machine_warning,
     headline_answer,
@@ -162,25 +162,7 @@ def is_judged(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:
 def _judged(point: Point, kpi: Mapping[str, Any], own: Sequence[Limit], compared: bool) -> dict[str, Any]:
     low, high = limits.interval_of(kpi)
     readings = [limits.judge(one, kpi) for one in own]
-    worst = max(readings, key=lambda one: limits.GRAVITY.index(one.result), default=None)
-    reading, why = (NO_HISTORY, "There is no past run to compare with.") if compared else (NOT_JUDGED, "")
-    return {
-        "point": point.number,
-        **{key: kpi[key] for key in ("name", "unit", "direction", "value", "simulated")},
-        "title": kpi.get("title") or kpi["name"],
-        "low": low,
-        "high": high,
-        "reading": reading,
-        "why": worst.text if worst and (worst.result != limits.WITHIN or not why) else why,
-        **({"limit": {"text": worst.text, "result": worst.result, **_ends(own)}} if worst else {}),
-    }
-
-
-def _ends(own: Sequence[Limit]) -> dict[str, float]:
-    """Return the tightest ends of the limits of a KPI."""
-    least = [one.least for one in own if one.least is not None]
-    most = [one.most for one in own if one.most is not None]
-    return {**({"min": max(least)} if least else {}), **({"max": min(most)} if most else {})}
+    return {**limits.entry(point.number, kpi, own, readings, compared), "low": low, "high": high}
 
 
 def _absent(point: Point, limit: Limit) -> dict[str, Any]:

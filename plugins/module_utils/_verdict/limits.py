@@ -9,26 +9,28 @@ interval is, and across otherwise. The interval is the union of measurement inte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
     ACROSS,
+    NO_HISTORY,
     NOT_MEASURED,
     OUTSIDE,
     WITHIN,
     read_limit,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import headline_answer, kpi_patterns
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import NOT_JUDGED
 
 SETTING = "results_limits"
 ENDS = ("max", "min")
 #: Results, the one that outweighs the others last.
-GRAVITY = (WITHIN, NOT_MEASURED, ACROSS, OUTSIDE)
+_GRAVITY = (WITHIN, NOT_MEASURED, ACROSS, OUTSIDE)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,50 @@ def _shown(ends: Any) -> str:
     if isinstance(ends, Mapping):
         return "{" + ", ".join(f"{key}: {value}" for key, value in ends.items()) + "}"
     return repr(ends)
+
+
+class Judged(Protocol):
+    """What was read of a figure by a limit."""
+
+    @property
+    def result(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+One = TypeVar("One", bound=Judged)
+
+
+def worst(readings: Sequence[One]) -> One:
+    """Return the reading that outweighs the others, of at least one."""
+    return max(readings, key=lambda one: _GRAVITY.index(one.result))
+
+
+def entry(
+    point: str, kpi: Mapping[str, Any], own: Sequence[Limit], readings: Sequence[Judged], compared: bool
+) -> dict[str, Any]:
+    """Return the judged KPI of a point as in schema verdict/2, before its comparison with history.
+
+    own: the limits of the KPI. readings: by each of them. compared: whether it is compared with history.
+    """
+    read = worst(readings) if readings else None
+    reading, why = (NO_HISTORY, "There is no past run to compare with.") if compared else (NOT_JUDGED, "")
+    return {
+        "point": point,
+        **{key: kpi[key] for key in ("name", "unit", "direction", "value", "simulated")},
+        "title": kpi.get("title") or kpi["name"],
+        "reading": reading,
+        "why": read.text if read and (read.result != WITHIN or not why) else why,
+        **({"limit": {"text": read.text, "result": read.result, **_ends(own)}} if read else {}),
+    }
+
+
+def _ends(own: Sequence[Limit]) -> dict[str, float]:
+    """Return the tightest ends of the limits of a KPI."""
+    least = [one.least for one in own if one.least is not None]
+    most = [one.most for one in own if one.most is not None]
+    return {**({"min": max(least)} if least else {}), **({"max": min(most)} if most else {})}
 
 
 def interval_of(kpi: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -15,6 +15,7 @@ from math import exp, inf, isfinite, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import WIDTH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import (
     always_valid_interval,
     comparison_scale,
@@ -33,8 +34,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.limits import Limit
 
 Kpi = Mapping[str, Any]
-#: Width of a 95 % interval in standard errors.
-_WIDTH = 3.92
 #: Logarithm of a number beyond any figure.
 _LARGEST = 700.0
 METHOD = "mean of the attempts, at every look"
@@ -121,7 +120,7 @@ def _within(kpis: Sequence[Kpi], logarithmic: bool) -> float:
         low, high = limits.interval_of(one)
         if low is not None and high is not None:
             widths.append((high - low) / (one["value"] if logarithmic else 1.0))
-    return sum((width / _WIDTH) ** 2 for width in widths) / len(widths) if widths else 0.0
+    return sum((width / WIDTH) ** 2 for width in widths) / len(widths) if widths else 0.0
 
 
 def _reading(
@@ -156,7 +155,7 @@ def _sentence(limit: Limit, kpis: Sequence[Kpi], result: str, value: float, low:
 def _agreed(limit: Limit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:
     """Return the reading that all attempts agree on, without a test; the gravest if the limit is for each."""
     plain = [limits.judge(limit, one) for one in kpis]
-    worst = max(plain, key=lambda one: limits.GRAVITY.index(one.result))
+    worst = limits.worst(plain)
     results = {one.result for one in plain}
     result = worst.result if each or len(results) == 1 else ACROSS
     known = [one["value"] for one in kpis if one["value"] is not None]
@@ -168,8 +167,3 @@ def _agreed(limit: Limit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:
         return RepeatedReading(result, worst.text, value, low, high)
     verb = "agree" if len(results) == 1 else "do not agree"
     return RepeatedReading(result, f"{len(kpis)} attempts {verb}: {worst.text}", value, low, high)
-
-
-def known(amount: float) -> float | None:
-    """Return a number, None for one that is not known."""
-    return amount if isfinite(amount) else None

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import NO_HISTORY
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import comparison_scale
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import limits, repeated_limits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.limits import Limit
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import NOT_JUDGED
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.repeated_limits import RepeatedReading
 
 Kpi = Mapping[str, Any]
@@ -47,9 +46,9 @@ def judged_kpis(
     read = iter(repeated_limits.read(suite, level, each))
     found = []
     for of, kpis, own in figures:
-        readings = [(limit, next(read)) for limit in own]
+        readings = [next(read) for _limit in own]
         if readings or is_judged(kpis[0]):
-            found.append(_judged(of, kpis, readings, is_judged(kpis[0])))
+            found.append(_judged(of, kpis, own, readings, is_judged(kpis[0])))
     return found
 
 
@@ -72,37 +71,21 @@ def _by_name(points: Sequence[Point]) -> list[list[dict[str, Any]]]:
 
 
 def _judged(
-    of: str, kpis: Sequence[Kpi], readings: Sequence[tuple[Limit, RepeatedReading]], compared: bool
+    of: str, kpis: Sequence[Kpi], own: Sequence[Limit], readings: Sequence[RepeatedReading], compared: bool
 ) -> dict[str, Any]:
-    first = kpis[0]
-    worst = max(readings, key=lambda one: limits.GRAVITY.index(one[1].result), default=None)
-    reading, why = (NO_HISTORY, "There is no past run to compare with.") if compared else (NOT_JUDGED, "")
     values = [one["value"] for one in kpis if one["value"] is not None]
     found = {
-        "point": of,
-        **{key: first[key] for key in ("name", "unit", "direction")},
+        **limits.entry(of, kpis[0], own, readings, compared),
         "value": sum(values) / len(values) if values else None,
         "simulated": any(one["simulated"] for one in kpis),
-        "title": first.get("title") or first["name"],
-        "reading": reading,
-        "why": why,
         "series": [_run_value(one) for one in kpis],
     }
-    if worst is None:
+    if not readings:
         return found
-    limit, read = worst
-    ends = {name: end for name, end in (("min", limit.least), ("max", limit.most)) if end is not None}
-    p = {name: repeated_limits.known(value) for name, value in (("p", read.p), ("p_corrected", read.p_corrected))}
-    return {
-        **found,
-        "value": repeated_limits.known(read.value),
-        "low": repeated_limits.known(read.low),
-        "high": repeated_limits.known(read.high),
-        "why": read.text if read.result != limits.WITHIN or not why else why,
-        "limit": {"text": read.text, "result": read.result, **ends},
-        "method": repeated_limits.METHOD,
-        **p,
-    }
+    read = limits.worst(readings)
+    numbers = {name: getattr(read, name) for name in ("value", "low", "high", "p", "p_corrected")}
+    known = {name: comparison_scale.known(number) for name, number in numbers.items()}
+    return {**found, "method": repeated_limits.METHOD, **known}
 
 
 def _run_value(kpi: Kpi) -> dict[str, Any]:
