@@ -15,12 +15,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan, repetition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run, kpi_patterns, limits
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import verdict_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 
 #: Most attempts of one run: the loop over them has as many rounds.
 MOST = 500
-HISTORY, KPI_FILES = "results_history", "results_kpi_files"
+HISTORY = "results_history"
 
 
 def of_playbook(given: Mapping[str, Any] | None, goes_on: bool) -> dict[str, Any]:
@@ -65,7 +66,8 @@ def check(project: str, found: EffectiveSettings, roles: Path) -> None:
         raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
     if bisect:
         known = set(_kpis(project, found, roles))
-        if KPI_FILES not in found.late and not any(kpi_patterns.overlap(one, bisect.kpi) for one in known):
+        is_defined = any(kpi_patterns.overlap(one, bisect.kpi) for one in known)
+        if not is_defined and verdict_settings.KPI_FILES not in found.late:
             raise InputError(f"kpi: '{bisect.kpi}' is not defined{nearest(bisect.kpi, known)}")
 
 
@@ -87,8 +89,8 @@ def _decidable(found: EffectiveSettings) -> bool:
 
 
 def _kpis(project: str, found: EffectiveSettings, roles: Path) -> Iterator[str]:
-    files = [roles / "results" / "files" / "kpis" / "workload.yml", roles / project / "files" / "kpis.yml"]
-    more = [str(one) for point in found.points for one in point.settings.get(KPI_FILES) or []]
-    paths = dict.fromkeys([*(str(path) for path in files if path.is_file()), *more])
+    paths = dict.fromkeys(
+        path for point in found.points for path in verdict_settings.kpi_files(project, point.settings, roles)
+    )
     for one in kpi_definitions.load(list(paths)):
         yield from kpi_patterns.names_of(one)

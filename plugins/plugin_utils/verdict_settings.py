@@ -34,16 +34,20 @@ def check(request: RequestedSettings, found: EffectiveSettings, roles: Path) -> 
     given |= {name.partition(".")[0] for name in found.matrix}
     if not given & {limits.SETTING, *NAMED} or KPI_FILES in found.late:
         return
-    files = [roles / "results" / "files" / "kpis" / "workload.yml", roles / request.project / "files" / "kpis.yml"]
     for point in found.points:
-        own = [str(path) for path in files if path.is_file()] + list(point.settings.get(KPI_FILES) or [])
-        definitions = kpi_definitions.load(own)
+        definitions = kpi_definitions.load(kpi_files(request.project, point.settings, roles))
         if limits.SETTING in given:
             limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, found)))
         if MAX_ERRORS in given and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
             share = point.settings[MAX_ERRORS]
             raise InputError(f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %")
         _check_history(point.settings, given, definitions)
+
+
+def kpi_files(project: str, settings: Mapping[str, Any], roles: Path) -> list[str]:
+    """Return the files of KPI definitions of a point. settings: of the point. roles: folder of the roles."""
+    files = [roles / "results" / "files" / "kpis" / "workload.yml", roles / project / "files" / "kpis.yml"]
+    return [*(str(path) for path in files if path.is_file()), *map(str, settings.get(KPI_FILES) or ())]
 
 
 def _check_history(settings: Mapping[str, Any], given: set[str], definitions: list[dict[str, Any]]) -> None:
