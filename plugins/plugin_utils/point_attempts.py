@@ -60,18 +60,22 @@ NO_WORDS = ScheduleWords()
 
 def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
     """Return the state of the schedule in the last session of a run."""
-    done = schedule_log.decided(run_dir, _session(run_dir))
-    return ScheduleState(planned_points.read(run_dir), done, stop_on_error)
+    return _state(run_dir, _session(run_record.read(run_dir)), stop_on_error)
+
+
+def _state(run_dir: Path, session: str, stop_on_error: bool) -> ScheduleState:
+    return ScheduleState(planned_points.read(run_dir), schedule_log.decided(run_dir, session), stop_on_error)
 
 
 def decide(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> PlannedPoint | Finished:
     """Decide which attempt is measured next, create its folder if it is a new one, and record the decision."""
-    state = replace(state_of(run_dir, stop_on_error), on_demand=bool(words.bisect))
-    run = str(run_record.read(run_dir)["id"])
+    record = run_record.read(run_dir)
+    run, session = str(record["id"]), _session(record)
+    state = replace(_state(run_dir, session, stop_on_error), on_demand=bool(words.bisect))
     found = next_point(state, schedule_choosers.choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
     if isinstance(found, PlannedPoint) and found.name not in {one.name for one in state.attempts}:
         repeat(run_dir, found)
-    schedule_log.note(run_dir, run, _session(run_dir), found, words.given())
+    schedule_log.note(run_dir, run, session, found, words.given())
     return found
 
 
@@ -99,9 +103,8 @@ def _error(one: Attempt) -> str:
     return str(one.record.get("error") or f"point {one.name}: no reason was recorded")
 
 
-def _session(run_dir: Path) -> str:
-    """Return the start of the session that works on the run."""
-    record = run_record.read(run_dir)
+def _session(record: Mapping[str, Any]) -> str:
+    """Return the start of the session that works on the run. record: run.yml."""
     sessions = record.get("sessions") or [record]
     return str(sessions[-1]["started"])
 
