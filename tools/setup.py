@@ -26,7 +26,7 @@ BUSY = VENV / "installing"
 VENV_GB, VENV_MINUTES = 1.0, 2
 
 #: Files that nothing here imports, as a pattern for compileall.
-OTHERS = "ansible_collections/(?!kubernetes/core/|community/general/plugins/module_utils/)|/tests/|ansible_test/_data"
+OTHERS = "ansible_collections/(?!kubernetes/core/)|/tests/|ansible_test/_data"
 
 #: Seconds until pip is given up; on a slow line the packages are 150 MB. And until making an empty environment is.
 PIP_LIMIT, VENV_LIMIT = 1800.0, 300.0

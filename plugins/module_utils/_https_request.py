@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, ProcessError
 
 #: Socket timeout in seconds.
 TIMEOUT = 60.0
-#: Bytes kept of the body of an error response.
-_BODY = 2000
+#: Bytes kept of the body of an error response; a BMC's has several messages.
+_BODY = 1 << 16
 #: Bytes of a file in memory at a time.
 _CHUNK = 1 << 20
 
@@ -31,6 +31,23 @@ class HttpRefused(AccessError):
         super().__init__(message)
         self.status = status
         self.body = body
+
+
+def tls_context(authority: str = "", insecure: bool = False) -> ssl.SSLContext:
+    """Return a context that trusts the CA certificates in file ``authority`` ("": the system's), or anyone if insecure.
+
+    Raises InputError for an unusable file.
+    """
+    try:
+        context = ssl.create_default_context(cafile=authority or None)
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"authority {authority} cannot be read as PEM certificates: {error}") from error
+    # The default since Python 3.13; the CAs of many laboratories lack the extensions that it requires.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,13 +43,7 @@ class OpenSearchClient:
     def __init__(self, server: OpenSearchServer, timeout: float = _https_request.TIMEOUT) -> None:
         self.server = server
         self.timeout = timeout
-        if server.url.startswith("https"):
-            try:
-                self._context: ssl.SSLContext | None = ssl.create_default_context(cafile=server.authority or None)
-            except (OSError, ssl.SSLError) as error:
-                raise InputError(f"authority {server.authority} cannot be read as PEM certificates: {error}") from error
-        else:
-            self._context = None
+        self._context = _https_request.tls_context(server.authority) if server.url.startswith("https") else None
 
     def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> dict[str, Any]:
         """Send one request and return the answer. Raises AccessError."""
@@ -66,7 +59,7 @@ class OpenSearchClient:
             with _https_request.opened(request, self._context, name, self.timeout) as answer:
                 found = json.loads(answer.read())
         except _https_request.HttpRefused as error:
-            raise AccessError(f"{name}{path}: {error.status} {error.body}") from error
+            raise AccessError(f"{name}{path}: {error.status} {error.body[:2000]}") from error
         if not isinstance(found, dict):
             raise AccessError(f"{name}{path}: the answer is not a JSON object")
         return found

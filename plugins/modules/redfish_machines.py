@@ -11,13 +11,10 @@ short_description: Boot machines from an image, or power them off
 version_added: 0.1.0
 description:
   - Brings machines to a state through their BMCs, in parallel, and verifies the state.
-  - Uses the Redfish client of C(community.general), whose modules handle one machine per task. A request that a BMC
-    refuses temporarily (a busy job queue) is repeated until O(wait_timeout).
+  - A request that a BMC refuses temporarily (a busy job queue) is repeated until O(wait_timeout).
   - A failure of one machine does not affect the others.
 author:
   - The perfscale.seatrial authors (@perfscale)
-requirements:
-  - The collection community.general
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._step
@@ -129,24 +126,14 @@ machines:
   sample: [{name: s01-h01-000-r650, power: 'On', boot: Cd, override: Once, media: [], changed: true, error: ''}]
 """
 
-import traceback
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import machine_fleet
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-
-try:
-    # Imported here so that Ansible packs it with the module.
-    from ansible_collections.community.general.plugins.module_utils.redfish_utils import RedfishUtils
-
-    REDFISH_ERROR = ""
-except ImportError:
-    RedfishUtils = None
-    REDFISH_ERROR = traceback.format_exc()
 
 MACHINE = {
     "name": {"type": "str", "required": True},
@@ -190,8 +177,6 @@ def main() -> None:
         },
         required_if=[("state", "booted", ["image"])],
     )
-    if RedfishUtils is None:
-        module.fail_json(msg=missing_required_lib("the collection community.general"), exception=REDFISH_ERROR)
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import functools
 import http.server
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,32 @@ def test_a_busy_bmc_is_asked_again_and_a_job_queue_that_stays_is_emptied(emulate
     bring(emulated, "off", names=NAMES[1:3])
 
 
+def test_an_old_bmc_that_accepts_only_the_image_boots_too(emulated: Emulator, images: str) -> None:
+    emulated.steer(faults={NAMES[4]: {"image_only": True}})
+    before = len(emulated.state()[NAMES[4]]["log"])
+    bring(emulated, "booted", f"{images}/agent.iso", NAMES[4:5])
+    state = emulated.state()[NAMES[4]]
+    assert state["media"] == {"Cd": f"{images}/agent.iso"}
+    assert sum(line.endswith("InsertMedia") for line in state["log"][before:]) == 2, "refused, then the image alone"
+    bring(emulated, "off", names=NAMES[4:5])
+
+
+def test_one_system_of_several_must_be_named(emulated: Emulator) -> None:
+    emulated.steer(faults={NAMES[5]: {"several": True}})
+    try:
+        with pytest.raises(machine_fleet.FleetError, match="has the Systems .*name one as bmc_system in the inventory"):
+            bring(emulated, "off", names=NAMES[5:])
+        one = next(Bmc(**bmc) for bmc in emulated.bmcs() if bmc["name"] == NAMES[5])
+        own = "00000000-0000-4000-8000-000000000005"
+        given = {"ca_path": str(emulated.ca), "wait_timeout": 60}
+        found, _changed = machine_fleet.bring([replace(one, system=own)], "known", "", given, print)
+        assert found[0]["power"] == "Off" and found[0]["error"] == ""
+        with pytest.raises(machine_fleet.FleetError, match=f"'{own[:-1]}9' is not one of them .did you mean"):
+            machine_fleet.bring([replace(one, system=f"{own[:-1]}9")], "off", "", given, print)
+    finally:
+        emulated.steer(faults={NAMES[5]: {"several": False}})
+
+
 def test_a_dead_bmc_is_named_and_the_others_get_there(emulated: Emulator, images: str) -> None:
     emulated.steer(dead=[NAMES[3]])
     try:
@@ -101,10 +128,11 @@ def test_a_dead_bmc_is_named_and_the_others_get_there(emulated: Emulator, images
 def test_a_password_that_is_wrong_and_an_image_that_is_not_there_are_told_at_once(
     emulated: Emulator, images: str, tmp_path: Path
 ) -> None:
-    wrong = [Bmc(name=NAMES[0], address=emulated.machines[NAMES[0]]["address"], user="quads", password="wrong")]
+    wrong = [Bmc(name=NAMES[0], address=emulated.machines[NAMES[0]]["address"], user="quads", password="not-this-one")]
     given = {"ca_path": str(emulated.ca), "wait_timeout": 60}
-    with pytest.raises(machine_fleet.FleetError, match="HTTP Error 401"):
+    with pytest.raises(machine_fleet.FleetError, match="401 Unauthorized") as raised:
         machine_fleet.bring(wrong, "off", "", given, print)
+    assert "not-this-one" not in str(raised.value)
     with pytest.raises(machine_fleet.FleetError, match="can't insert media.*(404|400)"):
         bring(emulated, "booted", f"{images}/no-such.iso", NAMES[:1])
     with pytest.raises(machine_fleet.FleetError, match="certificate"):

@@ -23,6 +23,7 @@ class Traits:
     1.12). boot_device: targets of the boot override; the first allowable value is used. busy_statuses: HTTP statuses of
     a temporary error; busy_words: words that make a 400 or 500 temporary. clear_jobs: path and body of the POST that
     clears a job queue which stays busy. off_before_media: whether media that is inserted while a machine runs is lost.
+    media_unusable: parts of the paths of virtual media that accept no image.
     """
 
     media_at: tuple[str, ...] = ("Systems", "Manager")
@@ -32,6 +33,7 @@ class Traits:
     busy_words: tuple[str, ...] = ("busy", "in progress", "not ready", "try again", "retry", "is being", "pending")
     clear_jobs: Mapping[str, Any] | None = None
     off_before_media: bool = False
+    media_unusable: tuple[str, ...] = ()
 
 
 STANDARD = Traits()
@@ -49,7 +51,7 @@ VENDORS: dict[str, Traits] = {
     ),
     "hpe": replace(STANDARD, media_at=("Manager", "Systems")),
     "supermicro": replace(STANDARD, media_at=("Manager", "Systems"), boot_device=("UsbCd", "Cd")),
-    "lenovo": replace(STANDARD, media_at=("Systems", "Manager")),
+    "lenovo": replace(STANDARD, media_unusable=("RDOC", "Remote")),
     "fujitsu": replace(STANDARD, off_before_media=True),
 }
 

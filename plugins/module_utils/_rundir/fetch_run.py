@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import ssl
 import tarfile
 import tempfile
 import urllib.request
@@ -191,10 +190,7 @@ def _downloaded(url: str, scratch: Path, authority: str) -> Path:
         raise InputError(f"source {url}: http:// is refused, because it can be tampered with; use https://")
     name = Path(parts.path).name or "run.tar"
     target = scratch / name
-    try:
-        context = ssl.create_default_context(cafile=authority or None)
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(f"authority {authority} cannot be read as PEM certificates: {error}") from error
+    context = _https_request.tls_context(authority)
     with (
         _https_request.opened(urllib.request.Request(url), context, f"source {url}") as answer,
         open(target, "wb") as stream,

@@ -38,7 +38,9 @@ class Emulator:
             return json.load(answer)
 
     def steer(self, **given: Any) -> None:
-        """Set faults: ``faults={name: {busy: 3, jobs: True}}``, ``dead=[name]``, ``alive=[name]``."""
+        """Set faults: ``faults={name: {busy: 3, jobs: True, image_only: True, several: True}}``, ``dead=[name]``,
+        ``alive=[name]``.
+        """
         request = urllib.request.Request(self.steer_url, json.dumps(given).encode(), method="POST")
         urllib.request.urlopen(request, timeout=30).close()
 

@@ -6,6 +6,7 @@ They run until they are stopped and then forget everything.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import random
@@ -46,6 +47,8 @@ class Front:
         self.uuid = uuid
         self.busy = 0
         self.jobs = False
+        self.image_only = False
+        self.several = False
         self.log: list[str] = []
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -60,12 +63,23 @@ class Front:
             if self.busy:
                 self.busy -= 1
                 return _refuse(start_response, "503 Service Unavailable", "The service is busy. Retry later.")
+            if self.image_only and path.endswith("InsertMedia") and b"WriteProtected" in _body(environ):
+                return _refuse(start_response, "400 Bad Request", "The property WriteProtected is unknown.")
+        if path == "/redfish/v1/Systems" and self.several:
+            return sushy.app(environ, start_response)
         if path in ("/redfish/v1/Systems", "/redfish/v1/Managers"):
             return _answer(start_response, "200 OK", {"Members": [{"@odata.id": f"{path}/{self.uuid}"}]})
         if path == "/redfish/v1" and self.jobs:
             plain = sushy.app(environ, lambda *_answer: None)
             return _answer(start_response, "200 OK", {**json.loads(b"".join(plain)), "Vendor": "Dell"})
         return sushy.app(environ, start_response)
+
+
+def _body(environ: dict[str, Any]) -> bytes:
+    """The content of a request, which stays readable."""
+    content: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    environ["wsgi.input"] = io.BytesIO(content)
+    return content
 
 
 def _answer(start: StartResponse, status: str, document: dict[str, Any]) -> list[bytes]:
