@@ -30,7 +30,8 @@ def verify(expected: Mapping[Path, str]) -> None:
 
 
 def _verify_one(path: Path, expected: str) -> None:
-    seen_file = path.parent.parent / f".seen-{path.name}.json"
+    entry = path.parent.parent if path.parent.name == "bin" else path.parent
+    seen_file = entry / f".seen-{path.name}.json"
     seen = [expected, *signature(path)]
     try:
         if _files.read_json(seen_file) == seen:
@@ -41,7 +42,7 @@ def _verify_one(path: Path, expected: str) -> None:
     if found != expected:
         raise OwnershipError(
             f"{path} was changed since it was created (checksum {found[:12]}…, recorded {expected[:12]}…):"
-            f" it is not started. Remove {path.parent.parent} to have it built or downloaded again"
+            f" it is not started. Remove {entry} to have it built or downloaded again"
         )
     # The cache may be shared and read-only: then the file is read every time.
     with contextlib.suppress(OSError):

@@ -23,9 +23,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     component_binaries,
+    control_groups,
     free_ports,
     instance_processes,
     launch_plan,
+    node_images,
+    real_node,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.cluster_status import (
     describe,
@@ -33,6 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.clus
     programs_of,
     summary_lines,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import paths_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
     ProcessSpec,
     levels,
@@ -65,12 +69,15 @@ def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[s
 def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, Any]:
     """Make the programs of the components available; with ``check`` only return what that would take."""
     components = options.select(options.components)
+    real_node.check(options.components)
     if check:
         component_binaries.check_given(components, options.sources)
         lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
+        lines += node_images.announce(components, options.sources.cache)
         return {"changed": bool(lines), "needs": lines}
     programs, provided = component_binaries.ensure(components, options.sources, say)
-    return {"changed": provided, "needs": [], **programs_of(programs)}
+    _images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    return {"changed": provided or made, "needs": [], **programs_of(programs)}
 
 
 # Present
@@ -86,7 +93,9 @@ def present(options: Options, say: Say) -> dict[str, Any]:
     before = instance.marker()
     wanted = sorted({*options.components, *(before.components if before else [])})
     components = options.select(wanted)
+    real_node.check(wanted)
     programs, provided = component_binaries.ensure(components, options.sources, say)
+    images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
     began = time.monotonic()
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
@@ -102,12 +111,12 @@ def present(options: Options, say: Say) -> dict[str, Any]:
             marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))
             components = options.select(marker.components)
             instance.update(marker)
-        changes += Start(options.timeout, instance, components, programs, say).run()
+        changes += Start(options.timeout, instance, components, programs, images, say).run()
         result = describe(options, instance, marker, components)
     if changes:
         say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
     result.update(programs_of(programs))
-    return {"changed": provided or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
+    return {"changed": provided or made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
 
 
 def _refuse_strays(instance: Instance) -> None:
@@ -140,6 +149,7 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
             say(f"stopping {instance.name} ({_format.count(len(found), 'process', 'processes')})")
         for level in _stop_order(options, found):
             instance_processes.stop(instance.path, level, GRACE)
+        groups = control_groups.remove(instance.path)
         _await_free(used, options.timeout)
         _remove_discovery_cache(used)
         if marker is not None:
@@ -147,7 +157,7 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
         elif instance.path.is_dir():
             instance.path.rmdir()
         instance.note_removal(marker.owner if marker is not None else options.owner)
-    return {"changed": bool(found) or marker is not None, "state": "absent", "name": instance.name}
+    return {"changed": bool(found) or groups or marker is not None, "state": "absent", "name": instance.name}
 
 
 def _check_owner(options: Options, marker: Marker) -> None:

@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     instance_processes,
     launch_plan,
     readiness_probe,
+    real_node,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
@@ -77,7 +78,7 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
     lines = [
         head,
         f"{result['version'] or 'Kubernetes'} at {result['api_url']}, {result['memory_mib']} MiB of memory",
-        "the control plane is real, nodes and pods are simulated",
+        _what_is_real(result["components"]),
         f"export KUBECONFIG={result['kubeconfig']}",
     ]
     if result.get("kubectl"):
@@ -91,6 +92,12 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
             where = "".join(f", {name} port {port}" for name, port in one.get("ports", {}).items())
             lines.append(f"{one['name']} {state}{used}{where}")
     return lines
+
+
+def _what_is_real(components: list[str]) -> str:
+    if real_node.COMPONENT in components:
+        return f"the control plane and node {real_node.NODE} with its pods are real, other nodes and pods are simulated"
+    return "the control plane is real, nodes and pods are simulated"
 
 
 def describe(options: Options, instance: Instance, marker: Marker, components: list[Component]) -> dict[str, Any]:

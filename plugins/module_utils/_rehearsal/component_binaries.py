@@ -31,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     binary_download,
+    debian_packages,
     go_build,
     go_toolchain,
 )
@@ -70,7 +71,7 @@ class Programs:
 def key_of(component: Component) -> str:
     """Return a hash of everything that determines a component's programs and CRDs."""
     digest = hashlib.sha256()
-    for file in sorted([*component.folder.glob("go.*"), *component.folder.glob("*.go")]):
+    for file in sorted(go_build.sources_of(component.folder)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     build = component.build
     recipe = [
@@ -79,6 +80,7 @@ def key_of(component: Component) -> str:
         build.stamp,
         [one.__dict__ for one in component.crds],
         *binary_download.system(),
+        *([build.debian, build.cgo] if build.debian or build.cgo else []),
     ]
     digest.update(json.dumps(recipe, sort_keys=True).encode())
     return digest.hexdigest()[:12]
@@ -265,12 +267,30 @@ def _make_crds(component: Component, sources: Sources, say: Say) -> None:
 def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
     if not sources.url:
+        if component.build.debian and debian_packages.available():
+            return _from_debian(component, fresh, say)
         return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     if component.crds:
         wanted[CRDS] = fresh / CRDS
     record = sources.cache / "rehearsal" / "downloads.json"
     return binary_download.fetch_all(component, sources.url, wanted, record, say)
+
+
+def _from_debian(component: Component, fresh: Path, say: Say) -> str:
+    """Take the programs of a component out of Debian packages; return their origin."""
+    versions = []
+    for name, (package, path) in component.build.debian.items():
+        version = debian_packages.unpack(package, fresh / "package", say)
+        shutil.move(fresh / "package" / path, fresh / "bin" / name)
+        shutil.rmtree(fresh / "package")
+        versions.append(f"{package} {version}")
+    return f"Debian package {', '.join(versions)}"
+
+
+def paths_of(programs: Mapping[str, Programs]) -> dict[str, Path]:
+    """Return the paths of all programs by name."""
+    return {name: path for one in programs.values() for name, path in one.paths.items()}
 
 
 def check_sums(programs: Mapping[str, Programs], names: set[str]) -> None:

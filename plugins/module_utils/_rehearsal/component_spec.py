@@ -24,7 +24,11 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 
 @dataclass(frozen=True)
 class GoBuild:
-    """How Go builds the programs. ``binaries``: program name to package; ``minutes``, ``disk_gib``: of a cold build."""
+    """How Go builds the programs. ``binaries``: program name to package; ``minutes``, ``disk_gib``: of a cold build.
+
+    ``debian``: where a Debian package has them, program name to package and path in it; preferred to a build.
+    ``cgo``: the build needs a C compiler.
+    """
 
     module: str
     binaries: dict[str, str]
@@ -32,6 +36,20 @@ class GoBuild:
     stamp: dict[str, str] = field(default_factory=dict)
     minutes: float = 1.0
     disk_gib: float = 1.0
+    debian: dict[str, list[str]] = field(default_factory=dict)
+    cgo: bool = False
+
+
+@dataclass(frozen=True)
+class ImageSpec:
+    """An image for real nodes: of one ``program``, or of the release ``debian`` (minbase). ``tag``: of its name."""
+
+    name: str
+    program: str = ""
+    debian: str = ""
+    tag: str = "1"
+    minutes: float = 1.0
+    disk_gib: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,10 @@ class ReadySign:
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process. ``files``: templates of the component's folder, rendered into the instance's config folder."""
+    """One process. ``files``: templates of the component's folder, rendered into the instance's config folder.
+
+    ``programs``: other programs that it starts.
+    """
 
     name: str
     component: str
@@ -83,11 +104,12 @@ class ProcessSpec:
     environment: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     stages_into: str = ""
+    programs: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Component:
-    """One component, read from its folder."""
+    """One component, read from its folder. ``requires``: components that it can't run without."""
 
     name: str
     folder: Path
@@ -101,6 +123,8 @@ class Component:
     objects: str = ""
     stages: str = ""
     processes: list[ProcessSpec] = field(default_factory=list)
+    requires: list[str] = field(default_factory=list)
+    images: list[ImageSpec] = field(default_factory=list)
 
 
 _SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "float": (int, float)}
@@ -147,6 +171,10 @@ def load(folder: Path) -> Component:
             _known(CertificateSpec, one, f"{where}: users.{key}", name=key, identifies=True)
             for key, one in document.pop("users", {}).items()
         ],
+        "images": [
+            _known(ImageSpec, one, f"{where}: images.{key}", name=key)
+            for key, one in document.pop("images", {}).items()
+        ],
         "processes": [
             _process(key, dict(one), f"{where}: processes.{key}", name, folder)
             for key, one in document.pop("processes", {}).items()
@@ -157,6 +185,9 @@ def load(folder: Path) -> Component:
     for file in filter(None, needed):
         if not (folder / file).is_file():
             raise InputError(f"{where}: {folder / file} does not exist")
+    for image in component.images:
+        if bool(image.program) == bool(image.debian):
+            raise InputError(f"{where}: images.{image.name}: exactly one of program and debian is required")
     for process in component.processes:
         if process.binary not in component.build.binaries:
             raise InputError(f"{where}: process {process.name}: build.binaries has no '{process.binary}'")
@@ -182,7 +213,7 @@ def load_all(root: Path) -> dict[str, Component]:
 
 
 def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Component]:
-    """Return the components that always run and those in ``wanted``, checked for conflicts.
+    """Return the components that always run, those in ``wanted`` and those that they require, checked for conflicts.
 
     Raises InputError, for an unknown component with the nearest name.
     """
@@ -193,6 +224,12 @@ def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Compon
                 f"rehearsal_components: unknown component '{name}'{nearest(name, known)};"
                 f" there are {', '.join(sorted(known))}"
             )
+    for name in names:  # grows while it is read
+        for other in known[name].requires:
+            if other not in known:
+                raise InputError(f"component {name} requires '{other}', which does not exist{nearest(other, known)}")
+            if other not in names:
+                names.append(other)
     chosen = [one for one in known.values() if one.always or one.name in names]
     owners: dict[str, str] = {}
     for process in processes(chosen):

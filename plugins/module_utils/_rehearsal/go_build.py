@@ -31,12 +31,12 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     # Copied, because an installed collection may be read-only, and a build may leave files behind.
     work = fresh / "src"
     work.mkdir()
-    for file in [*component.folder.glob("go.*"), *component.folder.glob("*.go")]:
+    for file in sources_of(component.folder):
         shutil.copyfile(file, work / file.name)
     # Go's own temporary files are beside the build, so that an interrupted build leaves none of its 900 MB in /tmp.
     temporary = fresh / "tmp"
     temporary.mkdir()
-    toolchain = replace(toolchain, caches={**toolchain.caches, "GOTMPDIR": str(temporary)})
+    toolchain = replace(toolchain, caches={**toolchain.caches, "GOTMPDIR": str(temporary)}, cgo=build.cgo)
     stamps = "".join(f" -X {name}={value}" for name, value in build.stamp.items())
     common = ["build", "-v", "-trimpath", "-ldflags", f"-s -w{stamps}"]
     limit = build.minutes * 60 * 10 + 300
@@ -50,6 +50,11 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     shutil.rmtree(work)
     shutil.rmtree(temporary)
     return f"built with Go {toolchain.text}"
+
+
+def sources_of(folder: Path) -> list[Path]:
+    """Return the files that determine what Go builds in a component's folder; tests do not."""
+    return [one for one in [*folder.glob("go.*"), *folder.glob("*.go")] if not one.name.endswith("_test.go")]
 
 
 def targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:

@@ -46,6 +46,7 @@ class Toolchain:
     program: str
     version: tuple[int, ...]
     caches: dict[str, str]
+    cgo: bool = False
 
     @property
     def text(self) -> str:
@@ -151,7 +152,7 @@ def _go_in(venv: Path) -> str | None:
 def environment(toolchain: Toolchain) -> dict[str, str]:
     """Return the environment of our go commands."""
     fixed = {
-        "CGO_ENABLED": "0",
+        "CGO_ENABLED": "1" if toolchain.cgo else "0",
         "GOTOOLCHAIN": "local",
         "GOFLAGS": "-mod=readonly",
         "GOWORK": "off",

@@ -14,11 +14,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import free_ports, pki
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import control_groups, free_ports, pki
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
     CertificateSpec,
@@ -88,16 +89,25 @@ def read_ports(instance: Instance) -> dict[str, int]:
         return {}
 
 
-def places(instance: Instance, components: list[Component], chosen: Mapping[str, int]) -> dict[str, object]:
+def places(
+    instance: Instance,
+    components: list[Component],
+    chosen: Mapping[str, int],
+    programs: Mapping[str, Path] = MappingProxyType({}),
+    images: Mapping[str, Path] = MappingProxyType({}),
+) -> dict[str, object]:
     """Return the values of all placeholders."""
     values: dict[str, object] = {
         "data": instance.path,
         "pki": instance.pki,
         "config": instance.config,
         "played_logs": instance.played_logs,
+        "group": control_groups.name_of(instance.path),
     }
     values.update({f"port.{name}": port for name, port in chosen.items()})
     values.update({f"kubeconfig.{user.name}": instance.kubeconfig_of(user.name) for user in users(components)})
+    values.update({f"program.{name}": path for name, path in programs.items()})
+    values.update({f"image.{name}": path for name, path in images.items()})
     return values
 
 

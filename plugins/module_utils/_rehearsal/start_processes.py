@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -19,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     free_ports,
     instance_processes,
     launch_plan,
+    node_images,
     readiness_probe,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
@@ -56,10 +58,11 @@ class Start:
         instance: Instance,
         components: list[Component],
         programs: dict[str, Programs],
+        images: dict[str, Path],
         say: Say,
     ) -> None:
         self.timeout, self.instance, self.say = timeout, instance, say
-        self.components, self.programs = components, programs
+        self.components, self.programs, self.images = components, programs, images
         self.changes: list[str] = []
         self.alive = _one_each(instance)
         self.values: dict[str, object] = {}
@@ -85,13 +88,18 @@ class Start:
         wanted = processes_of(self.components)
         self.instance.furnish()
         chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
-        self.values = launch_plan.places(self.instance, self.components, chosen)
+        paths = component_binaries.paths_of(self.programs)
+        self.values = launch_plan.places(self.instance, self.components, chosen, paths, self.images)
         launch_plan.write_certificates(self.instance, self.components)
         launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
         launch_plan.write_files(self.instance, self.components, self.values)
         commands = {one.name: launch_plan.command_of(self.instance, one, self.programs, self.values) for one in wanted}
         due = [name for name, command in commands.items() if not self._is_current(command)]
-        component_binaries.check_sums(self.programs, {commands[name].process.binary for name in due})
+        started = [commands[name].process for name in due]
+        names = {name for one in started for name in (one.binary, *one.programs)}
+        component_binaries.check_sums(self.programs, names)
+        owners = {one.component for one in started}
+        node_images.check_sums([one for one in self.components if one.name in owners], self.images)
         _raise_file_limit()
         for level in levels(wanted):
             self._start_level([commands[one.name] for one in level])

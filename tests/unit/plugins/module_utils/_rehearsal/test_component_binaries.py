@@ -120,6 +120,12 @@ def test_a_changed_component_is_built_anew(tool, go, sources) -> None:
     assert made and first.paths != second.paths
 
 
+def test_a_changed_go_test_does_not_build_anything(tool) -> None:
+    before = component_binaries.key_of(tool)
+    (tool.folder / "main_test.go").write_text("package main\n")
+    assert component_binaries.key_of(tool) == before
+
+
 def test_changed_flags_of_a_process_do_not_build_anything(tool, sources) -> None:
     before = component_binaries.key_of(tool)
     text = (tool.folder / "component.yml").read_text()

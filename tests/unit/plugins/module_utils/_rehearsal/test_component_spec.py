@@ -48,7 +48,10 @@ def test_a_published_component_is_complete(
     chosen = component_spec.select(known, [name])
     wanted = component_spec.processes(chosen)
     instance = Instance(tmp_path, "x")
-    values = launch_plan.places(instance, chosen, dict.fromkeys(launch_plan.port_names(wanted), 20000))
+    ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
+    programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
+    images = {image.name: tmp_path for one in chosen for image in one.images}
+    values = launch_plan.places(instance, chosen, ports, programs, images)
     for process in component_spec.processes([known[name]]):
         for text in [*process.arguments, *process.environment.values()]:
             assert "@{" not in placeholders.render(text, values, process.name)
@@ -99,6 +102,36 @@ def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known
 
 def test_the_control_plane_and_kwok_are_always_there(known) -> None:
     assert {one.name for one in component_spec.select(known, [])} == {"etcd", "control-plane", "kwok"}
+
+
+def test_a_component_brings_those_that_it_requires(known, tmp_path: Path) -> None:
+    found = {one.name for one in component_spec.select(known, ["node"])}
+    assert found == {"etcd", "control-plane", "kwok", "node", "kubelet", "containerd", "runc"}
+    write(tmp_path, "one", requires=["tow"])
+    write(tmp_path, "two")
+    with pytest.raises(
+        InputError, match=r"component one requires 'tow', which does not exist \(did you mean 'two'\?\)"
+    ):
+        component_spec.select(component_spec.load_all(tmp_path), ["one"])
+
+
+def test_kubelet_is_built_from_the_versions_of_the_control_plane(known) -> None:
+    """Else Go would compile most of Kubernetes twice."""
+    versions = [
+        dict(re.findall(r"^\t(\S+) (v\S+)", (known[name].folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE))
+        for name in ("control-plane", "kubelet", "node")
+    ]
+    for other in versions[1:]:
+        assert {name: other[name] for name in versions[0] if name in other and name != "golang.org/x/tools"} == {
+            name: versions[0][name] for name in versions[0] if name in other and name != "golang.org/x/tools"
+        }
+
+
+@pytest.mark.parametrize("image", [{}, {"program": "one", "debian": "trixie"}])
+def test_an_image_of_nothing_or_of_two_things_is_refused(image: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, "one", images={"base": image})
+    with pytest.raises(InputError, match=r"images\.base: exactly one of program and debian"):
+        component_spec.load_all(tmp_path)
 
 
 def test_a_process_starts_after_those_it_needs(known) -> None:

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs from Debian packages, unpacked into a folder and never installed. The machine's apt verifies them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
+
+Say = Callable[[str], None]
+
+#: Seconds for the download of one package.
+PATIENCE = 300.0
+
+
+def available() -> bool:
+    """Return whether this machine has apt."""
+    return shutil.which("apt-get") is not None and shutil.which("dpkg") is not None
+
+
+def unpack(package: str, folder: Path, say: Say) -> str:
+    """Unpack a package of the machine's apt sources into ``folder``; return its version. Raises ProcessError."""
+    say(f"downloading Debian package {package}")
+    folder.mkdir(parents=True, exist_ok=True)
+    hint = "is it in the machine's apt sources? apt-get update fetches their lists"
+    # As root, apt would warn that its own user can't write here.
+    run(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package], folder, PATIENCE, hint)
+    found = sorted(folder.glob(f"{package}_*.deb"))
+    if not found:
+        raise ProcessError(f"apt-get downloaded no package {package}")
+    run(["dpkg", "-x", found[0].name, "."], folder, PATIENCE)
+    found[0].unlink()
+    return found[0].name.split("_")[1].replace("%3a", ":")
+
+
+def archive() -> str:
+    """Return the address of the machine's Debian archive, as its apt sources name it. Raises ProcessError."""
+    rows = run(["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)"], Path("/"), PATIENCE)
+    targets = (one.split("|", 2) for one in rows.splitlines())
+    found = [uri for origin, label, uri in targets if origin == label == "Debian"]
+    if not found:
+        raise ProcessError("the machine's apt sources have no Debian archive")
+    return found[0]
+
+
+def run(command: list[str], folder: Path, timeout: float, hint: str = "", **more: str) -> str:
+    """Run a program in ``folder`` with the variables ``more``; return its output.
+
+    Raises ProcessError, which ends with ``hint``.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**_processes.environment(), "LC_ALL": "C", **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except OSError as error:
+        raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise ProcessError(f"{command[0]} is not done after {timeout:.0f} s") from error
+    if done.returncode:
+        last = "; ".join(one.strip() for one in done.stderr.splitlines()[-3:])
+        raise ProcessError(f"{command[0]} ended with {done.returncode}: {last}{f' ({hint})' if hint else ''}")
+    return done.stdout

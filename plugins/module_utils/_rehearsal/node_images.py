@@ -1,0 +1,230 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images for real nodes: made on this machine, because a rehearsal has no registry, and kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binary_download, debian_packages
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import verify
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component, ImageSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
+
+Say = Callable[[str], None]
+
+#: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.
+PREFIX = "localhost/seatrial/"
+ARCHIVE, ENTRY = "image.tar", "image.json"
+#: Seconds that mmdebstrap may take.
+PATIENCE = 1800.0
+#: Files that no pod reads.
+UNUSED = ("doc", "man", "locale", "info")
+
+
+def name_of(image: ImageSpec) -> str:
+    """Return the name by which pods use an image."""
+    return f"{PREFIX}{image.name}:{image.tag}"
+
+
+def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
+    """Return the folder of an image in the cache, which need not exist. Its name has a hash of the recipe."""
+    recipe: list[Any] = [name_of(image), image.debian, *UNUSED, *binary_download.system()]
+    if image.program:
+        recipe.append(_files.sha256_of(programs[image.program]))
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
+    return cache / "rehearsal" / f"image-{image.name}-{key}"
+
+
+def announce(components: list[Component], cache: Path) -> list[str]:
+    """Return lines on the time and space that the images take that are not in the cache."""
+    wanted = [one for part in components for one in part.images if one.debian]
+    lacking = [one for one in wanted if _read(entry_of(one, {}, cache)) is None]
+    return [
+        f"making image {name_of(one)} of Debian packages, once: up to {one.minutes:.0f} min and {one.disk_gib:.1f} GiB"
+        for one in lacking
+    ]
+
+
+def ensure(
+    components: list[Component], programs: Mapping[str, Path], cache: Path, say: Say
+) -> tuple[dict[str, Path], bool]:
+    """Return the OCI archives of all images, and whether any was made. Raises ProcessError."""
+    found, made = {}, False
+    for line in announce(components, cache):
+        say(line)
+    for image in (one for part in components for one in part.images):
+        folder = entry_of(image, programs, cache)
+        if _read(folder) is None:
+            _make(image, programs, folder, say)
+            made = True
+        found[image.name] = folder / ARCHIVE
+    return found, made
+
+
+def check_sums(components: list[Component], archives: Mapping[str, Path]) -> None:
+    """Verify the checksums of the images of ``components``. Raises OwnershipError."""
+    wanted = [archives[image.name] for one in components for image in one.images]
+    verify({one: str((_read(one.parent) or {}).get("sha256")) for one in wanted})
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    try:
+        entry = _files.read_json(folder / ENTRY)
+    except DataError:
+        return None
+    return dict(entry) if (folder / ARCHIVE).is_file() and entry.get("sha256") else None
+
+
+def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say) -> None:
+    """Create the folder of an image: filled under another name, renamed when it is complete."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.parent / f".{target.name}.lock", PATIENCE + 600, f"image {image.name}"):
+        if _read(target) is not None:
+            return
+        for left in target.parent.glob(f".{target.name}.new-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        _check_room(image, target.parent)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
+        began = time.monotonic()
+        try:
+            layer, about = fresh / "layer.tar", {"image": name_of(image), "made": stamp()}
+            if image.program:
+                _one_file(layer, programs[image.program], image.program)
+                command = [f"/{image.program}"]
+            else:
+                about["packages"] = _debian(image, layer, fresh, say)
+                command = ["/bin/bash"]
+            write_archive(name_of(image), layer, fresh / ARCHIVE, command)
+            layer.unlink()
+            about["sha256"] = _files.sha256_of(fresh / ARCHIVE)
+            about["seconds"] = f"{time.monotonic() - began:.1f}"
+            _files.write_json(fresh / ENTRY, about)
+            shutil.rmtree(target, ignore_errors=True)
+            fresh.chmod(0o755)
+            os.rename(fresh, target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    size = (target / ARCHIVE).stat().st_size / 2**20
+    say(f"image {name_of(image)}: {size:.0f} MiB, made in {time.monotonic() - began:.0f} s")
+
+
+def _check_room(image: ImageSpec, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free / 2**30
+    if free < image.disk_gib:
+        raise ProcessError(
+            f"making image {image.name} takes up to {image.disk_gib:.1f} GiB, {free:.1f} GiB are free at {folder}."
+            " Free some, or set rehearsal_cache_dir to a larger disk"
+        )
+
+
+def _one_file(layer: Path, program: Path, name: str) -> None:
+    with tarfile.open(layer, "w") as archive:
+        member = archive.gettarinfo(program, name)
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mtime, member.mode = 0, 0o755
+        with open(program, "rb") as stream:
+            archive.addfile(member, stream)
+
+
+def _debian(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
+    """Make the file tree of a Debian release; return its packages with their versions."""
+    if not debian_packages.available():
+        raise ProcessError(f"image {image.name} is made of Debian packages, which takes a machine with apt")
+    if os.geteuid() != 0:
+        raise ProcessError(f"image {image.name} is made by root only: copy {fresh.parent} from another machine")
+    if shutil.which("mmdebstrap"):
+        path = os.environ.get("PATH", "")
+    else:
+        debian_packages.unpack("mmdebstrap", fresh / "tool", say)
+        path = f"{fresh / 'tool' / 'usr' / 'bin'}:{os.environ.get('PATH', '')}"
+    (fresh / "tmp").mkdir()
+    listed = fresh / "packages"
+    command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--quiet"]
+    command += ['--aptopt=Acquire::Languages "none"', '--aptopt=APT::Install-Recommends "false"']
+    command += [f"--dpkgopt=path-exclude=/usr/share/{one}/*" for one in UNUSED]
+    command += [f"--customize-hook=chroot \"$1\" dpkg-query -W > '{listed}'"]
+    command += ['--customize-hook=rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*']
+    program = shutil.which("mmdebstrap", path=path) or "mmdebstrap"
+    debian_packages.run(
+        [program, *command[1:], image.debian, str(layer), debian_packages.archive()],
+        fresh,
+        PATIENCE,
+        PATH=path,
+        TMPDIR=str(fresh / "tmp"),
+    )
+    packages = listed.read_text(encoding="utf-8")
+    for one in ("tool", "tmp"):
+        shutil.rmtree(fresh / one, ignore_errors=True)
+    listed.unlink()
+    return packages
+
+
+def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> None:
+    """Write an image of one uncompressed layer as an archive of the OCI image layout."""
+    system, processor = binary_download.system()
+    digest = f"sha256:{_files.sha256_of(layer)}"
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    config = _document(
+        {
+            "architecture": processor,
+            "os": system,
+            "config": {"Env": [path], "Cmd": command},
+            "rootfs": {"type": "layers", "diff_ids": [digest]},
+        }
+    )
+    kind = "application/vnd.oci.image"
+    blob = {"mediaType": f"{kind}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
+    manifest = _document(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{kind}.manifest.v1+json",
+            "config": _reference(f"{kind}.config.v1+json", config),
+            "layers": [blob],
+        }
+    )
+    entry = _reference(f"{kind}.manifest.v1+json", manifest)
+    entry["platform"] = {"architecture": processor, "os": system}
+    entry["annotations"] = {
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
+    }
+    index = _document({"schemaVersion": 2, "mediaType": f"{kind}.index.v1+json", "manifests": [entry]})
+    with tarfile.open(target, "w") as archive:
+        _add(archive, "oci-layout", _document({"imageLayoutVersion": "1.0.0"}))
+        _add(archive, "index.json", index)
+        for one in (config, manifest):
+            _add(archive, f"blobs/sha256/{hashlib.sha256(one).hexdigest()}", one)
+        member = tarfile.TarInfo(f"blobs/sha256/{digest.removeprefix('sha256:')}")
+        member.size = layer.stat().st_size
+        with open(layer, "rb") as stream:
+            archive.addfile(member, stream)
+
+
+def _document(thing: dict[str, Any]) -> bytes:
+    return json.dumps(thing, sort_keys=True).encode()
+
+
+def _reference(kind: str, content: bytes) -> dict[str, Any]:
+    return {"mediaType": kind, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Addresses inside the node's network namespace. Nothing of them exists on the machine.
+const (
+	nodeAddress    = "10.144.0.1"
+	podRange       = "10.144.1.0/24"
+	serviceAddress = "10.96.0.1"
+	namesAddress   = "10.96.0.10"
+)
+
+// patience is how long init waits for containerd to answer.
+const patience = 60 * time.Second
+
+// initNode is process 1 of the node. It returns only with an error, and with it the node ends.
+func initNode(s settings) error {
+	go endWithRun()
+	reaped := newReaper()
+	if err := furnish(s); err != nil {
+		return fmt.Errorf("the node's file systems: %w", err)
+	}
+	if err := addresses(nodeAddress, serviceAddress, namesAddress); err != nil {
+		return fmt.Errorf("the node's addresses: %w", err)
+	}
+	var ready atomic.Bool
+	if err := innerRelays(s, &ready); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	client, err := newClient(filepath.Join(pkiFolder, "own"))
+	if err != nil {
+		return err
+	}
+	if err := serveNames(ctx, client, net.JoinHostPort(namesAddress, "53")); err != nil {
+		return fmt.Errorf("name resolution: %w", err)
+	}
+	if err := writeConfigurations(s); err != nil {
+		return err
+	}
+	ends := make(chan error, 2)
+	if err := startPart(s, reaped, ends, "containerd", "--config", home+"/state/containerd.toml"); err != nil {
+		return err
+	}
+	if err := importImages(s, reaped); err != nil {
+		return err
+	}
+	if err := registerNode(ctx, client, s.name); err != nil {
+		return fmt.Errorf("node %s: %w", s.name, err)
+	}
+	if err := startPart(s, reaped, ends, "kubelet", kubeletArguments(s)...); err != nil {
+		return err
+	}
+	go func() {
+		awaitReady(ctx, client, s.name)
+		ready.Store(true)
+	}()
+	return <-ends
+}
+
+// endWithRun ends the node when run has ended, of which the kernel closes the other end of the pipe.
+func endWithRun() {
+	_, _ = os.NewFile(3, "run").Read(make([]byte, 1))
+	log.Print("run has ended")
+	os.Exit(1)
+}
+
+// innerRelays carry connections of the node to the API server, and the machine's to the kubelet and to the health answer.
+func innerRelays(s settings, ready *atomic.Bool) error {
+	_, port, err := net.SplitHostPort(s.api)
+	if err != nil {
+		return err
+	}
+	api := "unix:" + filepath.Join(home, apiSocket)
+	// Kubeconfigs name the API server by its address on the machine, pods by its service.
+	for _, from := range []string{"tcp:127.0.0.1:" + port, "tcp:" + serviceAddress + ":443"} {
+		if _, err := relay(from, api); err != nil {
+			return err
+		}
+	}
+	kubelet := fmt.Sprintf("tcp:%s:%d", nodeAddress, s.port)
+	if _, err := relay("unix:"+filepath.Join(home, kubeletSocket), kubelet); err != nil {
+		return err
+	}
+	path := filepath.Join(home, healthSocket)
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	go func() {
+		_ = http.Serve(listener, http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
+			if !ready.Load() {
+				http.Error(answer, "the node is not Ready yet", http.StatusServiceUnavailable)
+			}
+		}))
+	}()
+	return nil
+}
+
+// startPart starts a program that runs as long as the node; its end ends the node.
+func startPart(s settings, reaped *reaper, ends chan<- error, name string, arguments ...string) error {
+	output, err := os.OpenFile(filepath.Join(logFolder, "node-"+name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	done, err := reaped.start(output, append([]string{filepath.Join(binFolder, name)}, arguments...))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		ends <- fmt.Errorf("%s ended (%s); see node-%s.log", name, describe(<-done), name)
+	}()
+	return nil
+}
+
+// importImages waits for containerd and imports the images that it does not have.
+func importImages(s settings, reaped *reaper) error {
+	output, err := os.OpenFile(filepath.Join(logFolder, "node-images.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	ctr := func(arguments ...string) error {
+		command := append([]string{filepath.Join(binFolder, "ctr"), "-a", socket, "-n", "k8s.io"}, arguments...)
+		done, err := reaped.start(output, command)
+		if err != nil {
+			return err
+		}
+		if status := <-done; status.ExitStatus() != 0 {
+			return fmt.Errorf("%s: %s; see node-images.log", strings.Join(arguments, " "), describe(status))
+		}
+		return nil
+	}
+	deadline := time.Now().Add(patience)
+	for ctr("version") != nil {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("containerd does not answer after %s", patience)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for number, image := range s.images {
+		// The path names the content: that of a cached image has a hash of its recipe.
+		mark := filepath.Join(home, "state", "imported-"+strings.ReplaceAll(strings.Trim(image, "/"), "/", "_"))
+		if _, err := os.Stat(mark); err == nil {
+			continue
+		}
+		began := time.Now()
+		if err := ctr("images", "import", "--local", "--discard-unpacked-layers", imagePath(number)); err != nil {
+			return err
+		}
+		log.Printf("imported %s in %.1f s", image, time.Since(began).Seconds())
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe returns how a process ended.
+func describe(status syscall.WaitStatus) string {
+	if status.Signaled() {
+		return "signal " + status.Signal().String()
+	}
+	return fmt.Sprintf("exit code %d", status.ExitStatus())
+}

@@ -1,0 +1,231 @@
+"""A real node: pods that run in containers, and a machine on which nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    cluster_lifecycle,
+    control_groups,
+    instance_processes,
+)
+
+REAL = "perfscale.seatrial/real"
+IMAGE = "localhost/seatrial/base:trixie"
+NODE = support.COMPONENTS / "node"
+#: What kubelet, containerd and CNI plugins create on a machine without such namespaces.
+FOLDERS = (
+    "/etc/cni",
+    "/opt/cni",
+    "/opt/containerd",
+    "/run/containerd",
+    "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/var/log/pods",
+)
+SETTINGS = (
+    "kernel/keys/root_maxbytes",
+    "kernel/keys/root_maxkeys",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "net/ipv4/ip_forward",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+)
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("apt-get"),
+    reason="a real node with limits needs root, and its image is made of Debian packages by apt",
+)
+
+
+def wait_for(truth: Callable[[], Any], what: str, timeout: float = 120) -> Any:
+    deadline = time.monotonic() + timeout
+    while not (found := truth()):
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(0.1)
+    return found
+
+
+def state_of_the_machine() -> dict[str, Any]:
+    """Everything that a node could change."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {
+        "mounts": sorted(line.partition(" ")[2] for line in mounts),
+        "interfaces": sorted(os.listdir("/sys/class/net")),
+        "routes": re.findall(r"10\.(?:144|96)\.\S+", Path("/proc/net/fib_trie").read_text()),
+        "settings": {name: (Path("/proc/sys") / name).read_text() for name in SETTINGS},
+        "folders": [one for one in FOLDERS if os.path.lexists(one)],
+        "host name": os.uname().nodename,
+    }
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return a process and all below it, with their programs."""
+    parents = {one: _processes.parent_of(one) for one in _processes.pids()}
+    found, size = {pid}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {one for one, parent in parents.items() if parent in found}
+    return {one: os.path.basename(_processes.program_of(one) or "") for one in found}
+
+
+def node_processes(options: cluster_lifecycle.Options) -> dict[int, str]:
+    """Return the processes of the node; that of "node run" is called run."""
+    (pid,) = [one.pid for one in instance_processes.running(options.instance.path) if one.name == "node"]
+    return {**descendants(pid), pid: "run"}
+
+
+def pod(name: str, script: str, tolerated: bool = True, **more: Any) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": IMAGE,
+        "command": ["bash", "-c", script],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "resources": {"limits": {"cpu": "500m", "memory": "64Mi"}},
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "nodeSelector": {REAL: "true"},
+        "tolerations": [{"key": REAL, "operator": "Exists"}] if tolerated else [],
+        "containers": [container],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        **more,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def job(name: str, script: str) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": pod(name, script, hostname="one", subdomain=name)["spec"],
+    }
+    meta = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": meta,
+        "spec": {"backoffLimit": 0, "template": template},
+    }
+
+
+def pods_of(client: Client, name: str) -> list[dict[str, Any]]:
+    return client.list(client.kind("v1", "Pod"), "default", f"app={name}")[0]
+
+
+def ended(client: Client, name: str, wanted: str = "Complete") -> bool:
+    found = client.get(client.kind("batch/v1", "Job"), name, "default") or {}
+    conditions = (found.get("status") or {}).get("conditions") or []
+    return any(one["type"] == wanted and one["status"] == "True" for one in conditions)
+
+
+def run_job(client: Client, name: str, script: str) -> str:
+    """Run a Job on the real node to its end; return the log of its pod."""
+    client.create(job(name, script))
+    wait_for(lambda: ended(client, name), f"Job {name} to complete")
+    (made,) = pods_of(client, name)
+    return client.text(f"/api/v1/namespaces/default/pods/{made['metadata']['name']}/log")
+
+
+@pytest.mark.skipif(not shutil.which("go"), reason="runs the unit tests of the Go program with the go on PATH")
+def test_the_unit_tests_of_the_go_program_pass() -> None:
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+    command = ["go", "test", "-trimpath", "."]
+    done = subprocess.run(command, cwd=NODE, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "run",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("node", "kubelet", "containerd", "bash")),
+    ],
+)
+def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_instance) -> None:
+    before = state_of_the_machine()
+    options = own_instance(f"real-{victim}", components=["node"])
+    info = cluster_lifecycle.present(options, support.quiet)
+    assert info["ready"]
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        service = {"clusterIP": "None", "selector": {"app": "good"}}
+        meta = {"name": "good", "namespace": "default"}
+        client.create({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
+        script = (
+            "echo written > /data/x; cat /data/x /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max"
+            " 2>/dev/null; for i in $(seq 50); do getent hosts one.good && break; sleep 0.2; done"
+        )
+        log = run_job(client, "good", script).split()
+        assert log[:2] == ["written", str(64 * 2**20)]
+        assert log[2].startswith("10.144.1.") and log[3] == "one.good.default.svc.cluster.local"
+
+        client.create(pod("sleeper", "sleep 600; exit 1"))
+        client.create(pod("foreign", "true", tolerated=False))
+        kind = client.kind("v1", "Pod")
+
+        def status(name: str) -> dict[str, Any]:
+            return (client.get(kind, name, "default") or {}).get("status") or {}
+
+        wait_for(lambda: status("sleeper").get("phase") == "Running", "the pod to run")
+        # A load for simulated nodes never lands on it.
+        refused = wait_for(lambda: status("foreign").get("conditions"), "the scheduler's refusal")
+        assert "untolerated taint(s)" in refused[0]["message"]
+
+    found = node_processes(options)
+    assert set(found.values()) >= {"run", "node", "containerd", "kubelet", "containerd-shim-runc-v2", "pause", "bash"}
+    ticks = {pid: _processes.ticks_of(pid) for pid in found}
+    os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
+    if victim != "bash":
+        # A dead part is a dead machine: the node goes down as a whole, and comes up with its images.
+        wait_for(lambda: all(_processes.ticks_of(pid) != ticks[pid] for pid in found), "the node to end")
+        assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started node"]
+        with Client.from_kubeconfig(info["kubeconfig"]) as client:
+            assert run_job(client, "again", "echo again") == "again\n"
+        found = node_processes(options)
+        ticks = {pid: _processes.ticks_of(pid) for pid in found}
+        os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
+    cluster_lifecycle.absent(options, support.quiet)
+    assert [name for pid, name in found.items() if _processes.ticks_of(pid) == ticks[pid]] == []
+    assert control_groups.left(options.instance.path) == []
+    assert not options.instance.path.exists()
+    assert state_of_the_machine() == before
+
+
+@needs_root
+@pytest.mark.long
+def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance) -> None:
+    before = state_of_the_machine()
+    options = own_instance("real-limit", components=["node"])
+    info = cluster_lifecycle.present(options, support.quiet)
+    assert cluster_lifecycle.present(options, support.quiet)["changes"] == []
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        client.create(pod("greedy", "head -c 200M /dev/zero | tail"))
+        kind = client.kind("v1", "Pod")
+
+        def reason() -> str:
+            found = ((client.get(kind, "greedy", "default") or {}).get("status") or {}).get("containerStatuses") or []
+            return str(found[0]["state"].get("terminated", {}).get("reason", "")) if found else ""
+
+        wait_for(reason, "the container to end")
+        assert reason() in ("OOMKilled", "Error")
+    os.kill(next(pid for pid, name in node_processes(options).items() if name == "run"), signal.SIGKILL)
+    shutil.rmtree(options.instance.path)
+    assert cluster_lifecycle.absent(options, support.quiet)["changed"]
+    assert control_groups.left(options.instance.path) == []
+    assert state_of_the_machine() == before

@@ -1,0 +1,115 @@
+"""Images of real nodes: archives that any container runtime reads, made once, and never used when they were changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    component_spec,
+    debian_packages,
+    node_images,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component, ImageSpec
+
+
+def quiet(_line: str) -> None:
+    """Discard a message."""
+
+
+def component(folder: Path, *images: ImageSpec) -> Component:
+    return Component("node", folder, "a test", "1.0", component_spec.GoBuild("m", {"node": "."}), images=list(images))
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> dict[str, Path]:
+    path = tmp_path / "somewhere" / "my-hold"
+    path.parent.mkdir()
+    path.write_bytes(b"program")
+    return {"hold": path}
+
+
+HOLD = ImageSpec("hold", program="hold")
+
+
+def blobs(archive: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the index of an archive and its blobs by digest, whose digests are verified."""
+    with tarfile.open(archive) as tar:
+        content = {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+    found = {name.rpartition("/")[2]: text for name, text in content.items() if name.startswith("blobs/")}
+    assert all(hashlib.sha256(text).hexdigest() == name for name, text in found.items())
+    assert json.loads(content["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
+    return json.loads(content["index.json"]), found
+
+
+def test_an_image_of_one_program_is_complete(tmp_path: Path, programs: dict[str, Path]) -> None:
+    found, made = node_images.ensure([component(tmp_path, HOLD)], programs, tmp_path / "cache", quiet)
+    assert made
+    index, content = blobs(found["hold"])
+    (entry,) = index["manifests"]
+    assert entry["annotations"]["io.containerd.image.name"] == "localhost/seatrial/hold:1"
+
+    def blob(reference: dict[str, Any]) -> bytes:
+        text = content[reference["digest"].removeprefix("sha256:")]
+        assert reference["size"] == len(text)
+        return text
+
+    manifest = json.loads(blob(entry))
+    config, layer = json.loads(blob(manifest["config"])), blob(manifest["layers"][0])
+    assert config["rootfs"]["diff_ids"] == [manifest["layers"][0]["digest"]]
+    assert config["config"]["Cmd"] == ["/hold"]
+    with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
+        (member,) = tar.getmembers()
+        assert (member.name, member.mode, member.uid, tar.extractfile(member).read()) == ("hold", 0o755, 0, b"program")  # type: ignore[union-attr]
+
+
+def test_an_image_is_made_once_for_a_program(tmp_path: Path, programs: dict[str, Path]) -> None:
+    parts, cache = [component(tmp_path, HOLD)], tmp_path / "cache"
+    first, _made = node_images.ensure(parts, programs, cache, quiet)
+    assert node_images.ensure(parts, programs, cache, quiet) == (first, False)
+    programs["hold"].write_bytes(b"another")
+    second, made = node_images.ensure(parts, programs, cache, quiet)
+    assert made and first != second
+
+
+def test_half_an_image_is_made_again(tmp_path: Path, programs: dict[str, Path]) -> None:
+    cache = tmp_path / "cache"
+    folder = node_images.entry_of(HOLD, programs, cache)
+    left = folder.parent / f".{folder.name}.new-killed"
+    for one in (folder, left):
+        one.mkdir(parents=True)
+        (one / "image.tar").write_text("half")
+    found, made = node_images.ensure([component(tmp_path, HOLD)], programs, cache, quiet)
+    assert made and found["hold"].stat().st_size > 100 and not left.exists()
+
+
+def test_a_changed_image_is_not_used(tmp_path: Path, programs: dict[str, Path]) -> None:
+    parts = [component(tmp_path, HOLD)]
+    found, _made = node_images.ensure(parts, programs, tmp_path / "cache", quiet)
+    node_images.check_sums(parts, found)
+    found["hold"].write_bytes(b"evil")
+    with pytest.raises(OwnershipError, match="was changed since it was created"):
+        node_images.check_sums(parts, found)
+
+
+def test_what_an_image_takes_is_said_before_it_is_made(tmp_path: Path) -> None:
+    base = ImageSpec("base", debian="trixie", tag="trixie", minutes=2, disk_gib=0.5)
+    (line,) = node_images.announce([component(tmp_path, base, HOLD)], tmp_path / "cache")
+    assert line == "making image localhost/seatrial/base:trixie of Debian packages, once: up to 2 min and 0.5 GiB"
+
+
+def test_an_image_that_does_not_fit_or_has_no_apt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, cache = ImageSpec("base", debian="trixie"), tmp_path / "cache"
+    with pytest.raises(ProcessError, match="image base takes up to 1000000.0 GiB, .* rehearsal_cache_dir"):
+        node_images.ensure([component(tmp_path, dataclasses.replace(base, disk_gib=1e6))], {}, cache, quiet)
+    monkeypatch.setattr(debian_packages.shutil, "which", lambda *_words, **_more: None)
+    with pytest.raises(ProcessError, match="takes a machine with apt"):
+        node_images.ensure([component(tmp_path, base)], {}, cache, quiet)
+    assert list((cache / "rehearsal").iterdir()) == []
