@@ -35,6 +35,12 @@ options:
     type: list
     elements: str
     default: [training-operator]
+  nodes_real:
+    description:
+      - Number of real nodes, at most 1. Pods on a real node run in containers. Requires Linux and root.
+      - A real node is added to an existing instance, but never removed from it.
+    type: int
+    default: 0
   binaries:
     description: Binaries to use instead of cached ones, name to path.
     type: dict

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec, real_node
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance
@@ -25,6 +25,7 @@ SHARED_OPTIONS: dict[str, Any] = {
     "cache_dir": {"type": "path", "default": "~/.cache/seatrial"},
     "components_dir": {"type": "path"},
     "components": {"type": "list", "elements": "str", "default": ["training-operator"]},
+    "nodes_real": {"type": "int", "default": 0},
     "binaries": {"type": "dict", "default": {}},
     "binaries_dir": {"type": "str", "default": ""},
     "download_url": {"type": "str", "default": ""},
@@ -46,6 +47,7 @@ class Options:
     cache_dir: str
     components_dir: str
     components: list[str] = field(default_factory=lambda: ["training-operator"])
+    nodes_real: int = 0
     binaries: dict[str, str] = field(default_factory=dict)
     binaries_dir: str = ""
     download_url: str = ""
@@ -67,7 +69,12 @@ class Options:
                     " folder: set HOME to a folder of yours"
                 )
         names = [one.name for one in dataclasses.fields(cls)]
-        return cls(**{name: given[name] for name in names if given.get(name) is not None})
+        options = cls(**{name: given[name] for name in names if given.get(name) is not None})
+        if options.nodes_real not in (0, 1):
+            raise InputError(f"rehearsal_nodes_real is {options.nodes_real}: 0 or 1 is required")
+        if options.nodes_real:
+            return dataclasses.replace(options, components=[*options.components, real_node.COMPONENT])
+        return options
 
     @property
     def instance(self) -> Instance:

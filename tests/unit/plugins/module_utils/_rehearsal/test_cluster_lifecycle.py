@@ -185,3 +185,32 @@ def test_ports_of_two_instances_differ_and_stay(data: Path) -> None:
         chosen.append(launch_plan.settle_ports(instance, wanted, set()))
         assert launch_plan.settle_ports(instance, wanted, set()) == chosen[-1]
     assert not set(chosen[0].values()) & set(chosen[1].values())
+
+
+def given(**more: Any) -> dict[str, Any]:
+    return {"name": "x", "data_dir": "/x", "cache_dir": "/x", "components_dir": "/x", **more}
+
+
+def test_a_real_node_is_a_component_and_there_is_at_most_one() -> None:
+    options = cluster_lifecycle.Options.of(given(nodes_real=1, components=["olm"]))
+    assert options.components == ["olm", "node"]
+    assert cluster_lifecycle.Options.of(given(nodes_real=0)).components == ["training-operator"]
+    for wrong in (-1, 2):
+        with pytest.raises(InputError, match=f"rehearsal_nodes_real is {wrong}: 0 or 1 is required"):
+            cluster_lifecycle.Options.of(given(nodes_real=wrong))
+
+
+def test_a_machine_without_namespaces_is_refused_before_anything_is_made(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "unshare").write_text("#!/bin/sh\necho 'unshare: Operation not permitted' >&2\nexit 1\n")
+    (programs / "unshare").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs) + ":/usr/bin:/bin")
+    cache = tmp_path / "no-cache"
+    options = dataclasses.replace(support.options(data, components=["node"]), cache_dir=str(cache))
+    for call in (cluster_lifecycle.present, cluster_lifecycle.get_binaries):
+        with pytest.raises(InputError, match="permits .* no new namespaces.*Operation not permitted"):
+            call(options, support.quiet)
+    assert not cache.exists() and not options.instance.path.exists()
