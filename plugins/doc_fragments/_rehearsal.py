@@ -37,7 +37,8 @@ options:
     default: [training-operator]
   nodes_real:
     description:
-      - Number of real nodes, at most 1. Pods on a real node run in containers. Requires Linux and root.
+      - Number of real nodes, at most 1. Pods on a real node run in containers. Requires Linux, and root for
+        limits of CPU and memory.
       - A real node is added to an existing instance, but never removed from it.
     type: int
     default: 0

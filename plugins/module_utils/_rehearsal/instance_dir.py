@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,8 @@ class Instance:
     def sweep(self) -> None:
         """Remove what a creation or removal of this instance left when it was killed. Call with the lock held."""
         for left in [*self.root.glob(f".{self.name}.new-*"), *self.root.glob(f".{self.name}.old-*")]:
-            shutil.rmtree(left, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(left)
 
     # A start that is under way when the instance is removed
 
@@ -166,7 +167,7 @@ class Instance:
         """Remove the folder: renamed first, so that half an instance is never found."""
         aside = self.root / f".{self.name}.old-{os.getpid()}"
         os.rename(self.path, aside)
-        shutil.rmtree(aside)
+        remove_tree(aside)
 
     # Locks
 
@@ -187,6 +188,23 @@ class Instance:
                 except (DataError, AttributeError, ValueError):
                     continue
         return taken
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder of ours with folders that its owner may not enter, such as those of an overlay file system."""
+
+    def open_up(_function: Any, path: str, error: Any) -> None:
+        if not isinstance(error[1], PermissionError):
+            raise error[1]
+        for one in (os.path.dirname(path), path):
+            if os.path.isdir(one) and not os.path.islink(one):
+                os.chmod(one, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            remove_tree(Path(path))
+        else:
+            os.unlink(path)
+
+    shutil.rmtree(folder, onerror=open_up)
 
 
 @contextmanager

@@ -30,6 +30,8 @@ Say = Callable[[str], None]
 #: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.
 PREFIX = "localhost/seatrial/"
 ARCHIVE, ENTRY = "image.tar", "image.json"
+#: Changes whenever the code below makes other images of the same settings.
+RECIPE = 1
 #: Seconds that mmdebstrap may take.
 PATIENCE = 1800.0
 #: Files that no pod reads.
@@ -43,7 +45,7 @@ def name_of(image: ImageSpec) -> str:
 
 def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
     """Return the folder of an image in the cache, which need not exist. Its name has a hash of the recipe."""
-    recipe: list[Any] = [name_of(image), image.debian, *UNUSED, *binary_download.system()]
+    recipe: list[Any] = [RECIPE, name_of(image), image.debian, *UNUSED, *binary_download.system()]
     if image.program:
         recipe.append(_files.sha256_of(programs[image.program]))
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
@@ -162,17 +164,33 @@ def _debian(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     command += ['--customize-hook=rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*']
     program = shutil.which("mmdebstrap", path=path) or "mmdebstrap"
     debian_packages.run(
-        [program, *command[1:], image.debian, str(layer), debian_packages.archive()],
+        [program, *command[1:], image.debian, str(fresh / "tree.tar"), debian_packages.archive()],
         fresh,
         PATIENCE,
         PATH=path,
         TMPDIR=str(fresh / "tmp"),
     )
+    own_by_root(fresh / "tree.tar", layer)
+    (fresh / "tree.tar").unlink()
     packages = listed.read_text(encoding="utf-8")
     for one in ("tool", "tmp"):
         shutil.rmtree(fresh / one, ignore_errors=True)
     listed.unlink()
     return packages
+
+
+def own_by_root(tree: Path, layer: Path) -> None:
+    """Copy a tar archive: everything belongs to root, and there are no devices.
+
+    The user namespace of a node without root has one user, and may create no devices.
+    """
+    with tarfile.open(tree) as source, tarfile.open(layer, "w") as target:
+        for member in source:
+            if member.isdev():
+                continue
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            target.addfile(member, source.extractfile(member) if member.isreg() else None)
 
 
 def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> None:

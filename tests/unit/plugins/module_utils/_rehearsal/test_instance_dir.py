@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import signal
 import stat
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -159,3 +161,32 @@ def test_a_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     holder.join()
     with locked(tmp_path / "lock", 5, "x"):
         pass
+
+
+#: Removes the folder "old" as a user that is not root, which may enter all.
+REMOVE = """
+import os, sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_dir
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresuid(12345, 12345, 12345)
+instance_dir.remove_tree(Path("old"))
+"""
+
+
+def test_folders_that_their_owner_may_not_enter_are_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    (folder / "work" / "work").mkdir(parents=True)
+    (folder / "upper" / "deep" / "er").mkdir(parents=True)
+    (folder / "upper" / "deep" / "er" / "file").write_text("")
+    if os.geteuid() == 0:
+        for one in (tmp_path, folder, *folder.rglob("*")):
+            os.chown(one, 12345, 12345)
+    for closed in ("work/work", "upper/deep/er", "upper/deep"):
+        (folder / closed).chmod(0)
+    code = REMOVE.format(path=[one for one in sys.path if one])
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not folder.exists()

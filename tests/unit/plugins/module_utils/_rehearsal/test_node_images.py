@@ -113,3 +113,21 @@ def test_an_image_that_does_not_fit_or_has_no_apt_is_refused(tmp_path: Path, mon
     with pytest.raises(ProcessError, match="takes a machine with apt"):
         node_images.ensure([component(tmp_path, base)], {}, cache, quiet)
     assert list((cache / "rehearsal").iterdir()) == []
+
+
+def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
+    tree, layer = tmp_path / "tree.tar", tmp_path / "layer.tar"
+    kinds = {"bin": tarfile.DIRTYPE, "bin/sh": tarfile.REGTYPE, "sh": tarfile.SYMTYPE, "null": tarfile.CHRTYPE}
+    with tarfile.open(tree, "w") as archive:
+        for name, kind in kinds.items():
+            member = tarfile.TarInfo(name)
+            member.type, member.uid, member.gid, member.gname, member.mode = kind, 7, 42, "shadow", 0o755
+            member.linkname = "bin/sh" if kind == tarfile.SYMTYPE else ""
+            member.size = 4 if kind == tarfile.REGTYPE else 0
+            archive.addfile(member, io.BytesIO(b"text") if member.size else None)
+    node_images.own_by_root(tree, layer)
+    with tarfile.open(layer) as archive:
+        found = {one.name: one for one in archive}
+        assert archive.extractfile("bin/sh").read() == b"text"  # type: ignore[union-attr]
+    assert list(found) == ["bin", "bin/sh", "sh"] and found["sh"].linkname == "bin/sh"
+    assert {(one.uid, one.gid, one.gname, one.mode) for one in found.values()} == {(0, 0, "", 0o755)}
