@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     free_ports,
     instance_processes,
     launch_plan,
+    readiness_probe,
 )
 from playbook import environment, play
 
@@ -96,6 +97,22 @@ def test_ports_that_are_taken_again_and_again_are_one_sentence(own_instance, tak
     with pytest.raises(ProcessError) as raised:
         cluster_lifecycle.present(own_instance("life-never", components=[]), support.quiet)
     assert re.fullmatch(r"etcd: port \d+ of 127.0.0.1 is in use by process \d+ \(python[\d.]*\)", str(raised.value))
+
+
+def test_a_process_that_was_dying_when_it_was_found_is_started(own_instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = own_instance("life-dying", components=[])
+    cluster_lifecycle.present(options, support.quiet)
+    victims = [pids(options)["kwok"]]
+    wait = readiness_probe.wait
+
+    def waited(name: str, *words: Any) -> None:
+        if name == "kwok" and victims:
+            os.kill(victims[0], signal.SIGKILL)
+            wait_until_ended(victims.pop())
+        wait(name, *words)
+
+    monkeypatch.setattr(readiness_probe, "wait", waited)
+    assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started kwok"]
 
 
 def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> None:

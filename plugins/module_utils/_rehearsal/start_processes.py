@@ -49,6 +49,10 @@ class PortTaken(ProcessError):
     """Another program listens on a port of one of our processes."""
 
 
+class EndedMeanwhile(ProcessError):
+    """A process that was found running ended before it was ready: it was dying when it was found."""
+
+
 class Start:
     """One pass over all processes of an instance, with the lock held."""
 
@@ -64,6 +68,7 @@ class Start:
         self.timeout, self.instance, self.say = timeout, instance, say
         self.components, self.programs, self.images = components, programs, images
         self.changes: list[str] = []
+        self.started: set[str] = set()
         self.alive = _one_each(instance)
         self.values: dict[str, object] = {}
         self.client: Client | None = None
@@ -71,7 +76,7 @@ class Start:
     def run(self) -> list[str]:
         """Start the processes in order; return the changes.
 
-        Raises PortTaken if each choice of ports failed, ProcessError, WaitTimeout.
+        Raises PortTaken if each choice of ports failed, EndedMeanwhile, ProcessError, WaitTimeout.
         """
         for left in range(CHOICES - 1, -1, -1):
             try:
@@ -81,7 +86,11 @@ class Start:
                 if not left:
                     raise
                 self.say(f"{error}: choosing another port")
-                self.alive, self.client = _one_each(self.instance), None
+            except EndedMeanwhile as error:
+                if not left:
+                    raise
+                self.say(str(error))
+            self.alive, self.client = _one_each(self.instance), None
         return list(dict.fromkeys(self.changes))
 
     def _bring_up(self) -> None:
@@ -125,6 +134,7 @@ class Start:
             if found is not None and self._is_current(command):
                 pids[name] = found.pid
                 continue
+            self.started.add(name)
             if found is not None:
                 instance_processes.stop(self.instance.path, [found], GRACE)
             child = instance_processes.start(
@@ -151,6 +161,8 @@ class Start:
             try:
                 readiness_probe.wait(process.name, ask, pid, log, self.timeout, what)
             except ProcessError as error:
+                if process.name not in self.started:
+                    raise EndedMeanwhile(f"{process.name} was ending when it was found, its log is {log}") from error
                 self._look_for_listener(process)
                 raise error
 
