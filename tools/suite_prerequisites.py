@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Collection
 from pathlib import Path
 
@@ -24,6 +26,25 @@ SERVED = frozenset({"integration", "long"})
 #: are built before the first test, so that no test's time is spent on it. What only long tests need is built by them.
 COMPONENTS = ("training-operator", "olm", "kueue", "gangs", "appwrapper")
 
+#: The component of a real node. On a new machine it takes 2 to 5 minutes more.
+NODE = "node"
+
+
+def real_node_lacks() -> str:
+    """Return why this machine can't run a real node with limits, "" if it can."""
+    sys.path.insert(0, str(ROOT / "collections"))
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import debian_packages as packages
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_node
+
+    if os.geteuid() != 0 or not packages.available():
+        return "a real node with limits needs root, and its image is made of Debian packages by apt"
+    try:
+        real_node.check([NODE])
+    except InputError as error:
+        return str(error)
+    return ""
+
 
 def show(log: Path, title: str, lines: int = SHOWN) -> None:
     """Show the end of a failed command's output."""
@@ -37,7 +58,8 @@ def prepare(suites: Collection[str]) -> None:
     if CLUSTERED.intersection(suites):
         debian_packages.ensure_chromium(OUTPUT / "packages.log")
         debian_packages.ensure_sshd(OUTPUT / "packages.log")
-        log, wanted = OUTPUT / "binaries.log", json.dumps({"rehearsal_components": COMPONENTS})
+        components = COMPONENTS if real_node_lacks() else (*COMPONENTS, NODE)
+        log, wanted = OUTPUT / "binaries.log", json.dumps({"rehearsal_components": components})
         command = [str(VENV / "bin" / "ansible-playbook"), "playbooks/rehearsal.yml", "--tags", "binaries"]
         if run_logged(
             [*command, "-e", wanted], log, "programs of the rehearsal cluster", 3600, env=quiet_environment()

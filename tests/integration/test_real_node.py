@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import rehearsal as support
+import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
@@ -48,10 +49,8 @@ SETTINGS = (
     "vm/panic_on_oom",
 )
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("apt-get"),
-    reason="a real node with limits needs root, and its image is made of Debian packages by apt",
-)
+LACKING = suite_prerequisites.real_node_lacks()
+needs_a_node = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
 def wait_for(truth: Callable[[], Any], what: str, timeout: float = 120) -> Any:
@@ -150,7 +149,7 @@ def test_the_unit_tests_of_the_go_program_pass() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@needs_root
+@needs_a_node
 @pytest.mark.parametrize(
     "victim",
     [
@@ -207,7 +206,7 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
     assert state_of_the_machine() == before
 
 
-@needs_root
+@needs_a_node
 @pytest.mark.long
 def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance) -> None:
     before = state_of_the_machine()

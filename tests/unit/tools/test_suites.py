@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from unittest import mock
 
 import lint_checks
 import pytest
@@ -72,7 +74,19 @@ def test_every_component_that_a_fast_test_starts_is_built_before_the_first_test(
     folder = ROOT / "roles" / "rehearsal" / "files" / "components"
     described = {path.parent.name: yaml.safe_load(path.read_text()) for path in folder.glob("*/component.yml")}
     chosen = {name for name, one in described.items() if not one.get("always")}
-    assert chosen - {"coscheduling"} == set(suite_prerequisites.COMPONENTS)
+    node = {suite_prerequisites.NODE, *described[suite_prerequisites.NODE]["requires"]}
+    assert chosen - {"coscheduling"} == {*suite_prerequisites.COMPONENTS, *node}
+
+
+@pytest.mark.parametrize(("lacks", "built"), [("", True), ("this machine permits root no new namespaces", False)])
+def test_a_real_node_is_built_only_where_one_can_run(monkeypatch, lacks, built):
+    commands = []
+    monkeypatch.setattr(suite_prerequisites, "real_node_lacks", lambda: lacks)
+    monkeypatch.setattr(suite_prerequisites, "run_logged", lambda command, *_more, **_env: commands.append(command))
+    monkeypatch.setattr(suite_prerequisites, "debian_packages", mock.Mock())
+    suite_prerequisites.prepare({"molecule"})
+    ((*_rest, wanted),) = commands
+    assert (suite_prerequisites.NODE in json.loads(wanted)["rehearsal_components"]) is built
 
 
 def test_hooks_of_commits_run_each_check_of_lint_and_nothing_else():
