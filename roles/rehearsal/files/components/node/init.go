@@ -22,8 +22,15 @@ const (
 	namesAddress   = "10.96.0.10"
 )
 
-// patience is how long init waits for containerd to answer.
+// readySocket is where containerd says that it is ready, as it would to systemd. Its socket answers earlier, but then a kubelet
+// is refused, and ends.
+const readySocket = "/run/ready.sock"
+
+// patience is how long init waits for containerd.
 const patience = 60 * time.Second
+
+// shown is the number of lines of a log that an error contains.
+const shown = 5
 
 // initNode is process 1 of the node. It returns only with an error, and with it the node ends.
 func initNode(s settings) error {
@@ -51,8 +58,19 @@ func initNode(s settings) error {
 		return err
 	}
 	ends := make(chan error, 2)
-	if err := startPart(s, reaped, ends, "containerd", "--config", home+"/state/containerd.toml"); err != nil {
+	answers, err := readiness(readySocket)
+	if err != nil {
 		return err
+	}
+	if err := startPart(s, reaped, ends, []string{"NOTIFY_SOCKET=" + readySocket}, "containerd", "--config", home+"/state/containerd.toml"); err != nil {
+		return err
+	}
+	select {
+	case <-answers:
+	case err := <-ends:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("containerd is not ready after %s; see node-containerd.log", patience)
 	}
 	if err := importImages(s, reaped); err != nil {
 		return err
@@ -60,7 +78,7 @@ func initNode(s settings) error {
 	if err := registerNode(ctx, client, s.name); err != nil {
 		return fmt.Errorf("node %s: %w", s.name, err)
 	}
-	if err := startPart(s, reaped, ends, "kubelet", kubeletArguments(s)...); err != nil {
+	if err := startPart(s, reaped, ends, nil, "kubelet", kubeletArguments(s)...); err != nil {
 		return err
 	}
 	go func() {
@@ -112,24 +130,61 @@ func innerRelays(s settings, ready *atomic.Bool) error {
 	return nil
 }
 
-// startPart starts a program that runs as long as the node; its end ends the node.
-func startPart(s settings, reaped *reaper, ends chan<- error, name string, arguments ...string) error {
-	output, err := os.OpenFile(filepath.Join(logFolder, "node-"+name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+// readiness opens a socket in the manner of systemd; the channel closes when a program writes there that it is ready.
+func readiness(path string) (<-chan struct{}, error) {
+	listener, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan struct{})
+	go func() {
+		defer listener.Close()
+		message := make([]byte, 256)
+		for {
+			size, err := listener.Read(message)
+			if err != nil {
+				log.Printf("%s: %v", path, err)
+				return
+			}
+			if strings.Contains(string(message[:size]), "READY=1") {
+				close(ready)
+				return
+			}
+		}
+	}()
+	return ready, nil
+}
+
+// startPart starts a program with further variables. It runs as long as the node; its end ends the node.
+func startPart(s settings, reaped *reaper, ends chan<- error, more []string, name string, arguments ...string) error {
+	path := filepath.Join(logFolder, "node-"+name+".log")
+	output, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer output.Close()
-	done, err := reaped.start(output, append([]string{filepath.Join(binFolder, name)}, arguments...))
+	done, err := reaped.start(output, append([]string{filepath.Join(binFolder, name)}, arguments...), more...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	go func() {
-		ends <- fmt.Errorf("%s ended (%s); see node-%s.log", name, describe(<-done), name)
+		status := <-done
+		ends <- fmt.Errorf("%s ended (%s); the end of node-%s.log:\n%s", name, describe(status), name, tail(path))
 	}()
 	return nil
 }
 
-// importImages waits for containerd and imports the images that it does not have.
+// tail returns the last lines of a log.
+func tail(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-shown):], "\n")
+}
+
+// importImages imports the images that containerd does not have.
 func importImages(s settings, reaped *reaper) error {
 	output, err := os.OpenFile(filepath.Join(logFolder, "node-images.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -146,13 +201,6 @@ func importImages(s settings, reaped *reaper) error {
 			return fmt.Errorf("%s: %s; see node-images.log", strings.Join(arguments, " "), describe(status))
 		}
 		return nil
-	}
-	deadline := time.Now().Add(patience)
-	for ctr("version") != nil {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("containerd does not answer after %s", patience)
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	for number, image := range s.images {
 		// The path names the content: that of a cached image has a hash of its recipe.

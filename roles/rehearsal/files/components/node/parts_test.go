@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRelayCarriesBothDirectionsAndTheEnd(t *testing.T) {
@@ -136,5 +137,39 @@ func TestInitHasNotTheNameOfRun(t *testing.T) {
 	found := withoutName([]string{"SEATRIAL_INSTANCE=/x", "SEATRIAL_PROCESS=node", "TZ=UTC"})
 	if strings.Join(found, " ") != "SEATRIAL_INSTANCE=/x TZ=UTC" {
 		t.Error(found)
+	}
+}
+
+func TestAProgramIsReadyOnceItSaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ready.sock")
+	ready, err := readiness(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := net.Dial("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	for _, message := range []string{"STATUS=starting", "READY=1"} {
+		select {
+		case <-ready:
+			t.Fatalf("ready before %s", message)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if _, err := connection.Write([]byte(message)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-ready
+}
+
+func TestTheEndOfALogIsShown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("1\n2\n3\n4\n5\n6\n7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found := tail(path); found != "3\n4\n5\n6\n7" {
+		t.Errorf("%q", found)
 	}
 }

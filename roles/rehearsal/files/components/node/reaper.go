@@ -47,8 +47,8 @@ func (r *reaper) reap() {
 	}
 }
 
-// start runs a program; the channel gives its end.
-func (r *reaper) start(output *os.File, command []string) (<-chan syscall.WaitStatus, error) {
+// start runs a program with further variables; the channel gives its end.
+func (r *reaper) start(output *os.File, command []string, more ...string) (<-chan syscall.WaitStatus, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (r *reaper) start(output *os.File, command []string) (<-chan syscall.WaitSt
 	defer r.lock.Unlock()
 	pid, err := syscall.ForkExec(command[0], command, &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   environment(),
+		Env:   append(environment(), more...),
 		Files: []uintptr{null.Fd(), output.Fd(), output.Fd()},
 	})
 	if err != nil {
