@@ -20,6 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.rea
 
 INVALID, ERROR = "invalid", "error"
 NOT_JUDGED = "not judged"
+#: The check that no phase failed.
+PHASES = "phases"
 
 #: Verdicts, the one that outweighs the others first: an invalid load proves nothing about the product, and after an
 #: error there is no load.
@@ -35,7 +37,10 @@ def overall(results: Iterable[str], readings: Iterable[str] = ()) -> str:
 
 
 def reasons(verdict: Mapping[str, Any]) -> list[str]:
-    """Return the sentences that explain a verdict (schema verdict/2), checks first, then figures; none for a pass."""
+    """Return the sentences that explain a verdict (schema verdict/2), checks first, then figures; none for a pass.
+
+    A failed phase that does not decide the verdict comes last.
+    """
     result = verdict.get("verdict", PASS)
     if result == PASS:
         return []
@@ -49,7 +54,12 @@ def reasons(verdict: Mapping[str, Any]) -> list[str]:
         for one in verdict.get("kpis") or []
         if of_suite([one["reading"], (one.get("limit") or {}).get("result", PASS)]) == result
     ]
-    return checks + kpis
+    phases = [
+        f"{one['check']}: {one['detail']}"
+        for one in verdict.get("checks") or []
+        if one["check"] == PHASES and one["result"] != PASS and OF_CHECK[one["result"]] != result
+    ]
+    return checks + kpis + phases
 
 
 def explanation(verdict: Mapping[str, Any]) -> list[str]:

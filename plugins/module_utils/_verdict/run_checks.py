@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overal
     ERROR,
     INVALID,
     NOT_JUDGED,
+    PHASES,
 )
 
 FOREIGN = "The files of the Run:ai scale-test tool do not state"
@@ -28,6 +29,8 @@ FOREIGN = "The files of the Run:ai scale-test tool do not state"
 BEFORE = ("lease", "cluster", "prepare")
 #: Phases after the measurement, which they do not change. A failure there fails the session, see run_close.
 AFTER = ("cleanup", "release", "export")
+#: The phase that evaluates the measurement: without its metrics, the other figures can still show a regression.
+REPORT = "report"
 #: Outcomes of workloads, in the order of a report.
 OUTCOMES = {
     "failed": "failed",
@@ -114,7 +117,8 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
 def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     """Check that no phase failed and the run was not interrupted.
 
-    A failure before the first test point is an error, and one with a cause in the infrastructure at any time.
+    A failure before the first test point is an error, and one with a cause in the infrastructure at any time. If only
+    the report failed, the run is not judged as a whole, which a regression outweighs.
     """
     recorded: Mapping[str, Any] = run.record.get("phases") or {}
     known = {name: one for name, one in recorded.items() if name not in AFTER}
@@ -127,20 +131,23 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     if failed:
         name, one = next(iter(failed.items()))
         more = f" So did {_format.listed(list(failed)[1:])}." if len(failed) > 1 else ""
-        if set(failed) & set(BEFORE) or any(is_infrastructure(one.get("cause")) for one in failed.values()):
+        measuring = [failed[each] for each in failed if each != REPORT]
+        if set(failed) & set(BEFORE) or any(is_infrastructure(each.get("cause")) for each in measuring):
             grave = ERROR
+        elif not measuring:
+            grave = NOT_JUDGED
         error = _sentence(one.get("error") or "no reason was recorded")
-        return check("phases", grave, f"Phase {name} failed: {error}{more}")
+        return check(PHASES, grave, f"Phase {name} failed: {error}{more}")
     if cut:
-        return check("phases", grave, f"The run was interrupted in phase {_format.listed(cut)}.")
+        return check(PHASES, grave, f"The run was interrupted in phase {_format.listed(cut)}.")
     if run.failures and not recorded:
-        return check("phases", grave, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
+        return check(PHASES, grave, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
     if not run.record and foreign:
-        return check("phases", NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
+        return check(PHASES, NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
     if not run.record:
-        return check("phases", INVALID, "There is no run.yml, so the results of the phases are unknown.")
+        return check(PHASES, INVALID, "There is no run.yml, so the results of the phases are unknown.")
     done = [name for name, one in known.items() if one.get("status") == "passed"]
-    return check("phases", PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
+    return check(PHASES, PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
 
 
 def begun(run: Run) -> bool:
@@ -211,7 +218,7 @@ def cause_of(run: Run, verdict: str) -> str | None:
         return None
     phases_: Mapping[str, Any] = run.record.get("phases") or {}
     # A failed test phase follows from its points.
-    test = [name for name in phases_ if name not in (*BEFORE, *AFTER)]
+    test = [name for name in phases_ if name not in (*BEFORE, REPORT, *AFTER)]
     causes = _causes(phases_[name] for name in phases_ if name in BEFORE)
     later = _causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
     causes += sorted(later, key=lambda one: verdict == ERROR and not is_infrastructure(one))

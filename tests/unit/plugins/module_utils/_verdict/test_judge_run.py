@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.limits import Limit
 
@@ -105,7 +105,7 @@ def test_a_closed_loop_is_never_late(tmp_path):
 
 def test_the_first_error_of_a_failed_phase_is_told(tmp_path):
     failed = {"status": "failed", "started": "2026-11-21T00:00:00Z", "error": "no nodes:\n  0 of 3 ready"}
-    for name, result in (("prepare", "error"), ("report", "invalid")):
+    for name, result in (("prepare", "error"), ("test", "invalid"), ("report", "not judged")):
         checks = judged(run_of(tmp_path, phases={name: failed}), table())["checks"]
         assert checks[0] == {
             "check": "phases",
@@ -113,6 +113,23 @@ def test_the_first_error_of_a_failed_phase_is_told(tmp_path):
             "detail": f"Phase {name} failed: no nodes: 0 of 3 ready.",
             "point": None,
         }
+
+
+@pytest.mark.parametrize("cause", ["QueryError", "AccessError"])
+@pytest.mark.parametrize(
+    ("outcomes", "late", "expected"),
+    [
+        (("succeeded",) * 3, 0.0, "inconclusive"),
+        (("succeeded", "failed"), 0.0, "regression"),
+        (("succeeded", "failed"), 0.9, "invalid"),
+    ],
+)
+def test_a_failed_report_is_a_further_reason_and_hides_no_regression(tmp_path, cause, outcomes, late, expected):
+    failed = {**PASSED["report"], "status": "failed", "error": "metrics: no answer", "cause": cause}
+    verdict = judged(run_of(tmp_path, phases={**PASSED, "report": failed}), table(outcomes, late))
+    assert verdict["verdict"] == expected
+    assert overall_verdict.reasons(verdict)[-1] == "phases: Phase report failed: metrics: no answer."
+    assert verdict["cause"] is None
 
 
 @pytest.mark.parametrize("name", ["cleanup", "release", "export"])
