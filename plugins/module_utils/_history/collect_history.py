@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history import (
     from_folder,
     from_opensearch,
@@ -35,6 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_r
     PastRun,
     PastValue,
     kpis_of,
+    left_out,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import FlatLabels, flat, recorded_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
@@ -194,15 +195,15 @@ def _read(request: HistoryRequest, source: str, project: str, notes: list[str]) 
     damaged: list[str] = []
     begun = time.monotonic()
     count = 0
-    try:
+    failed: list[str] = []
+    with left_out(failed, source):
         for past in request.read(source, project, damaged):
             yield past
             count += 1
             if count >= MOST_READ or time.monotonic() - begun > LONGEST:
                 notes.append(f"history {source}: only the newest {_format.count(count, 'run')} were read")
                 break
-    except SeatrialError as error:
-        notes.append(f"history could not be read: {error}")
+    notes += [f"history could not be read: {one}" for one in failed]
     notes += [f"history {source}: {one}" for one in damaged[:_NAMED]]
     if len(damaged) > _NAMED:
         notes.append(f"history {source}: {_format.count(len(damaged) - _NAMED, 'further file')} could not be read")

@@ -11,7 +11,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import PastPoint, PastRun, kpis_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import (
+    PastPoint,
+    PastRun,
+    kpis_of,
+    left_out,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import flat, recorded_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
 
@@ -28,18 +33,16 @@ def read(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
     """
     found = []
     for top in run_directories(folder):
-        try:
+        with left_out(notes, top / RECORD):
             record = read_record(top)
-        except DataError as error:
-            notes.append(str(error))
-            continue
-        if record.get("project") == project:
-            found.append((str(record.get("started") or ""), str(top), record))
+            if record.get("project") == project:
+                found.append((str(record.get("started") or ""), str(top), record))
     for _started, top_name, record in sorted(found, key=lambda one: one[:2], reverse=True):
-        try:
-            yield read_run(Path(top_name), record, str(folder), notes)
-        except (DataError, OSError) as error:
-            notes.append(str(error))
+        past = None
+        with left_out(notes, top_name):
+            past = read_run(Path(top_name), record, str(folder), notes)
+        if past is not None:
+            yield past
 
 
 def run_directories(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
@@ -89,12 +92,9 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
     folders = sorted(one for one in (top / "points").glob("[0-9]*") if (one / "kpis.json").is_file())
     points = []
     for folder in folders:
-        try:
+        with left_out(notes, folder):
             point = _point(top, folder, started)
-        except DataError as error:
-            notes.append(str(error))
-            continue
-        points += [point] if point else []
+            points += [point] if point else []
     return PastRun(record["id"], started, _verdict(top, notes), source, tuple(points))
 
 
@@ -102,11 +102,10 @@ def _verdict(top: Path, notes: list[str]) -> str:
     path = top / VERDICT
     if not path.is_file():
         return ""
-    try:
-        return str(schema_migration.upgraded(path, "verdict").get("verdict") or "")
-    except (DataError, OSError, KeyError, TypeError) as error:
-        notes.append(str(error) if isinstance(error, DataError) else f"{path}: not a verdict")
-        return ""
+    found = ""
+    with left_out(notes, path):
+        found = str(schema_migration.upgraded(path, "verdict").get("verdict") or "")
+    return found
 
 
 def _point(top: Path, folder: Path, started: str) -> PastPoint | None:

@@ -10,7 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import PastPoint, PastRun, kpis_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import (
+    PastPoint,
+    PastRun,
+    kpis_of,
+    left_out,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchClient, OpenSearchServer
 
 #: Timeout of each request in seconds: a history is worth less than the time of a run.
@@ -54,10 +59,8 @@ def _runs(client: OpenSearchClient, batch: Sequence[Document], notes: list[str])
         for point in points:
             if point.get("run") != run or point.get("point_status", "passed") != "passed":
                 continue
-            try:
+            with left_out(notes, f"{where}, run {run}"):
                 own.append(_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
-            except DataError as error:
-                notes.append(str(error))
         at, verdict = str(document.get("@timestamp") or ""), str(document.get("verdict") or "")
         yield PastRun(run, at, "" if verdict == "unknown" else verdict, where, tuple(own))
 

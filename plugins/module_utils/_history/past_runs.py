@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import FlatLabels
 
 
@@ -43,6 +44,17 @@ class PastRun:
     verdict: str
     source: str
     points: tuple[PastPoint, ...]
+
+
+@contextmanager
+def left_out(notes: list[str], where: object) -> Iterator[None]:
+    """Leave out what the body reads if it is damaged. notes: gets the reason. where: what is read, in messages."""
+    try:
+        yield
+    except SeatrialError as error:
+        notes.append(str(error))
+    except Exception as error:  # a file with unexpected content can raise anything, and must not end the run
+        notes.append(f"{where} cannot be read: {type(error).__name__}: {error}")
 
 
 def kpis_of(documents: Any, where: object) -> dict[str, PastValue]:

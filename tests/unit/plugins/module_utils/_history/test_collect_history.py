@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history import collect_history
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history import collect_history, from_folder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History, HistoryRequest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules, LeftOut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import PastValue
@@ -152,6 +152,18 @@ def test_a_source_that_fails_leaves_the_others(tmp_path: Path) -> None:
     request_ = HistoryRequest(("opensearch", str(tmp_path)), opensearch=OpenSearchServer("http://127.0.0.1:9"))
     found = collect_history.collect(run_reader.read(top), request_)
     assert (len(found.notes), values(found, top)[0]) == (1, [1.0])
+
+
+@pytest.mark.parametrize("error", [ValueError("no JSON"), OSError("no space"), KeyError("sort")])
+def test_no_error_of_a_source_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    top = write_past_run(tmp_path, 1)
+
+    def read(*_given: object) -> None:
+        raise error
+
+    monkeypatch.setattr(from_folder, "run_directories", read)
+    found = collect(top)
+    assert found.notes == (f"history could not be read: {tmp_path} cannot be read: {type(error).__name__}: {error}",)
 
 
 def test_patterns_without_effect_are_noted(tmp_path: Path) -> None:

@@ -77,6 +77,31 @@ def test_damaged_runs_are_noted_and_the_others_read(tmp_path: Path) -> None:
         assert any(name in one for one in notes), (name, notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "points/001/kpis.json",
+            f'{{"schema": "kpis/2", "labels": {{}}, "kpis": [{{"name": "a", "value": {10**400}}}]}}',
+        ),
+        (
+            "points/001/kpis.json",
+            '{"schema": "kpis/2", "labels": {}, "kpis": [{"name": "a", "value": 1, "confidence": 2}]}',
+        ),
+        ("points/001/kpis.json", '{"schema": "kpis/1", "kpis": []}'),
+        ("verdict.json", '{"schema": "verdict/1", "checks": 1, "verdict": []}'),
+    ],
+)
+def test_no_content_of_a_file_ends_the_reading(tmp_path: Path, name: str, text: str) -> None:
+    write_past_run(tmp_path, 1)
+    damaged = write_past_run(tmp_path, 2)
+    (damaged / name).write_text(text)
+    (damaged / "cluster.yml").write_text("clusters: [1]\n")
+    found, notes = read(tmp_path)
+    assert [one.run for one in found if one.points and one.verdict] == [run_id(1)]
+    assert len(notes) == 1 and str(damaged) in notes[0]
+
+
 def test_a_run_of_a_newer_version_is_noted(tmp_path: Path) -> None:
     top = write_past_run(tmp_path, 1)
     record = _files.read_yaml(top / "run.yml")
