@@ -52,10 +52,12 @@ def write_past_run(
     kpis: Sequence[dict[str, Any]] | None = None,
     name: str = "",
     project: str = "fine_tuning",
+    repeats: bool = False,
 ) -> Path:
     """Write the run of day ``number`` of November below ``parent``; return its directory.
 
-    ran, settings: changes of its labels. points: the names of their folders. kpis: instead of one with ``value``.
+    ran, settings: changes of its labels. points: the names of their folders. repeats: until they are
+    decided. kpis: instead of one with ``value``.
     """
     run, started = run_id(number), f"2026-11-{number:02d}T10:00:00.000Z"
     top = parent / (name or f"{project}-light-{run}")
@@ -78,6 +80,9 @@ def write_past_run(
     }
     top.mkdir(parents=True)
     _files.write_yaml(top / "run.yml", record, "run/1")
+    if repeats:
+        session = {"type": "session", "schema": "schedule/1", "run": run, "at": started, "repeat": {"max": 3}}
+        _files.write_lines(top / "schedule.jsonl", [session])
     if verdict:
         _files.write_json(top / "verdict.json", _verdict(run, verdict), "verdict/2")
     for point in points:

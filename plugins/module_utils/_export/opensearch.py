@@ -65,6 +65,7 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
     }
     started = record.get("started")
     whole = {**common, "@timestamp": started, "ended": record.get("ended"), "versions": record.get("versions") or {}}
+    whole["repeats"] = run.repeats
     whole["checks"] = [
         {key: one.get(key) for key in ("check", "result", "detail", "point")} for one in verdict.get("checks") or []
     ]

@@ -14,15 +14,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import (
     PastPoint,
     PastRun,
+    counted,
     kpis_of,
     left_out,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import flat, recorded_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import lines
 
 #: Levels of folders below the folder of a history in which run directories are found.
 DEEPEST = 2
-RECORD, VERDICT = "run.yml", "verdict.json"
+RECORD, VERDICT, SCHEDULE = "run.yml", "verdict.json", "schedule.jsonl"
 
 
 def read(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
@@ -95,7 +97,11 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
         with left_out(notes, folder):
             point = _point(top, folder, started)
             points += [point] if point else []
-    return PastRun(record["id"], started, _verdict(top, notes), source, tuple(points))
+    return PastRun(record["id"], started, _verdict(top, notes), source, counted(points, _repeats(top)))
+
+
+def _repeats(top: Path) -> bool:
+    return bool(run_reader.last_word(lines(top / SCHEDULE, []), "repeat"))
 
 
 def _verdict(top: Path, notes: list[str]) -> str:

@@ -13,6 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import (
     PastPoint,
     PastRun,
+    counted,
     kpis_of,
     left_out,
 )
@@ -36,7 +37,7 @@ def read(server: OpenSearchServer, project: str, notes: list[str]) -> Iterator[P
     client = OpenSearchClient(server, TIMEOUT)
     batch: list[Document] = []
     query = {"term": {"project": project}}
-    for run in _found(client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict"]):
+    for run in _found(client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats"]):
         batch.append(run)
         if len(batch) == BATCH:
             yield from _runs(client, batch, notes)
@@ -62,7 +63,9 @@ def _runs(client: OpenSearchClient, batch: Sequence[Document], notes: list[str])
             with left_out(notes, f"{where}, run {run}"):
                 own.append(_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
         at, verdict = str(document.get("@timestamp") or ""), str(document.get("verdict") or "")
-        yield PastRun(run, at, "" if verdict == "unknown" else verdict, where, tuple(own))
+        yield PastRun(
+            run, at, "" if verdict == "unknown" else verdict, where, counted(own, document.get("repeats") is True)
+        )
 
 
 def _point(point: Document, figures: Sequence[Document], where: str) -> PastPoint:

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blockin
 TIMEOUT, ATTEMPTS = 30.0, 2
 #: Requests at a time while the runs are listed.
 _PARALLEL = 8
-_FIGURES = re.compile(r"(verdict\.json|points/[0-9]+(-[0-9]+)?/(point\.yml|kpis\.json))")
+_FIGURES = re.compile(r"(verdict\.json|schedule\.jsonl|points/[0-9]+(-[0-9]+)?/(point\.yml|kpis\.json))")
 #: What the labels of figures of an older version are read from.
 _SOURCES_OF_LABELS = re.compile(r"(cluster\.yml|points/[0-9]+(-[0-9]+)?/(settings\.yml|ran\.json))")
 

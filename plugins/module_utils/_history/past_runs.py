@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import FlatLabels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,24 @@ class PastPoint:
 
 @dataclass(frozen=True)
 class PastRun:
-    """A run of a history. verdict: empty if it has none. source: the folder, prefix or index that it was read from."""
+    """A run of a history. verdict: empty if it has none. source: the folder, prefix or index that it was read from.
+
+    points: the attempts that count.
+    """
 
     run: str
     at: str
     verdict: str
     source: str
     points: tuple[PastPoint, ...]
+
+
+def counted(points: Iterable[PastPoint], repeats: bool) -> tuple[PastPoint, ...]:
+    """Return the attempts that count of those that passed: the last one at each point, or all of a run that repeats."""
+    ordered = sorted(points, key=lambda one: attempt_names.order(*attempt_names.split(one.number)))
+    if repeats:
+        return tuple(ordered)
+    return tuple({attempt_names.point_of(one.number): one for one in ordered}.values())
 
 
 @contextmanager

@@ -102,6 +102,18 @@ def test_attempts_of_a_past_run_are_one_value_and_those_of_this_run_one_each(tmp
     assert [one.run for one in series.new] == [f"{run_id(2)}/001-2", f"{run_id(2)}/001-3"]
 
 
+@pytest.mark.parametrize(("repeats", "value"), [(False, 4.0), (True, 2.0)])
+def test_the_last_attempt_of_a_past_run_counts_and_the_mean_of_one_that_repeats(
+    tmp_path: Path, repeats: bool, value: float
+) -> None:
+    past = write_past_run(tmp_path, 1, 1.0, points=("001", "001-10", "001-9"), repeats=repeats)
+    for name, figure in (("001-9", 2.0), ("001-10", 4.0)):
+        path = past / "points" / name / "kpis.json"
+        _files.write_json(path, {**_files.read_json(path), "kpis": [kpi(figure)]})
+    top = write_past_run(tmp_path, 2, 5.0)
+    assert values(collect(top), top) == ([pytest.approx(value)], [5.0])
+
+
 @pytest.mark.parametrize(
     ("values_", "mean"), [((2.0, 8.0), 4.0), ((0.0, 8.0), 4.0), ((None, 3.0), 3.0), ((None, None), None)]
 )
