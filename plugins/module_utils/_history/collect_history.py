@@ -132,6 +132,7 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
         return History(rules=request.rules)
     notes: list[str] = []
     own = _own_labels(run)
+    defaults = {point.of: _defaults(run, point) for point in run.points if point.of in own}
     started = str(run.record.get("started") or "")
     matched: dict[str, dict[str, list[ComparablePoint]]] = {}
     left_out: dict[str, LeftOut] = {}
@@ -141,7 +142,11 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
             if past.run in (run.id, *matched, *without):
                 continue
             late = bool(started) and past.at > started
-            found = LeftOut(past.run, "later than this run") if late else matching.comparable(own, past, request.rules)
+            found = (
+                LeftOut(past.run, "later than this run")
+                if late
+                else matching.comparable(own, past, request.rules, defaults)
+            )
             if isinstance(found, LeftOut):
                 left_out.setdefault(past.run, found)
                 continue
@@ -184,6 +189,14 @@ def _own_labels(run: Run) -> dict[str, FlatLabels]:
         if _is_measured(point) and point.of not in found:
             found[point.of] = flat(recorded_labels(run, point))
     return found
+
+
+def _defaults(run: Run, point: Point) -> frozenset[str]:
+    """Return the settings of a point that nothing sets; none if that is not recorded."""
+    if not (run.top / "provenance.yml").exists():
+        return frozenset()
+    given = {name.partition(".")[0] for name in (*run.provenance, *point.settings)}
+    return frozenset(point.all_settings or ()) - given
 
 
 def _is_measured(point: Point) -> bool:

@@ -10,9 +10,10 @@ of a part matches all below it: ``ran.nodes`` also stands for ``ran.nodes.count`
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.past_runs import PastPoint, PastRun
@@ -65,11 +66,14 @@ class ComparablePoint:
 
 
 def comparable(
-    own: Mapping[str, FlatLabels], past: PastRun, rules: LabelRules
+    own: Mapping[str, FlatLabels],
+    past: PastRun,
+    rules: LabelRules,
+    defaults: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> dict[str, list[ComparablePoint]] | LeftOut:
     """Return the comparable points of a past run by the number of the own point, or why there is none.
 
-    own: number -> labels of the points of the run that is judged.
+    own: number -> labels of the points of the run that is judged. defaults: number -> settings that have their default.
     """
     if not past.verdict:
         return LeftOut(past.run, "without a verdict")
@@ -83,7 +87,8 @@ def comparable(
     nearest: list[str] | None = None
     for point in past.points:
         theirs, mark = compared(point.labels, rules), marked(point.labels, rules)
-        for number, ours in kept.items():
+        for number, labels in kept.items():
+            ours = labels if theirs == labels else _known_to(point, labels, defaults.get(number, ()))
             if theirs == ours:
                 new = bool(rules.compare_on) and mark == marks[number]
                 found.setdefault(number, []).append(ComparablePoint(past, point, new))
@@ -91,6 +96,17 @@ def comparable(
                 other = differing(ours, theirs)
                 nearest = other if nearest is None or len(other) < len(nearest) else nearest
     return found or LeftOut(past.run, _reason(nearest or [], past))
+
+
+def _known_to(past: PastPoint, labels: FlatLabels, defaults: Collection[str]) -> FlatLabels:
+    """Return labels without the settings that are newer than a past point, if nothing sets them: it ran with them."""
+    known = {_setting(name) for name in past.labels if name.startswith(SETTINGS)}
+    newer = set(defaults) - known if known else set()
+    return {name: one for name, one in labels.items() if not name.startswith(SETTINGS) or _setting(name) not in newer}
+
+
+def _setting(name: str) -> str:
+    return shown(name).partition(".")[0]
 
 
 def _reason(other: Sequence[str], past: PastRun) -> str:
@@ -132,8 +148,7 @@ def is_marked(name: str, rules: LabelRules) -> bool:
 @functools.lru_cache(maxsize=100_000)
 def _is_compared(name: str, rules: LabelRules) -> bool:
     if name.startswith(SETTINGS):
-        setting = shown(name).partition(".")[0]
-        never = any(fnmatchcase(setting, one) for one in NEVER_COMPARED_SETTINGS)
+        never = any(fnmatchcase(_setting(name), one) for one in NEVER_COMPARED_SETTINGS)
     else:
         never = matches(name, NEVER_COMPARED)
     return not never and not matches(name, (*rules.compare_on, *rules.ignore))

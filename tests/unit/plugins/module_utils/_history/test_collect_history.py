@@ -84,6 +84,15 @@ def test_runs_of_the_same_version_join_the_new_group(tmp_path: Path) -> None:
     assert found.series(run_reader.read(top), kpi(1.0), "001", judged=True).baseline == "v1.35.0"
 
 
+@pytest.mark.parametrize(("given", "old"), [("fine_tuning_gpus", [1.0]), ("fine_tuning_new", [])])
+def test_a_new_setting_that_nothing_sets_goes_on_with_the_history(tmp_path: Path, given: str, old: list[float]) -> None:
+    write_past_run(tmp_path, 1, 1.0)
+    top = write_past_run(tmp_path, 2, 2.0, settings={"fine_tuning_new": {"a": 5}})
+    provenance = {"schema": "provenance/1", "settings": {f"{given}.a": [{"source": "-e", "value": 5}]}}
+    _files.write_yaml(top / "provenance.yml", provenance, "provenance/1")
+    assert values(collect(top), top) == (old, [2.0])
+
+
 def test_a_figure_in_another_unit_or_absent_is_no_past_value(tmp_path: Path) -> None:
     write_past_run(tmp_path, 1, kpis=[kpi(1.0, unit="ms")])
     write_past_run(tmp_path, 2, kpis=[kpi(2.0, name="other")])

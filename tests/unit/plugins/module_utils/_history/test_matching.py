@@ -67,6 +67,34 @@ def test_labels_must_be_equal_but_for_those_without_influence(run: PastRun, expe
     assert outcome(run) == expected
 
 
+@pytest.mark.parametrize(
+    ("run", "defaults", "expected"),
+    [
+        (past(settings__fine_tuning_gpus=None), ["fine_tuning_gpus"], "old"),
+        (past(settings__fine_tuning_gpus=None), ["fine_tuning_image"], "other fine_tuning_gpus"),
+        (past(settings__fine_tuning_gpus=2), ["fine_tuning_gpus"], "other fine_tuning_gpus"),
+        (
+            past(settings__fine_tuning_hyper_parameters__train_file=None, settings__fine_tuning_hyper_parameters__r=1),
+            ["fine_tuning_hyper_parameters"],
+            "other fine_tuning_hyper_parameters.r, fine_tuning_hyper_parameters.train_file",
+        ),
+        (past(settings__fine_tuning_hyper_parameters__train_file=None), ["fine_tuning_hyper_parameters"], "old"),
+        (past(ran__openshift=None), ["ran", "openshift"], "other ran.openshift"),
+    ],
+)
+def test_a_setting_that_a_past_run_did_not_know_matches_while_it_has_its_default(
+    run: PastRun, defaults: list[str], expected: str
+) -> None:
+    found = matching.comparable({"001": OWN}, run, LabelRules(), {"001": defaults})
+    assert (found.why if isinstance(found, LeftOut) else "old") == expected
+
+
+def test_a_past_run_without_recorded_settings_matches_no_defaults() -> None:
+    settings = [name.removeprefix("settings.").partition(".")[0] for name in OWN if name.startswith("settings.")]
+    run = past(**{name.replace(".", "__"): None for name in OWN if name.startswith("settings.")})
+    assert isinstance(matching.comparable({"001": OWN}, run, LabelRules(), {"001": settings}), LeftOut)
+
+
 def test_what_was_written_before_labels_is_left_out() -> None:
     bare = PastRun("old", "", "pass", "index", (PastPoint("001", "", {"project": "fine_tuning"}, {}),))
     assert outcome(bare) == "written before labels were recorded"
