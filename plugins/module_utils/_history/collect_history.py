@@ -82,7 +82,7 @@ class HistoryRequest:
 class History:
     """The past runs of a run. found: how many there are, without copies. points: by matrix point, oldest first.
 
-    notes: what could not be read, and patterns without effect.
+    notes: what could not be read, and patterns without effect. unread: why sources could not be read at all.
     """
 
     sources: tuple[str, ...] = ()
@@ -92,6 +92,7 @@ class History:
     notes: tuple[str, ...] = ()
     points: Mapping[str, Sequence[ComparablePoint]] = field(default_factory=dict)
     rules: LabelRules = LabelRules()
+    unread: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the part ``history`` of schemas verdict/2 and comparison/2."""
@@ -131,6 +132,7 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
     if not request.sources:
         return History(rules=request.rules)
     notes: list[str] = []
+    unread: list[str] = []
     own = _own_labels(run)
     defaults = {point.of: _defaults(run, point) for point in run.points if point.of in own}
     started = str(run.record.get("started") or "")
@@ -138,7 +140,7 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
     left_out: dict[str, LeftOut] = {}
     for source in request.sources:
         used = 0
-        for past in _read(request, source, str(run.record.get("project") or ""), notes):
+        for past in _read(request, source, str(run.record.get("project") or ""), notes, unread):
             if past.run in (run.id, *matched, *without):
                 continue
             late = bool(started) and past.at > started
@@ -159,7 +161,7 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
     too_old = [LeftOut(one, f"older than the newest {request.most}") for one in newest[request.most :]]
     kept = set(newest[: request.most])
     compared = [one.point.labels for points in matched.values() for group in points.values() for one in group]
-    notes += _without_effect([*own.values(), *compared], request.rules)
+    notes += [*unread, *_without_effect([*own.values(), *compared], request.rules)]
     return History(
         request.sources,
         len(matched) + len(left_out),
@@ -168,6 +170,7 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
         tuple(notes),
         {number: _points(matched, kept, number) for number in own},
         request.rules,
+        tuple(unread),
     )
 
 
@@ -203,8 +206,8 @@ def _is_measured(point: Point) -> bool:
     return point.kpis is not None and point.record.get("status", "passed") == "passed"
 
 
-def _read(request: HistoryRequest, source: str, project: str, notes: list[str]) -> Iterator[PastRun]:
-    """Yield the runs of a source, the newest first; note what cannot be read."""
+def _read(request: HistoryRequest, source: str, project: str, notes: list[str], unread: list[str]) -> Iterator[PastRun]:
+    """Yield the runs of a source, the newest first; note what cannot be read. unread: gets why the source cannot be."""
     damaged: list[str] = []
     begun = time.monotonic()
     count = 0
@@ -216,7 +219,7 @@ def _read(request: HistoryRequest, source: str, project: str, notes: list[str]) 
             if count >= MOST_READ or time.monotonic() - begun > LONGEST:
                 notes.append(f"history {source}: only the newest {_format.count(count, 'run')} were read")
                 break
-    notes += [f"history could not be read: {one}" for one in failed]
+    unread += [f"history could not be read: {one}" for one in failed]
     notes += [f"history {source}: {one}" for one in damaged[:_NAMED]]
     if len(damaged) > _NAMED:
         notes.append(f"history {source}: {_format.count(len(damaged) - _NAMED, 'further file')} could not be read")

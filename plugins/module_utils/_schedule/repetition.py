@@ -40,11 +40,15 @@ class Repetition:
 
 @dataclass(frozen=True)
 class FigureReading:
-    """A judged figure of a point by all of its attempts. result: of a limit or of history. text: a sentence."""
+    """A judged figure of a point by all of its attempts. result: of a limit or of history. text: a sentence.
+
+    can_change: whether a further attempt can change the result, which it cannot without past runs to compare with.
+    """
 
     kpi: str
     result: str
     text: str = ""
+    can_change: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ def next_attempt(plan: Repetition, points: Sequence[RepeatedPoint], spent: float
     """
     open_ = [one for one in points if not one.failed and (one.attempts < plan.least or undecided(one))]
     if not open_:
-        return RepetitionEnd(_all_decided(points))
+        return RepetitionEnd(_nothing_open(points))
     able = [one for one in open_ if one.attempts < plan.most]
     if not able:
         return RepetitionEnd(f"{_runs(plan.most)} at each undecided point were made; {_left(open_)}")
@@ -119,25 +123,30 @@ def next_attempt(plan: Repetition, points: Sequence[RepeatedPoint], spent: float
 
 
 def undecided(point: RepeatedPoint) -> list[FigureReading]:
-    """Return the figures of a point that are not decided."""
-    return [one for one in point.readings if one.result in UNDECIDED]
+    """Return the figures of a point that are not decided, and that a further attempt may decide."""
+    return [one for one in point.readings if one.result in UNDECIDED and one.can_change]
 
 
 def _why(plan: Repetition, point: RepeatedPoint) -> str:
     unclear = undecided(point)
     if not unclear:
         return f"{_runs(plan.least)} are the least"
-    first, more = unclear[0], len(unclear) - 1
-    others = f" (and {_format.count(more, 'further figure')})" if more else ""
-    text = f": {first.text}" if first.text else ""
-    return f"after {_runs(point.attempts)} {first.kpi} is not decided{others}{text}"
+    return f"after {_runs(point.attempts)} {unclear[0].kpi} is not decided{_others(unclear)}"
 
 
-def _all_decided(points: Sequence[RepeatedPoint]) -> str:
+def _others(unclear: Sequence[FigureReading]) -> str:
+    """Return the number of figures behind the first one, and the sentence that explains the first one."""
+    more, text = len(unclear) - 1, unclear[0].text
+    return (f" (and {_format.count(more, 'further figure')})" if more else "") + (f": {text}" if text else "")
+
+
+def _nothing_open(points: Sequence[RepeatedPoint]) -> str:
+    stuck = [figure for one in points for figure in one.readings if not figure.can_change]
+    text = (
+        f"no further attempt can decide {stuck[0].kpi}{_others(stuck)}" if stuck else "every judged figure is decided"
+    )
     failed = [one.point for one in points if one.failed]
-    if not failed:
-        return "every judged figure is decided"
-    return f"every judged figure is decided, but the last attempt failed at {_format.joined(_named(failed))}"
+    return f"{text}, but the last attempt failed at {_format.joined(_named(failed))}" if failed else text
 
 
 def _left(points: Sequence[RepeatedPoint]) -> str:

@@ -27,10 +27,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.repet
     Repetition,
     RepetitionEnd,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import LEAST_HISTORY, NO_HISTORY
 
 Kpi = Mapping[str, Any]
 #: Readings of a history that decide nothing.
-_SILENT = ("not judged", "not enough history")
+_SILENT = ("not judged", NO_HISTORY)
 
 
 def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
@@ -69,8 +70,10 @@ def _readings(of: str, kpis: Sequence[Kpi]) -> list[FigureReading]:
             continue
         if kpi.get("limit"):
             found.append(FigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
-        if kpi["reading"] not in _SILENT:
-            found.append(FigureReading(kpi["name"], kpi["reading"], kpi["why"]))
+        past = (kpi.get("old") or {}).get("n")
+        if kpi["reading"] not in _SILENT or (past is not None and kpi["reading"] == NO_HISTORY):
+            can_change = past is None or past >= LEAST_HISTORY
+            found.append(FigureReading(kpi["name"], kpi["reading"], kpi["why"], can_change))
     return found
 
 

@@ -19,6 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics imp
 PASS, REGRESSION, IMPROVEMENT = "pass", "regression", "improvement"
 INCONCLUSIVE, NO_HISTORY, NOT_MEASURED = "inconclusive", "not enough history", "not measured"
 WITHIN, OUTSIDE, ACROSS = "within", "outside", "across"
+#: Past runs without which a figure is not judged by history.
+LEAST_HISTORY = 2
 
 
 @dataclass(frozen=True)

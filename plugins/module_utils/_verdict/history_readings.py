@@ -13,6 +13,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
+    INCONCLUSIVE,
+    LEAST_HISTORY,
     NO_HISTORY,
     NOT_MEASURED,
     PASS,
@@ -46,7 +48,10 @@ def with_history(
     ]
     found = {id(one): read for one, read in zip(compared, judge_history.judge_history(suite, settings), strict=True)}
     judged = [
-        _compared(one, found[id(one)]) if id(one) in found else _not_last(one, last.get(_of(one), "")) for one in kpis
+        _compared(one, found[id(one)], history.unread if _of(one) in repeated else ())
+        if id(one) in found
+        else _not_last(one, last.get(_of(one), ""))
+        for one in kpis
     ]
     return judged, _baseline(history, (one.baseline for one in suite))
 
@@ -56,11 +61,15 @@ def _of(kpi: Mapping[str, Any]) -> str:
     return attempt_names.point_of(kpi["point"])
 
 
-def _compared(kpi: Kpi, read: HistoryReading) -> Kpi:
+def _compared(kpi: Kpi, read: HistoryReading, unread: Sequence[str]) -> Kpi:
+    """Return an entry with its comparison. unread: why a repetition lacks past runs, which leaves it undecided."""
     document = read.document()
     if not read.series.old:  # then the test of a limit remains
         document = {name: value for name, value in document.items() if name not in kpi or name == "reading"}
-    return {**kpi, **document, "why": _why(kpi, read.result, read.why)}
+    result, why = read.result, read.why
+    if result == NO_HISTORY and unread:
+        result, why = INCONCLUSIVE, "; ".join((why, *unread))
+    return {**kpi, **document, "reading": result, "why": _why(kpi, result, why)}
 
 
 def _is_figure(kpi: Mapping[str, Any]) -> bool:
@@ -87,7 +96,7 @@ def _why(kpi: Mapping[str, Any], result: str, text: str) -> str:
 
 def _baseline(history: History, names: Iterable[str]) -> str | None:
     old = {one.run.run for points in history.points.values() for one in points if not one.new}
-    if len(old) < judge_history.LEAST_HISTORY:
+    if len(old) < LEAST_HISTORY:
         return None
     known = dict.fromkeys(one for one in names if one)
     return _format.count(len(old), "run") + (f" of {_format.listed(known, 2)}" if known else "")

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.further_runs import further_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
     INCONCLUSIVE,
+    LEAST_HISTORY,
     NO_HISTORY,
     NOT_MEASURED,
     Reading,
@@ -35,8 +36,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.histor
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import NOT_JUDGED
 
-#: Past runs without which a KPI is not judged.
-LEAST_HISTORY = 2
 #: Larger differences are unknown ones: the noise between two runs that differ by little.
 LARGEST_SHARE = 1e6
 _CORRECT: Mapping[str, Callable[[Sequence[float]], list[float]]] = dict(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest, collect
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
@@ -103,6 +104,26 @@ def test_points_alternate_until_they_are_decided_or_max_is_reached(tmp_path: Pat
     assert (last["001"]["reading"], last["002"]["reading"], last["002"]["attempts"]) == ("within", "across", 8)
     assert last["001"]["e_value"] >= 100
     assert last["001"]["low"] < 1.0 < last["001"]["high"] < 2.0
+
+
+def test_without_a_readable_history_a_repetition_ends_undecided(tmp_path: Path) -> None:
+    top, clock, words = directory(tmp_path, 1), Clock(), {"max": 8}
+    begin_session(top, "2026-11-22T10:00:01Z")
+    for name in ("001", "001-2"):
+        assert point_attempts.answer(top, False, ScheduleWords(repeat=words))["point"] == name
+        measure(top, name, 1.0, clock)
+    run = run_reader.read(top)
+    past = HistoryRequest((str(tmp_path / "nowhere"),))
+    verdict = judge_run.judge(
+        run, {one.number: None for one in run.points}, JudgingRules(judged=["all"]), history=collect(run, past)
+    )
+    found = point_attempts.answer(top, False, ScheduleWords(repeat=words, kpis=verdict["kpis"]))
+    assert found["finished"]
+    reason = f"folder {tmp_path / 'nowhere'} cannot be read: No such file or directory"
+    kpi = verdict["kpis"][0]
+    assert kpi["reading"] == "inconclusive"
+    assert kpi["why"] == f"not enough history: no past run; history could not be read: {reason}"
+    assert found["why"].startswith(f"No further attempt can decide {kpi['name']}") and reason in found["why"]
 
 
 @pytest.mark.parametrize("cut", range(1, 12))

@@ -88,6 +88,17 @@ def test_the_end_names_what_is_not_decided() -> None:
     assert end == RepetitionEnd("every judged figure is decided, but the last attempt failed at point 002")
 
 
+def test_a_figure_that_no_attempt_can_decide_ends_the_repetition_undecided() -> None:
+    why = "not enough history: no past run; history could not be read: s3://a: no answer"
+    stuck = FigureReading("latency", "inconclusive", why, can_change=False)
+    points = [RepeatedPoint("001", 2, readings=(stuck,)), RepeatedPoint("002", 2, readings=(stuck,))]
+    end = repetition.next_attempt(Repetition(), points, 0.0)
+    assert end == RepetitionEnd(f"no further attempt can decide latency (and 1 further figure): {why}")
+    across = RepeatedPoint("003", 2, readings=(stuck, FigureReading("latency", "across", "It may be.")))
+    found = repetition.next_attempt(Repetition(), [*points, across], 0.0)
+    assert found == NextAttempt("003", 3, "after 2 attempts latency is not decided: It may be.")
+
+
 @given(points, st.integers(1, 12), st.integers(1, 4), st.none() | st.floats(0.1, 100), st.floats(0, 200))
 def test_an_attempt_is_made_only_where_something_is_open(
     of: list[RepeatedPoint], most: int, least: int, budget: float | None, spent: float
