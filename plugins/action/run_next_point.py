@@ -32,5 +32,5 @@ class ActionModule(SeatrialAction):
             point_attempts.ScheduleWords(arguments["repeat"], arguments["bisect"], arguments["kpis"]),
         )
         if found["attempt"] > 1 or arguments["bisect"]:
-            Display().display(f"Point {found['point']}: {found['why']}")
+            Display().display(f"Point {found['point']}: {found['why']}" if found["point"] else found["why"])
         return {"changed": True, **found}

@@ -121,4 +121,4 @@ def test_unchanged_runs_raise_no_alarm_and_a_slowed_stage_is_found_within_five_r
     assert done.code == 0, done.output[-4000:]
     (comparison,) = (tmp_path / "compared").rglob("comparison.json")
     (pair,) = _files.read_json(comparison)["pairs"]
-    assert max(pair["stages"], key=lambda one: one["mean"])["name"] == "pods_succeeded"
+    assert max(pair["stages"], key=lambda one: one["difference"])["name"] == "pods_succeeded_first"

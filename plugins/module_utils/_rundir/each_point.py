@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import NOT_BEGUN
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
@@ -46,8 +47,8 @@ def each_point(
 
 
 def _nothing(point: Point) -> bool:
-    """Return whether a point has no data, and that is as it should be: skipped, or a further attempt not yet begun."""
-    return point.status == "skipped" or (point.status == "planned" and point.attempt > 1)
+    """Return whether a point has no data because it was not begun. The verdict states whether it should have been."""
+    return point.status in NOT_BEGUN
 
 
 @contextmanager
