@@ -39,9 +39,9 @@ def words_for(rehearsal: support.Rehearsal, **more: Any) -> list[str]:
     return ["-e", "preset=smoke", "-e", json.dumps(given)]
 
 
-def kill_session(leader: int) -> None:
-    """Kill ansible-playbook and everything that it started, at once."""
-    while found := [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if session_of(pid) == leader]:
+def kill_session(artifacts: Path) -> None:
+    """Kill ansible-playbook and everything that it started, at once. Its workers have sessions of their own."""
+    while found := [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if belongs(pid, artifacts)]:
         for pid in found:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -50,13 +50,12 @@ def kill_session(leader: int) -> None:
         time.sleep(0.05)
 
 
-def session_of(pid: int) -> int:
-    """The session of a process, 0 for one that has ended."""
+def belongs(pid: int, artifacts: Path) -> bool:
+    """Return whether a process was started for these artifacts. A process that has ended has no environment."""
     try:
-        state, sid = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4:3]
-        return 0 if state == "Z" else int(sid)
+        return f"ARTIFACT_DIR={artifacts}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
-        return 0
+        return False
 
 
 def record(run_dir: Path, name: str) -> dict[str, Any]:
@@ -103,7 +102,7 @@ def killed_run(rehearsal: support.Rehearsal, tmp_path: Path, after: float | None
                 break
             time.sleep(0.1)
     finally:
-        kill_session(process.pid)
+        kill_session(tmp_path)
         process.wait(timeout=60)
     assert run_dirs(tmp_path), log.read_text(errors="replace")[-5000:]
     return run_dirs(tmp_path)[0]
@@ -144,7 +143,7 @@ def test_a_run_killed_in_its_third_point_goes_on_and_a_point_is_measured_again(
         assert "is still being worked on by process" in second.flat(), second.output[-3000:]
         assert process.wait(timeout=300) == 0, log.read_text(errors="replace")[-6000:]
     finally:
-        kill_session(process.pid)
+        kill_session(tmp_path)
     first, further = record(run_dir, "003"), record(run_dir, "003-2")
     for name in NAMES:
         had, old = kept[name]
