@@ -12,24 +12,27 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 
 Kpi = Mapping[str, Any]
 
-#: Largest number of pictures besides that of the headline figure.
-MOST = 8
+#: Largest number of pictures.
+MOST = 9
 #: Readings that need no explanation.
 _PLAIN = ("pass", "not judged", "not enough history")
 
 
 def explained(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
-    """Return the figures to explain: that of the headline first, then those that are not a plain pass.
+    """Return the figures to explain: regressions first, then that of the headline, then what else is not a plain pass.
 
     Only figures with past values are drawn. headline: name of the first headline figure, empty for none.
     """
-    drawn = [one for one in kpis if _has_past(one)]
-    first = [one for one in drawn if one["name"] == headline]
-    return first + [one for one in drawn if one not in first and not _is_plain(one)][:MOST]
+    drawn = [one for one in kpis if _has_past(one) and (one["name"] == headline or not _is_plain(one))]
+    return sorted(drawn, key=lambda one: (not _is_worse(one), one["name"] != headline))[:MOST]
 
 
 def _has_past(kpi: Kpi) -> bool:
     return any(one["group"] == "old" and one["value"] is not None for one in kpi.get("series") or ())
+
+
+def _is_worse(kpi: Kpi) -> bool:
+    return kpi["reading"] == "regression" or (kpi.get("limit") or {}).get("result") == "outside"
 
 
 def _is_plain(kpi: Kpi) -> bool:
@@ -39,7 +42,8 @@ def _is_plain(kpi: Kpi) -> bool:
 
 def sentences(kpi: Kpi) -> str:
     """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
-    found = [f"{_format.capitalized(kpi['reading'])}: {kpi['why'].rstrip('.')}."]
+    why = kpi["why"].rstrip(".").removeprefix(f"{kpi['reading']}: ")
+    found = [f"{_format.capitalized(kpi['reading'])}: {why}."]
     for one in kpi.get("change_points") or ():
         before, after = (_format.value(one[key], kpi["unit"]) for key in ("before", "after"))
         found.append(f"It changed at run {one['run']}, from {before} to {after}.")

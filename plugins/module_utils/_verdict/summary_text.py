@@ -30,13 +30,14 @@ def summary(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return the summary of a run with its verdict (schema verdict/2), which is empty if there is none."""
     name = f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
     blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {_plain(name)}"]
-    blocks += [_plain(one) for one in verdict.get("answer") or []]
-    table = list(_table(verdict))
-    blocks += ["\n".join(table)] if table else []
     reasons = (
         overall_verdict.explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
     )
-    blocks += [_bullets(reasons)] if reasons else []
+    bullets = [_bullets(reasons)] if reasons else []
+    answer = [_plain(one) for one in verdict.get("answer") or []]
+    table = ["\n".join(list(_table(verdict)))]
+    worse = verdict.get("verdict") == overall_verdict.REGRESSION
+    blocks += [*bullets, *answer, *filter(None, table)] if worse else [*answer, *filter(None, table), *bullets]
     blocks += [f"Warning: {_plain(one)}" for one in verdict.get("warnings") or []]
     if verdict.get("history"):
         blocks.append(_plain(overall_verdict.history_sentence(verdict)))
@@ -76,13 +77,17 @@ def _gravity(kpi: Mapping[str, Any]) -> int:
 
 
 def change(kpi: Mapping[str, Any]) -> str:
-    """Return the change of a judged KPI with its interval: +12 % (8 to 16 %); "–" if unknown."""
+    """Return the change of a judged KPI with its interval: +12 % (8 to 16 %); "–" if unknown.
+
+    With several new runs it is that of their mean, which is stated: the value beside it is that of one run.
+    """
     if kpi.get("change") is None:
         return "–"
     low, high = kpi.get("change_low"), kpi.get("change_high")
     inside = f" ({percent(low)} to {percent(high)} %)" if low is not None and high is not None else ""
     sign = "+" if kpi["change"] > 0 else ""
-    return f"{sign}{percent(kpi['change'])} %{inside}"
+    new = (kpi.get("new") or {}).get("n") or 1
+    return f"{sign}{percent(kpi['change'])} %{inside}" + (f", mean of {new} runs" if new > 1 else "")
 
 
 def _reading(kpi: Mapping[str, Any]) -> str:

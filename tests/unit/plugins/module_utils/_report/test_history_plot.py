@@ -76,7 +76,7 @@ def test_the_sentences_say_the_reading_why_and_what_changed_before() -> None:
     )
 
 
-def test_the_headline_is_drawn_first_then_what_is_no_plain_pass() -> None:
+def test_what_is_worse_is_drawn_first_then_the_headline_then_what_is_no_plain_pass() -> None:
     figures = [
         kpi(name="a", reading="pass"),
         kpi(name="b", reading="pass", limit={"text": "at most 1 s: outside", "result": "outside"}),
@@ -85,6 +85,9 @@ def test_the_headline_is_drawn_first_then_what_is_no_plain_pass() -> None:
         kpi(name="e", reading="not enough history"),
         kpi(name="f", series=[{"run": "r", "value": 1.0, "group": "new"}]),
     ]
-    assert [one["name"] for one in history_text.explained(figures, "d")] == ["d", "b", "c"]
+    assert [one["name"] for one in history_text.explained(figures, "d")] == ["b", "d", "c"]
+    assert history_text.sentences(kpi(reading="inconclusive", why="inconclusive: 3 % slower")).startswith(
+        "Inconclusive: 3 % slower."
+    )
     many = [kpi(name=f"k{number}") for number in range(20)]
-    assert len(history_text.explained(many, "k3")) == 1 + history_text.MOST
+    assert len(history_text.explained(many, "k3")) == history_text.MOST
