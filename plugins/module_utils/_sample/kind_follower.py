@@ -160,9 +160,9 @@ class KindFollower(Thread):
             self._last_line = b""
         error, self._error = self._error, None
         if error is not None:
-            self._handle(error)
+            self._answer_error(error)
 
-    def _handle(self, error: ApiError) -> None:
+    def _answer_error(self, error: ApiError) -> None:
         """Handle an error with which the server ended the watch."""
         if error.status == 410:
             self._relist(error)
