@@ -4,7 +4,7 @@ PRESET ?= light
 SUITES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup trial ci test test-long lint bench measure docs clean
+.PHONY: help setup trial ci test test-long versions lint bench measure docs clean
 
 # The Python that makes the virtual environment; afterwards everything runs in it.
 PY := tools/find-python
@@ -31,8 +31,11 @@ ci: ## run PROJECT with PRESET as a CI job: JUnit file, and the verdict in one l
 test: ## all fast tests: lint, unit, sanity, install, integration, molecule, README
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py $(SUITES)
 
-test-long: ## the tests that take longer: kills at 20 moments, 1,000 jobs, the slow sanity tests
+test-long: ## the tests that take longer: kills at 20 moments, 1,000 jobs, each version of ansible-core
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --long $(SUITES)
+
+versions: ## unit tests, sanity and a trial under each supported version of ansible-core
+	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --long versions
 
 lint: ## ruff, mypy, yamllint, ansible-lint, documentation, generated files
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py lint

@@ -17,7 +17,7 @@ OUTPUT = ROOT / "tests" / "output"
 SHOWN = 200
 
 #: Suites that start rehearsal clusters.
-CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench"})
+CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench", "versions"})
 
 #: Suites that talk to an S3 server, OpenSearch and Prometheus.
 SERVED = frozenset({"integration", "long"})

@@ -21,6 +21,8 @@ from xml.etree import ElementTree
 import leftovers
 import lint_checks
 import sanity
+import trixie
+import versions
 from common import ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
 from suite_prerequisites import OUTPUT, prepare, show
 
@@ -194,6 +196,26 @@ def long_tests(name: str, long: bool) -> Count:
     return pytest(name, ["tests"], "-m", "long", "--durations=20", limit=3 * 3600)
 
 
+def versions_suite(name: str, long: bool) -> Count:
+    """The tests under each version of ansible-core; each part of a version is one test."""
+    count, reason = Count(), trixie.unavailable()
+    for cell in versions.chosen([])[0]:
+        if cell.in_root and reason:
+            count.skip(f"ansible-core {cell.version}: {reason}", len(versions.PARTS))
+            continue
+        try:
+            codes = versions.run_cell(cell, list(versions.PARTS))
+        except SystemExit as error:
+            count.fail(f"{cell.version}: {error}")
+            continue
+        for part, code in codes.items():
+            if code:
+                count.fail(f"{cell.version} {part}")
+            else:
+                count.passed += 1
+    return count
+
+
 def bench(name: str, long: bool) -> Count:
     """The benchmarks, which print their measurements."""
     count = pytest(name, ["tests/bench"], "-s", "-m", "", limit=2 * 3600)
@@ -211,7 +233,7 @@ FAST: dict[str, Suite] = {  # of those that run side by side the longest first
     "integration": integration,
     "install": install,
 }
-LONG: dict[str, Suite] = {"sanity": sanity_suite, "long": long_tests}
+LONG: dict[str, Suite] = {"sanity": sanity_suite, "long": long_tests, "versions": versions_suite}
 BENCH: dict[str, Suite] = {"bench": bench}
 
 #: These compute, or wait for what they don't measure: two of them run at a time. The others judge lateness and start

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +39,6 @@ runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 
 
-@dataclass(frozen=True)
-class Payload:
-    """A program for ActionBase to run, with the attributes of one that Ansible packed."""
-
-    b_module_data: bytes
-    shebang: str
-    module_style: str = "new"
-    serialization_profile: str = _PROFILE
-
-
 def root() -> Path | None:
     """Return the folder that holds ansible_collections, if this file lies in a collection below it."""
     found = Path(__file__).parents
@@ -57,8 +46,12 @@ def root() -> Path | None:
     return found[5] if below == ["ansible_collections", "perfscale", "seatrial", "plugins", "plugin_utils"] else None
 
 
-def payload(module: str, arguments: dict[str, Any], folder: Path) -> Payload:
-    """Return the program that runs ``module`` (its full name) from ``folder``. Raises ImportError, TypeError."""
+def payload(module: str, arguments: dict[str, Any], folder: Path) -> Any:
+    """Return the program that runs ``module`` (its full name) from ``folder``, as an object that Ansible would make.
+
+    Raises ImportError, TypeError if Ansible's internals are not those of ansible-core 2.19 to 2.21.
+    """
+    from ansible.executor.module_common import _BuiltModule
     from ansible.module_utils.common.json import Direction, get_module_encoder
 
     encoder = get_module_encoder(_PROFILE, Direction.CONTROLLER_TO_MODULE)
@@ -68,7 +61,9 @@ def payload(module: str, arguments: dict[str, Any], folder: Path) -> Payload:
     shebang = f"#!{sys.executable}"
     roots = [str(folder), *(path for path in _others() if path != str(folder))]
     text = _PROGRAM.format(shebang=shebang, roots=roots, arguments=given, profile=_PROFILE, module=full)
-    return Payload(text.encode(), shebang)
+    return _BuiltModule(
+        b_module_data=text.encode(), module_style="new", shebang=shebang, serialization_profile=_PROFILE
+    )
 
 
 def _others() -> list[str]:

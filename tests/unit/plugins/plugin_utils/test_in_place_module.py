@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,6 @@ def test_a_module_gets_its_arguments_and_tells_its_result(tmp_path: Path) -> Non
     made = in_place_module.payload("perfscale.seatrial.results_timeline", {"run_dir": str(tmp_path / "näme")}, folder)
     said = run(made.b_module_data, tmp_path)
     assert said["failed"] and "näme" in said["msg"]
-    assert said["invocation"]["module_args"]["run_dir"] == str(tmp_path / "näme")
     assert "required arguments: run_dir" in run(
         in_place_module.payload("perfscale.seatrial.results_timeline", {}, folder).b_module_data, tmp_path
     ).get("msg", "")
@@ -72,3 +72,30 @@ def test_only_what_would_run_here_as_us_with_this_python_is_at_home(
     given: dict[str, Any], variables: dict[str, Any], home: bool
 ) -> None:
     assert action(**given)._is_local(variables) is home
+
+
+def test_ansible_runs_the_program_instead_of_a_packed_module(tmp_path: Path) -> None:
+    """Ansible keeps what it ran: with a version whose internals differ it would be a packed module."""
+    root = Path(__file__).parents[4]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "ANSIBLE_COLLECTIONS_PATH": str(root / "collections"),
+        "ANSIBLE_REMOTE_TMP": str(tmp_path / "kept"),
+        "ANSIBLE_PIPELINING": "0",
+        "ANSIBLE_KEEP_REMOTE_FILES": "1",
+    }
+    words = ["localhost", "-m", "perfscale.seatrial.results_timeline", "-a", f"run_dir={tmp_path / 'no-run'}"]
+    words += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible")), *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+    )
+    assert "no-run" in done.stdout, done.stdout + done.stderr
+    (kept,) = (tmp_path / "kept").glob("*/*results_timeline*")
+    assert b"runpy.run_module" in kept.read_bytes()[:2000]

@@ -1,0 +1,48 @@
+"""Choosing what runs under which version of ansible-core; the versions that are declared are those that are tested."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import versions
+import yaml
+from common import ROOT
+
+
+def choice(*words):
+    cells, parts, command = versions.chosen(list(words))
+    return [cell.version for cell in cells], parts, command
+
+
+def test_without_arguments_everything_runs():
+    assert choice() == (list(versions.VERSIONS), list(versions.PARTS), [])
+
+
+def test_versions_parts_and_a_command_are_chosen_by_name():
+    assert choice("trial", "2.21") == (["2.21"], ["trial"], [])
+    assert choice("2.20", "--", "make", "trial") == (["2.20"], list(versions.PARTS), ["make", "trial"])
+
+
+@pytest.mark.parametrize("word", ["2.18", "units", ""])
+def test_an_unknown_word_is_one_clear_error(word):
+    with pytest.raises(SystemExit, match=f"'{word}' is neither a version .2.19, 2.20, 2.21. nor a part .unit, "):
+        versions.chosen([word])
+
+
+def test_the_collection_declares_the_versions_that_are_tested():
+    lowest, highest = min(versions.VERSIONS), max(versions.VERSIONS)
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
+    assert runtime["requires_ansible"] == f">={lowest}.0"
+    above = f"2.{int(highest.split('.')[1]) + 1}"
+    core = re.search(r"^ansible-core>=(\S+),<(\S+) ", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert core and core[1].startswith(f"{lowest}.") and core[2] == above
+    packages = [int(package) for package, _ in versions.VERSIONS.values()]
+    community = re.search(r"^ansible>=(\d+)\.\d+,<(\d+) ", (ROOT / "requirements-pypi.txt").read_text(), re.MULTILINE)
+    assert community and (int(community[1]), int(community[2])) == (min(packages), max(packages) + 1)
+
+
+def test_the_table_of_tested_versions_has_each():
+    table = (ROOT / "docs" / "versions.md").read_text()
+    rows = re.findall(r"^\| (2\.\d+)\.\d+ \| \S+ \| (\d+)\.\S+ \|", table, re.MULTILINE)
+    assert rows == [(version, package) for version, (package, _in_root) in versions.VERSIONS.items()]
