@@ -4,7 +4,7 @@ PRESET ?= light
 SUITES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup trial ci test test-long versions lint bench measure docs clean
+.PHONY: help setup trial presets ci test test-long versions lint bench measure docs clean
 
 # The Python that makes the virtual environment; afterwards everything runs in it.
 PY := tools/find-python
@@ -23,6 +23,9 @@ setup: ## virtual environment, collections and the binaries of the rehearsal clu
 
 trial: ## set up what is missing, run PROJECT with PRESET, print the summary and the report's path
 	@python=$$($(PY)) && exec "$$python" tools/trial.py --project "$(PROJECT)" --preset "$(PRESET)"
+
+presets: ## every preset of every project, with one line of what it does
+	@python=$$($(PY)) && "$$python" tools/setup.py user && .venv/bin/ansible-playbook playbooks/$(PROJECT).yml -e preset=list
 
 # make ends with 2 whatever failed; a CI job that needs the exit status of the verdict calls tools/ci.
 ci: ## run PROJECT with PRESET as a CI job: JUnit file, and the verdict in one line

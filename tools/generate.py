@@ -24,9 +24,10 @@ DOCS = ROOT / "docs"
 
 HEAD = """# Settings
 
-Every setting is a variable of the role whose name is its prefix. An inventory, a preset or `-e` changes it
-(in this order, the later wins); `.venv/bin/ansible-playbook playbooks/<project>.yml --tags settings` shows
-what a run would use. This page is generated from `roles/*/meta/argument_specs.yml` by `make docs`.
+Every setting is a variable of the role whose name is its prefix. Later entries win: its default,
+an inventory, presets, a cluster profile, `overrides`, `-e` ([details](presets.md#precedence)).
+`.venv/bin/ansible-playbook playbooks/<project>.yml --tags settings` shows what a run would use.
+This page is generated from `roles/*/meta/argument_specs.yml` by `make docs`.
 """
 
 

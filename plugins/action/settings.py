@@ -32,17 +32,18 @@ class ActionModule(SeatrialAction):
         "phases": {"type": "list", "elements": "str", "required": True},
         "cluster": {"type": "dict"},
         "bisect": {"type": "dict"},
+        "predicts": {"type": "bool", "default": False},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Open a new run, continue an earlier one, or apply the profiles of a cluster that is now known."""
-        loader, templar, say = self._loader, self._templar, Display().display
-        given = load_extra_vars(loader)
+        loader, templar, given = self._loader, self._templar, load_extra_vars(self._loader)
         try:
             words = schedule_words.of_playbook(arguments["bisect"], bool(given.get("run_dir")))
             extra = {**given, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
-            session = SettingsSession(known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, say)
+            of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
+            session = SettingsSession(*of_play, arguments["predicts"])
             if not arguments["cluster"]:
                 return noted({"remote_tmp": self._remote_tmp(extra), **session.begin()})  # in this order
         except InputError as error:
@@ -52,9 +53,8 @@ class ActionModule(SeatrialAction):
     def _remote_tmp(self, extra: dict[str, Any]) -> str | None:
         """Return the folder for ansible_remote_tmp if the configured one can't be used, else None."""
         asked, why = temp_folder_check.configured(self)
-        if not why:
-            return None
-        if "ansible_remote_tmp" in extra:
+        if why and "ansible_remote_tmp" in extra:
             raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be created there: {why}")
-        Display().display(f"No folder can be created in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}")
-        return str(constants.DEFAULT_LOCAL_TMP)
+        if why:
+            Display().display(f"No folder can be created in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}")
+        return str(constants.DEFAULT_LOCAL_TMP) if why else None

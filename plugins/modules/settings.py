@@ -16,6 +16,7 @@ description:
   - Checks all input before anything is created. An unknown preset, setting or tag, a preset cycle, a value of the wrong
     type and a missing secret are one error each, with the place and the nearest known name.
   - A phase without the cluster that it needs, and a missing file or kubeconfig, are errors as well.
+  - With C(preset=list) it prints all presets and creates nothing.
   - With only the tag C(settings) it prints the settings that were set, the points and an estimate, and creates nothing.
   - With the variable C(run_dir) it continues that run with its settings.
   - Runs on the controller, as an action.
@@ -48,6 +49,10 @@ options:
       - Variables C(over), C(values), C(kpi), C(least), C(max) and C(budget) of C(playbooks/bisect.yml). Those that are
         not given are empty.
     type: dict
+  predicts:
+    description: Whether the playbook supports check mode. Otherwise C(--check) only works with the tag C(settings).
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

@@ -8,6 +8,7 @@ Nothing here knows Ansible or our settings: it works on any tree of dictionaries
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_p
 Tree = dict[str, Any]
 
 #: Keys of a preset that are no settings.
-PRESET_WORDS = ("extends", "heavy")
+PRESET_WORDS = ("description", "extends", "heavy")
 
 
 class SettingsError(InputError):
@@ -57,28 +58,48 @@ def layer(source: str, values: Mapping[str, Any]) -> list[Change]:
     return [_change(source, key, value) for key, value in values.items()]
 
 
-def expand(presets: Mapping[str, Mapping[str, Any]], name: str) -> Iterator[Change]:
+def expand(presets: Mapping[str, Mapping[str, Any] | None], name: str) -> Iterator[Change]:
     """Yield the changes of a preset; those of an extended preset come at the position of ``extends``."""
-    yield from _expand(presets, name, ())
+    todo = [_items(presets, name, ())]  # a stack instead of recursion: a chain may be of any length
+    while todo:
+        chain, items = todo[-1]
+        for key, value in items:
+            if key == "extends":
+                todo += reversed([_items(presets, parent, chain) for parent in _parents(value, chain[-1])])
+                break
+            if key not in PRESET_WORDS:
+                yield _change(f"preset {' -> '.join(chain)}", key, value)
+        else:
+            todo.pop()
 
 
-def _expand(presets: Mapping[str, Mapping[str, Any]], name: str, chain: tuple[str, ...]) -> Iterator[Change]:
-    way = " -> ".join((*chain, str(name)))
+def _items(
+    presets: Mapping[str, Mapping[str, Any] | None], name: str, chain: tuple[str, ...]
+) -> tuple[tuple[str, ...], Iterator[tuple[Any, Any]]]:
+    """Return the chain that leads to a preset, itself included, and its keys and values."""
     if name not in presets:
         by = f", extended by {' -> '.join(chain)}" if chain else ""
         known = ", ".join(sorted(presets)) or "none"
         raise SettingsError(f"unknown preset '{name}'{by}{nearest(name, presets)}; known: {known}", name)
     if name in chain:
-        raise SettingsError(f"preset cycle: {way}", name)
+        raise SettingsError(f"preset cycle: {' -> '.join((*chain, name))}", name)
     values = presets[name]
-    if not isinstance(values, Mapping):
+    if values is not None and not isinstance(values, Mapping):
         raise SettingsError(f"preset '{name}' is not a dictionary of settings", name)
-    for key, value in values.items():
-        if key == "extends":
-            for parent in [value] if isinstance(value, str) else value:
-                yield from _expand(presets, parent, (*chain, str(name)))
-        elif key not in PRESET_WORDS:
-            yield _change(f"preset {way}", key, value)
+    return (*chain, str(name)), iter((values or {}).items())
+
+
+def _parents(value: Any, name: str) -> list[str]:
+    """Return the presets that ``extends`` names."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        shown = json.dumps(value, default=str)
+        raise SettingsError(
+            f"preset {name}: extends needs the name of a preset or a list of names, got {shown}",
+            "extends",
+            f"preset {name}",
+        )
+    return preset_names(names)
 
 
 def _change(source: str, key: Any, value: Any) -> Change:

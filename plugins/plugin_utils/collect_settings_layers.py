@@ -12,7 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible.template import is_trusted_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import preset_definitions, user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
     SettingsError,
     expand,
@@ -57,21 +57,6 @@ def defaults(loader: Any, root: Path, catalogue: Catalogue) -> dict[str, Any]:
     return {name: found.get(name, default) for name, default in known.items()}
 
 
-def presets(variables: Mapping[str, Any], project: str, catalogue: Catalogue) -> dict[str, Mapping[str, Any]]:
-    """Return all presets of a project by name: common ones, then those of the project and of inventories."""
-    names = sorted(
-        (name for name in variables if catalogue.is_presets(name, project)),
-        key=lambda name: (not name.startswith("common_presets"), name),
-    )
-    found: dict[str, Mapping[str, Any]] = {}
-    for name in names:
-        value = variables[name]
-        if value is not None and not isinstance(value, Mapping):
-            raise SettingsError(f"{name} is not a dictionary of presets", value)
-        found.update(value or {})
-    return found
-
-
 def inventory(
     variables: Mapping[str, Any], base: Mapping[str, Any], extra: Mapping[str, Any], catalogue: Catalogue
 ) -> SettingsLayer:
@@ -93,11 +78,33 @@ def inventory(
 def preset_layers(
     names: list[str], known: Mapping[str, Mapping[str, Any]], catalogue: Catalogue
 ) -> list[SettingsLayer]:
-    """Return the layers of these presets and of all presets that they extend."""
+    """Return the layers of these presets and of all presets that they extend.
+
+    Raises SettingsError for one that edits another.
+    """
+    for name in reachable(known, names):
+        _refuse_edited_presets(f"preset {name}", known[name], known, catalogue)
     return [
         SettingsLayer("preset", name, with_absolute_paths(raw(known[name]), catalogue), places(known[name]))
         for name in reachable(known, names)
     ]
+
+
+def _refuse_edited_presets(
+    source: str, values: Mapping[str, Any], presets: Mapping[str, Any], catalogue: Catalogue
+) -> None:
+    """Raise SettingsError for a key that reaches into a preset, such as ``light.fine_tuning_count``."""
+    for key in values:
+        preset, _dot, rest = str(key).partition(".")
+        if preset_definitions.project_of(preset):
+            preset, _dot, rest = rest.partition(".")
+        if rest and preset in presets and preset not in catalogue.settings:
+            raise SettingsError(
+                f"{source} sets '{key}', and nothing can change another preset: extend it in a preset that you name, "
+                f"and set the value there: {{extends: [{preset}], {rest}: <value>}}",
+                key,
+                source,
+            )
 
 
 def request(
@@ -105,7 +112,7 @@ def request(
 ) -> RequestedSettings:
     """Return the request of a new run. Raises SettingsError for an unknown preset and for a preset cycle."""
     names = preset_names(variables.get("preset"))
-    known = presets(variables, project, catalogue)
+    known = preset_definitions.by_name(preset_definitions.of(variables, project))
     for name in names:
         try:
             list(expand(known, name))  # raises an error that can name all known presets
@@ -118,12 +125,13 @@ def request(
     if not isinstance(overrides, Mapping):
         example = '-e \'{"overrides": {"dotted.key": "value"}}\''
         raise SettingsError(f"overrides needs a dictionary, got '{overrides}'; give it as JSON: {example}", overrides)
+    _refuse_edited_presets("overrides", overrides, known, catalogue)
     if overrides:
         layers.append(
             SettingsLayer("overrides", "overrides", with_absolute_paths(raw(overrides), catalogue), places(overrides))
         )
     layers.append(extra_layer(extra, catalogue, words))
-    return RequestedSettings(project, tuple(names), tuple(one for one in layers if one.values))
+    return RequestedSettings(project, tuple(names), tuple(one for one in layers if one.values or one.kind == "preset"))
 
 
 def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> SettingsLayer:

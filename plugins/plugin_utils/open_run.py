@@ -13,9 +13,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import planned_points
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule.planned_points import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    cluster_profiles,
     collect_settings_layers,
     held_by_run,
     interrupted_run,
@@ -48,7 +48,7 @@ class SettingsSession:
     """One call of module settings.
 
     phases: all phases of the playbook. loader, templar: Ansible's. argv, cliargs: the command line, as typed and as
-    Ansible parsed it. say: prints a line.
+    Ansible parsed it. say: prints a line. predicts: whether the playbook supports --check.
     """
 
     context: SettingsContext
@@ -58,6 +58,7 @@ class SettingsSession:
     argv: list[str]
     cliargs: Mapping[str, Any]
     say: Callable[[str], None]
+    predicts: bool = False
     #: Secret setting -> its value, None where none is given.
     secrets: dict[str, str | None] = field(default_factory=dict)
 
@@ -65,7 +66,12 @@ class SettingsSession:
         """Open a new run or continue an earlier one. Every error in the input is found before a file is written."""
         extra, given = self.context.extra, self.context.variables.get("run_dir")
         self.context.check_names()
+        if shown := self.context.preset_list():
+            self.say("\n".join(shown))
+            return {"only_settings": True, "run_dir": None}
         chosen = self._chosen()
+        if self.cliargs.get("check") and not self.predicts and chosen != ["settings"]:
+            raise InputError("--check can't predict a run; --tags settings shows what it would do, and changes nothing")
         if "redo" in extra and not given:
             raise InputError(
                 f"-e redo={extra['redo']} measures points of an earlier run again: name it, -e run_dir=<directory>"
@@ -76,18 +82,18 @@ class SettingsSession:
 
     def apply_profiles(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
         """Apply the cluster profiles that match this cluster: by API host, node name or kind."""
-        variables, catalogue = self.context.variables, self.context.catalogue
+        variables = self.context.variables
         directory = Path(str(self.templar.template(variables["run_dir"])))
         request = self._read(directory / "request.yml")
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
-        names = {cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])}
-        matching = {key: preset_names(value) for key, value in profiles.items() if key in names}
+        matching = cluster_profiles.matching(profiles, cluster)
         if not matching:
+            for line in cluster_profiles.without_match(profiles, cluster):
+                self.say(line)
             return self._result(directory, self.context.effective(request), request)
-        known = collect_settings_layers.presets(variables, self.context.project, catalogue)
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
         wanted = [name for presets in matching.values() for name in presets]
-        changed = request.with_layers(*collect_settings_layers.preset_layers(wanted, known, catalogue), *layers)
+        changed = request.with_layers(*self.context.preset_layers(wanted), *layers)
         found = self.context.effective(changed)
         resolve_settings.refuse_heavy(changed, found.settings)
         self._read_secrets(found, [])
@@ -103,7 +109,7 @@ class SettingsSession:
         request = resumed_extra_vars.opened(self.context.request(), self.context.extra)
         found = self._checked(request, chosen, None)
         self._show(found, request)
-        for line in self._preflight(request, found, chosen).unused():
+        for line in [*self.context.replaced(request), *self._preflight(request, found, chosen).unused()]:
             self.say(f"  warning: {line}")
         if chosen == ["settings"]:
             self._show_points(found)
@@ -283,16 +289,10 @@ class SettingsSession:
             "points": [point.name for point in found.points],
             "repeat": found.repeat,
             "bisect": found.bisect,
-            "most_points": self._most_points(directory, found),
+            "most_points": schedule_words.most_rounds(directory, found),
             "presets": list(request.presets),
             "late": list(found.late),
             "pre_cleanup": found.pre_cleanup,
             "gives_back": interrupted_run.phases(self._chosen(), self.phases, found.settings),
             "keep_failed": bool(found.settings.get("cluster_keep_failed")),
         }
-
-    def _most_points(self, directory: Path | None, found: EffectiveSettings) -> int:
-        """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
-        attempts = planned_points.read(directory) if directory else ()
-        known = len({point.name for point in found.points} | {one.name for one in attempts})
-        return max(known, schedule_words.most_attempts(found)) + 1

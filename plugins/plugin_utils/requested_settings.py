@@ -9,7 +9,7 @@ variables contain the results of an earlier resolution.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,7 +99,7 @@ class RequestedSettings:
         return cls(str(document["project"]), tuple(str(name) for name in document["presets"]), layers)
 
 
-def reachable(presets: Mapping[str, Mapping[str, Any]], names: list[str]) -> list[str]:
+def reachable(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
     """Return ``names`` and all presets that they extend, each once; expand() reports unknown names."""
     from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import preset_names
 
@@ -107,8 +107,8 @@ def reachable(presets: Mapping[str, Mapping[str, Any]], names: list[str]) -> lis
     todo = list(names)
     while todo:
         name = todo.pop(0)
-        if name in found or name not in presets or not isinstance(presets[name], Mapping):
+        if name in found or name not in presets:
             continue
         found.append(name)
-        todo += preset_names(presets[name].get("extends"))
+        todo += preset_names((presets[name] or {}).get("extends"))
     return found

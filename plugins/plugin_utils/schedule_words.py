@@ -13,7 +13,11 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import bisection_plan, repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import (
+    bisection_plan,
+    planned_points,
+    repetition,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import judge_run, kpi_patterns, limits
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import verdict_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
@@ -77,6 +81,13 @@ def most_attempts(found: EffectiveSettings) -> int:
     if bisect:
         return max(bisect.most, len(found.points))
     return len(found.points) * (repeat.most if repeat else 1)
+
+
+def most_rounds(directory: Path | None, found: EffectiveSettings) -> int:
+    """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
+    attempts = planned_points.read(directory) if directory else ()
+    known = len({point.name for point in found.points} | {one.name for one in attempts})
+    return max(known, most_attempts(found)) + 1
 
 
 def _decidable(found: EffectiveSettings) -> bool:

@@ -10,16 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    apply_settings_layers,
+    cluster_profiles,
     collect_settings_layers,
+    preset_definitions,
     resolve_settings,
     settings_catalogue,
     source_locations,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import RequestedSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
 
+#: Variable in which Ansible keeps the parts of ``-e`` without an equals sign.
+LEFT_OVER = "_raw_params"
 ROOT = Path(__file__).parents[2]
 
 
@@ -54,10 +63,31 @@ class SettingsContext:
     def request(self) -> RequestedSettings:
         """Return the request of a new run. Raises InputError for an unknown name in ``-e`` or an unknown preset."""
         self.check_names()
+        profiles = self.render(self.variables.get("cluster_profiles") or {}, self.defaults)[0]
+        cluster_profiles.check(profiles, preset_definitions.names(self.variables))
         return collect_settings_layers.request(self.project, self.variables, self.extra, self.defaults, self.catalogue)
 
+    def preset_list(self) -> list[str]:
+        """Return the list of all presets if ``-e preset=list`` asks for it."""
+        asked = apply_settings_layers.preset_names(self.variables.get("preset"))
+        return preset_definitions.listing(self.variables, self.project) if asked == [preset_definitions.LIST] else []
+
+    def preset_layers(self, names: list[str]) -> list[SettingsLayer]:
+        """Return the layers of these presets and of all presets that they extend."""
+        known = preset_definitions.by_name(preset_definitions.of(self.variables, self.project))
+        return collect_settings_layers.preset_layers(names, known, self.catalogue)
+
+    def replaced(self, request: RequestedSettings) -> list[str]:
+        """Return a sentence for each preset of a request that replaces another one of the same name."""
+        return preset_definitions.replaced(preset_definitions.of(self.variables, self.project), request.names())
+
     def check_names(self) -> None:
-        """Raise InputError for an unknown name in ``-e``."""
+        """Raise InputError for an unknown name in ``-e``, and for a part without a name."""
+        if left := self.extra.get(LEFT_OVER):
+            raise InputError(
+                f"-e: '{left}' belongs to no variable: Ansible splits -e at blanks. Separate presets by commas, "
+                """-e preset=a,b, and quote another value twice, -e 'name="a b"'"""
+            )
         self.catalogue.check_names(self.extra, self.project, "-e")
 
     def effective(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:

@@ -160,6 +160,18 @@ def test_a_lab_gives_values_and_presets_of_its_own_and_presets_win_over_its_valu
     assert "preset ours (group_vars/my_lab.yml:" in done.output
 
 
+def test_the_example_of_the_documentation_runs_as_written(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "presets.md").read_text(encoding="utf-8")
+    example = re.search(r"```yaml\n# inventories/my_lab/group_vars/my_lab.yml\n(.*?)```", page, re.DOTALL)
+    assert example
+    lab = ["-i", str(inventory(tmp_path, yaml.safe_load(example[1])))]
+    done = play(*lab, "-e", "preset=nightly", "--tags", "settings", artifacts=tmp_path / "none")
+    assert done.code == 0, done.output
+    assert re.search(
+        r"fine_tuning_count +50 +preset nightly \(group_vars/my_lab.yml:\d+:\d+\), over preset", done.output
+    )
+
+
 def test_the_preset_that_extends_others_and_its_matrix_are_shown(tmp_path: Path) -> None:
     done = play("--tags", "settings", "-e", "preset=multi_gpu", artifacts=tmp_path / "none")
     assert done.code == 0, done.output

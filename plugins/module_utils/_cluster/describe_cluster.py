@@ -34,6 +34,9 @@ GPU_RESOURCES = {
     "habana.ai/gaudi": "habana.ai/product",
 }
 
+#: Kinds of clusters, see kind_of().
+KINDS = ("light", "metal", "virtual")
+
 #: KWOK simulates nodes with this annotation, and their pods.
 SIMULATED_NODE = "kwok.x-k8s.io/node"
 
@@ -203,10 +206,10 @@ def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def kind_of(nodes: Iterable[dict[str, Any]], platform: str | None = None) -> str | None:
-    """Return ``metal`` or ``light`` if the nodes determine it, else None.
+    """Return the kind of a cluster, one of KINDS, if its nodes determine it, else None.
 
     metal: all nodes of a known type are bare metal. light: all nodes are simulated, or run on this host (kind,
-    minikube).
+    minikube). virtual: all are virtual machines.
     """
     kinds = {_node_kind(node) for node in nodes} - {None}
     if platform == "BareMetal":

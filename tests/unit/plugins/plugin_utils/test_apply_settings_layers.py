@@ -73,6 +73,26 @@ def test_a_cycle_is_an_error_that_names_the_chain() -> None:
         one(presets, "a")
 
 
+@pytest.mark.parametrize("value", [None, 5, {"a": "b"}, [["p"]], [None], [5], True])
+def test_extends_that_names_no_preset_is_one_error(value: object) -> None:
+    with pytest.raises(SettingsError, match="preset it: extends needs the name of a preset or a list of names, got"):
+        one({"p": {"a.x": 1}, "it": {"extends": value}}, "it")
+
+
+def test_extends_takes_names_as_preset_does() -> None:
+    assert one({"p": {"a.x": 1}, "q": {"a.y": 2}, "it": {"extends": "p, q"}}, "it")["a"] == {"x": 1, "y": 2}
+
+
+def test_a_chain_of_presets_may_be_long() -> None:
+    presets: dict = {f"p{number}": {"extends": f"p{number + 1}"} for number in range(1200)}
+    assert one({**presets, "p1200": {"a.x": 1}}, "p0")["a"]["x"] == 1
+
+
+def test_what_follows_extends_comes_after_it() -> None:
+    presets = {"p": {"a.x": 1}, "q": {"a.x": 2}, "it": {"a.x": 0, "extends": ["p", "q"], "a.y": 3}}
+    assert [change.value for change in resolve(presets, ["it"], {}).changes] == [0, 1, 2, 3]
+
+
 def test_a_preset_may_be_extended_twice_without_being_a_cycle() -> None:
     presets = {
         "root": {"a.x": 1},

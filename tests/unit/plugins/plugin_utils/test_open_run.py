@@ -255,3 +255,42 @@ def test_the_points_are_listed_with_their_state_and_the_time_that_is_left(tmp_pa
     assert "004  fine_tuning_gpus=4: to measure: 3 workloads" in shown
     assert "3 points to measure: about 90 s, by the median of 1 point that passed, 30 s" in shown
     assert {path: path.read_text() for path in directory.rglob("*.yml")} == before
+
+
+@pytest.mark.parametrize(("tags", "refused"), [(["all"], True), (["test", "settings"], True), (["settings"], False)])
+def test_check_mode_only_shows_settings(tmp_path: Path, tags: list[str], refused: bool) -> None:
+    one = session(tmp_path, tags)
+    one.cliargs = {"check": True}
+    if refused:
+        with pytest.raises(InputError, match="--check can't predict a run; --tags settings shows what it would do"):
+            one.begin()
+    else:
+        assert one.begin()["only_settings"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_preset_list_shows_the_presets_and_opens_no_run(tmp_path: Path) -> None:
+    one = session(tmp_path, preset="list")
+    assert one.begin() == {"only_settings": True, "run_dir": None}
+    assert "  small   sets fine_tuning_count, fine_tuning_rate" in "\n".join(lines(one)).splitlines()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_part_of_the_command_line_without_a_name_is_refused(tmp_path: Path) -> None:
+    """Ansible makes ``-e preset='small big'`` the preset small and a remainder."""
+    with pytest.raises(InputError, match="'big' belongs to no variable.*-e preset=a,b"):
+        session(tmp_path, extra={"preset": "small", "_raw_params": "big"}).begin()
+
+
+def test_a_profile_with_an_unknown_preset_is_refused_before_a_cluster_is_acquired(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"cluster_profiles, metal: no project has a preset 'bgi' \(did you mean 'big'"
+    ):
+        session(tmp_path, cluster_profiles={"metal": "bgi"}).begin()
+
+
+def test_a_replaced_preset_is_named_when_it_is_used(tmp_path: Path) -> None:
+    one = session(tmp_path, ["settings"], preset="big", fine_tuning_presets_lab={"big": {"fine_tuning_count": 8}})
+    one.begin()
+    expected = "  warning: preset big of fine_tuning_presets_lab is used; it replaces that of fine_tuning_presets"
+    assert expected in lines(one)
