@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import re
 
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([kMGTPE]i?|Ki|m)?")
-# The grammar of the Kubernetes API (apimachinery, resource.Quantity) without a sign: no request is negative.
-_VALID = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
+# The grammar of the Kubernetes API (apimachinery, resource.Quantity). 1E is 10**18, 1E3 is 1000.
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<exponent>[eE][+-]?\d+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
+)
+_FACTORS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
+_FACTORS |= {suffix: 1000.0**power for power, suffix in enumerate("kMGTPE", start=1)}
+_FACTORS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
 
 
 def is_valid(text: object) -> bool:
-    """Return whether an API server would take ``text`` as the request of a container."""
-    return _VALID.fullmatch(str(text)) is not None
+    """Return whether an API server would take ``text`` as the request of a container, which is not negative."""
+    found = _QUANTITY.fullmatch(str(text))
+    return found is not None and not found["number"].startswith("-")
 
 
 def amount(text: object) -> float:
-    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30), NaN for other text.
+    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30, ``1e3`` 1000), NaN for other text.
 
     The server normalizes 1024Gi to 1Ti, so quantities must be compared as numbers.
     """
-    match = _QUANTITY.fullmatch(str(text))
-    if not match:
+    found = _QUANTITY.fullmatch(str(text))
+    if not found:
         return float("nan")
-    number, unit = float(match.group(1)), match.group(2) or ""
-    if unit == "m":
-        return number / 1000
-    power = "kMGTPE".find(unit[:1].replace("K", "k")) + 1 if unit else 0
-    return number * (1024.0 if unit.endswith("i") else 1000.0) ** power
+    return float(found["number"] + (found["exponent"] or "")) * _FACTORS[found["suffix"] or ""]
