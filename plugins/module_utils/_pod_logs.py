@@ -58,6 +58,7 @@ class LoggedPod:
     index: int | None
     workload: str
     containers: tuple[str, ...]
+    node: str = ""
 
     @classmethod
     def of(cls, item: Mapping[str, Any]) -> LoggedPod:
@@ -72,6 +73,7 @@ class LoggedPod:
             int(index) if index.isdigit() else None,
             next((labels[name] for name in JOB_LABELS if labels.get(name)), ""),
             tuple(one["name"] for one in item["spec"]["containers"]),
+            item["spec"].get("nodeName") or "",
         )
 
 
@@ -135,6 +137,7 @@ class LogCollection:
             "index": pod.index,
             "workload": pod.workload,
             "phase": pod.phase,
+            "node": pod.node,
             "log": None,
             "error": None,
         }

@@ -19,7 +19,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,13 +157,14 @@ def _of_steps(steps: list[dict[str, float]]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """One log to read: its pod, the index and name of the workload, or why there is no log."""
+    """One log to read: its pod, the index and name of the workload, its node, or why there is no log."""
 
     pod: str
     index: int | None = None
     workload: str = ""
     path: str = ""
     error: str | None = None
+    node: str = ""
 
 
 def logs_in(folder: str | Path) -> list[TrainingLog]:
@@ -182,13 +183,19 @@ def logs_of(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[Tra
     logs: list[TrainingLog] = []
     for one in collected:
         path = str(Path(folder) / one["log"]) if one.get("log") else ""
-        logs.append(TrainingLog(one["pod"], one.get("index"), one.get("workload") or "", path, one.get("error")))
+        workload, node = one.get("workload") or "", one.get("node") or ""
+        logs.append(TrainingLog(one["pod"], one.get("index"), workload, path, one.get("error"), node))
     return logs
 
 
-def rows(logs: Iterable[TrainingLog], simulated: bool, root: str | Path) -> list[dict[str, Any]]:
-    """Return one row of training.jsonl (schema training/1) for each log; paths are relative to ``root``."""
-    return [_row(log, simulated, Path(root)) for log in logs]
+def rows(
+    logs: Iterable[TrainingLog], simulated: bool, root: str | Path, real_nodes: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return one row of training.jsonl (schema training/1) for each log; paths are relative to ``root``.
+
+    simulated: whether logs are, except those of pods on ``real_nodes``.
+    """
+    return [_row(log, simulated and log.node not in real_nodes, Path(root)) for log in logs]
 
 
 def _row(log: TrainingLog, simulated: bool, root: Path) -> dict[str, Any]:
@@ -214,7 +221,9 @@ def _row(log: TrainingLog, simulated: bool, root: Path) -> dict[str, Any]:
     return row
 
 
-def write(point_dir: str | Path, logs: list[TrainingLog], simulated: bool) -> tuple[bool, list[dict[str, Any]]]:
+def write(
+    point_dir: str | Path, logs: list[TrainingLog], simulated: bool, real_nodes: Collection[str] = ()
+) -> tuple[bool, list[dict[str, Any]]]:
     """Write training.jsonl of a point; return whether it changed, and its rows.
 
     Raises InputError if the directory of the point does not exist.
@@ -223,7 +232,7 @@ def write(point_dir: str | Path, logs: list[TrainingLog], simulated: bool) -> tu
     if not folder.is_dir():
         raise InputError(f"point directory {folder} does not exist")
     target = folder / "training.jsonl"
-    written = rows(logs, simulated, folder)
+    written = rows(logs, simulated, folder, real_nodes)
     before = target.read_bytes() if target.exists() else None
     _files.write_lines(target, written, "training/1")
     return target.read_bytes() != before, written
@@ -239,14 +248,16 @@ def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
     return {"logs": len(written), "with_figures": len(good), "medians": medians}
 
 
-def text(written: list[dict[str, Any]], simulated: bool) -> str:
+def text(written: list[dict[str, Any]]) -> str:
     """Return the summary in one sentence, the headline figure first."""
     found = summary(written)
     medians = found["medians"]
     shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
     units = {"train_runtime": " s", "train_loss": ""}
     figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
-    remark = " (simulated, not measured)" if simulated and figures else ""
+    played = [row["simulated"] for row in written]
+    words = "simulated, not measured" if all(played) else "partly simulated"
+    remark = f" ({words})" if any(played) and figures else ""
     tail = f": median {', '.join(figures)}{remark}" if figures else ""
     reasons = [row["error"] for row in written if row["error"]]
     missing = f" ({_format.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""

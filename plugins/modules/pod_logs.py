@@ -99,6 +99,9 @@ pods:
     phase:
       description: Its phase, such as V(Succeeded).
       type: str
+    node:
+      description: The node that it is bound to, or an empty string.
+      type: str
     log:
       description: Name of the file in O(dest), or null.
       type: str

@@ -44,9 +44,14 @@ options:
     type: list
     elements: dict
   simulated:
-    description: Whether the logs are simulated and not of a training.
+    description: Whether the logs are simulated and not of a training, except those of pods on O(real_nodes).
     type: bool
     required: true
+  real_nodes:
+    description: Names of the nodes that are not simulated, of a cluster with simulated ones.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: perfscale.seatrial.pod_logs
 """
@@ -99,6 +104,7 @@ def main() -> None:
             "logs_dir": {"type": "path", "default": ""},
             "pods": {"type": "list", "elements": "dict"},
             "simulated": {"type": "bool", "required": True},
+            "real_nodes": {"type": "list", "elements": "str", "default": []},
             **_common_options.STEP,
             **_common_options.PROGRESS,
         },
@@ -113,8 +119,8 @@ def main() -> None:
                 if given["pods"] is None
                 else _training_figures.logs_of(given["pods"], folder)
             )
-            changed, rows = _training_figures.write(given["point_dir"], logs, given["simulated"])
-        text = _training_figures.text(rows, given["simulated"])
+            changed, rows = _training_figures.write(given["point_dir"], logs, given["simulated"], given["real_nodes"])
+        text = _training_figures.text(rows)
         if rows:
             step.reporter(given["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]

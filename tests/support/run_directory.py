@@ -14,6 +14,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 
 RUN = "t1121-abcdef"
+#: The real node of a cluster with real and simulated ones.
+REAL = "real-0"
 EPOCH = 1_795_000_000.0
 STAGE_FILES = Path(__file__).parents[2] / "roles" / "workload" / "files" / "stages"
 #: The shipped definitions, as the sampler writes them into observations.jsonl.
@@ -45,6 +47,7 @@ class World:
     closed_loop: bool = False
     training: bool = True
     simulated_writers: tuple[str, ...] = ("node",)
+    nodes: dict[int, str] = field(default_factory=dict)  # index -> node of all pods; without one the rows name none
     gpus: int = 1
     start: float = EPOCH
     truth: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -58,6 +61,7 @@ class _Commit:
     index: int
     values: dict[str, Any]
     event: str = "MODIFIED"
+    node: str = ""
     version: int = 0
 
 
@@ -166,7 +170,7 @@ def _live(
         commits.append(_Commit(t, "Pod", pod, index, {"created": stamp(int(t))}, "ADDED"))
         truth[(index, f"pod{member}_created")] = t
         t += rng.expovariate(20)
-        commits.append(_Commit(t, "Pod", pod, index, {"scheduled": stamp(int(t))}))
+        commits.append(_Commit(t, "Pod", pod, index, {"scheduled": stamp(int(t))}, node=world.nodes.get(index, "")))
         truth[(index, f"pod{member}_scheduled")] = t
         t += rng.uniform(0.5, 1.5)
         commits.append(_Commit(t, "Pod", pod, index, {"running": True}))
@@ -292,6 +296,7 @@ def _event(one: _Commit, values: dict[str, Any], received: float, how: str, worl
         "values": values,
         **({} if own else {"simulated": True}),
         **({} if own else {"gpus": float(world.gpus)}),
+        **({"node": one.node} if one.node else {}),
     }
 
 
@@ -333,6 +338,7 @@ def write_run(top: Path, worlds: list[tuple[World, dict[str, Any]]], **changes: 
         "gpus": 160,
         "gpu_products": {"NVIDIA-A100-SXM4-80GB": 160},
         "owner": RUN,
+        **({"real_nodes": [REAL]} if any(world.nodes for world, _settings in worlds) else {}),
     }
     phase = {"status": "passed", "started": stamp(start - 60), "ended": stamp(start - 57), "seconds": 3.0}
     run = {

@@ -62,6 +62,7 @@ class Identity:
     nodes_ready: int = 0
     nodes_simulated: int = 0
     node_names: list[str] = field(default_factory=list)
+    real_nodes: list[str] = field(default_factory=list)
     gpus: int = 0
     gpu_products: dict[str, int] = field(default_factory=dict)
     cpus: float = 0.0
@@ -79,6 +80,8 @@ class Identity:
             found["operators"] = self.operators
         if self.nodes_simulated or self.rehearsal:
             found |= {"simulated": True, "simulated_writers": ["node"]}
+            if self.real_nodes:
+                found["real_nodes"] = self.real_nodes
         return found
 
 
@@ -96,6 +99,7 @@ def gather(client: Client, run: str = "") -> Identity:
     found.node_names = sorted(node["metadata"]["name"] for node in nodes)
     found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
     found.nodes_simulated = sum(_is_simulated(node) for node in nodes)
+    found.real_nodes = sorted(node["metadata"]["name"] for node in nodes if not _is_simulated(node))
     operators = operator_versions(client)
     found.operators = operators.versions if operators is not None else None
     found.openshift = _optional(
@@ -270,13 +274,15 @@ def _may_pass(error: Exception) -> bool:
 def line(record: dict[str, Any], hosts: Iterable[str]) -> str:
     """Return a cluster's record as one line of text."""
     simulated = " (simulated)" if record.get("simulated") else ""
+    real = len(record.get("real_nodes") or ())
     name = f" {record['name']}" if record.get("name") else ""
     parts = [f"{record['provider']} cluster{name} at {record.get('api_host', '?')}"]
     if record.get("openshift"):
         parts.append(f"OpenShift {record['openshift']}")
     parts.append(f"Kubernetes {record.get('version', '?')}")
     nodes = record.get("nodes", 0)
-    parts.append(f"{nodes} {'node' if nodes == 1 else 'nodes'}{simulated if nodes else ''}")
+    which = f" ({nodes - real} simulated)" if real else simulated
+    parts.append(f"{nodes} {'node' if nodes == 1 else 'nodes'}{which if nodes else ''}")
     products = record.get("gpu_products") or {}
     parts += [f"{count} x {product}{simulated}" for product, count in products.items()] or ["no GPUs"]
     if record.get("kind") and not simulated:

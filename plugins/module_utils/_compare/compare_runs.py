@@ -151,7 +151,7 @@ def _shown(side: RunSide) -> dict[str, Any]:
         "run": side.run.id,
         "label": side.label,
         "verdict": side.verdict,
-        "simulated": side.run.simulated,
+        "simulated": side.simulated is not False,
         "selection": "; ".join(sorted(selections)) or None,
     }
 

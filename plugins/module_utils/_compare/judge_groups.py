@@ -89,7 +89,7 @@ def _invalid(groups: Sequence[RunGroup]) -> list[str]:
     """Return why the runs must not be compared, empty if they may."""
     sides = [side for group in groups for side in group.sides]
     found = [f"The verdict of {side.label} is {side.verdict}." for side in sides if side.verdict in UNUSABLE]
-    simulated = {side.run.simulated for side in sides}
+    simulated = {side.simulated for side in sides}
     return found + (["Simulated figures are not compared with measured ones."] if len(simulated) > 1 else [])
 
 

@@ -50,8 +50,13 @@ def settings(
 
 
 def differences(first: Found, second: Found) -> list[dict[str, Any]]:
-    """Return the difference of each KPI that both points have, in the order of the definitions."""
-    return [_difference(first[name], second[name]) for name in first if name in second]
+    """Return the difference of each KPI that both points have, in the order of the definitions.
+
+    A simulated figure is not compared with a measured one.
+    """
+    both = [name for name in first if name in second]
+    comparable = [name for name in both if first[name][0]["simulated"] == second[name][0]["simulated"]]
+    return [_difference(first[name], second[name]) for name in comparable]
 
 
 def _difference(
@@ -73,7 +78,7 @@ def _difference(
         "percent": 100 * difference / abs(values[0]) if difference is not None and values[0] else None,
         "confidence": confidence.document() if confidence else None,
         "reading": _reading(new["direction"], difference, confidence),
-        "simulated": old["simulated"] or new["simulated"],
+        "simulated": new["simulated"],
         "n": [old["n"], new["n"]],
         "of": [old["of"], new["of"]],
         "headline": new["headline"],

@@ -15,7 +15,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import (
+    run_reader,
+    schema_migration,
+    workload_nodes,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.counted_attempts import SKIPPED, counted_points
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
@@ -40,6 +44,15 @@ class RunSide:
     def letter(self) -> str:
         """The letter of its group, and its number if the group has several runs."""
         return self.label.partition(" ")[0]
+
+    @property
+    def simulated(self) -> bool | None:
+        """Whether its figures are simulated; None if some are, because its workloads ran on both kinds of nodes."""
+        points = [self.data[one.number] for one in self.run.points if one.number in self.data]
+        kinds = {workload_nodes.kinds_of(one.table) for one in points} - {None}
+        if not kinds:
+            return self.run.simulated
+        return None if len(kinds) > 1 or workload_nodes.MIXED in kinds else any(one.simulated_stages for one in points)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels imp
 
 SETTINGS = "settings."
 SIMULATED = "ran.simulated"
+#: A run on real and simulated nodes has measured figures under names that are simulated in others.
+NODES = "ran.workload_nodes"
 #: Labels that do not influence what is measured. Presets and matrix: what they set is in the settings.
 NEVER_COMPARED = ("uuid", "attempt", "presets", "matrix", "ran.collection", "ran.revision")
 #: Patterns of settings that do not, by what they say: where results go, how a cluster is obtained, names and paths.
@@ -132,7 +134,7 @@ def shown(name: str) -> str:
 def compared(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
     """Return the labels that must be equal. Simulated figures are never compared with measured ones."""
     kept = {name: value for name, value in labels.items() if _is_compared(name, rules)}
-    return {**kept, SIMULATED: bool(labels.get(SIMULATED))}
+    return {**kept, SIMULATED: bool(labels.get(SIMULATED)), NODES: labels.get(NODES, "")}
 
 
 def marked(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
@@ -142,7 +144,7 @@ def marked(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
 
 def is_marked(name: str, rules: LabelRules) -> bool:
     """Return whether a label may differ and then marks the old group."""
-    return name != SIMULATED and matches(name, rules.compare_on)
+    return name not in (SIMULATED, NODES) and matches(name, rules.compare_on)
 
 
 @functools.lru_cache(maxsize=100_000)

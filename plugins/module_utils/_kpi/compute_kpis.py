@@ -22,7 +22,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.kpi_defini
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
+
+#: Functions of figures that are not of single workloads.
+UNDIVIDED = ("metric",)
 
 
 def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
@@ -37,7 +41,23 @@ def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterat
             if name in seen:
                 raise InputError(f"KPI '{name}' is defined twice, the second time by '{one['name']}': rename one")
             seen.add(name)
-            yield _kpi(one, words, data)
+            kpi, figure = _kpi(one, words, data)
+            if data.parts is None or not figure.simulated or one["source"].get("function") in UNDIVIDED:
+                yield kpi, figure
+            else:
+                yield from _apart(one, words, data.parts)
+
+
+def _apart(
+    entry: Mapping[str, Any], words: Mapping[str, str], parts: tuple[PointData, PointData]
+) -> Iterator[tuple[dict[str, Any], KpiValue]]:
+    """Yield a KPI twice: measured on real nodes under its name, and simulated as ``<name>_simulated``."""
+    yield _kpi(entry, words, parts[0])
+    kpi, figure = _kpi(entry, words, parts[1])
+    kpi |= {"name": f"{kpi['name']}_simulated", "title": f"{kpi['title']} on simulated nodes", "headline": False}
+    kpi["labels"] = {**kpi["labels"], "nodes": workload_nodes.SIMULATED}
+    kpi.pop("answer", None)
+    yield kpi, figure
 
 
 def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[str, str]]:

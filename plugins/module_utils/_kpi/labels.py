@@ -13,7 +13,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 FlatLabels = dict[str, Any]  # text, numbers, truth values
 
@@ -36,6 +38,15 @@ def labels_of(run: Run, point: Point) -> dict[str, Any]:
         "ran": _ran(run, point),
         "attempt": {"point": point.of, "number": point.attempt},
     }
+
+
+def with_nodes(labels: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    """Return the labels of a point with what its timeline says about the nodes of its workloads."""
+    kinds = workload_nodes.kinds_of(table)
+    if kinds in (None, workload_nodes.SIMULATED):
+        return dict(labels)
+    simulated = any(one["simulated"] for one in table.stages)
+    return {**labels, "ran": {**labels["ran"], "simulated": simulated, "workload_nodes": kinds}}
 
 
 def recorded_labels(run: Run, point: Point) -> dict[str, Any]:

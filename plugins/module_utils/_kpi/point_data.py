@@ -90,6 +90,8 @@ class PointData:
         self._spans: dict[str, tuple[Any, Any]] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
         self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
+        #: The workloads on real nodes and the others, of a cluster with real and simulated nodes that both ran some.
+        self.parts: tuple[PointData, PointData] | None = None
         self.gangs: Any = None  # computed by scheduler_functions when needed
         self.waiting = numpy.array([one == WAITING for one in table.outcome], dtype=bool)
 

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import metrics_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import (
+    point_reader,
+    timeline_table,
+    workload_nodes,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import pod_lifetimes
 
 
@@ -24,8 +30,21 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     errors, attempts = _errors(point, warnings, chosen)
     seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, chosen))
     training = _training(point, warnings, chosen)
-    extras = PointExtras(training, errors, attempts, metrics(run, point, warnings), seen, steps(point))
-    return PointData(table, extras)
+    extras = PointExtras(training, errors, attempts, metrics(run, point, table, warnings), seen, steps(point))
+    data = PointData(table, extras)
+    found = workload_nodes.apart(table)
+    if found is not None:
+        real, others = (PointData(part, _of_part(run, point, extras, part)) for part in found)
+        data.parts = real, others
+    return data
+
+
+def _of_part(run: Run, point: Point, extras: PointExtras, part: Table) -> PointExtras:
+    """Return what concerns some of the workloads of a point."""
+    rows = set(part.index)
+    training = [row for row in extras.training if row.get("index") in rows]
+    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, rows))
+    return replace(extras, training=training, lives=seen)
 
 
 def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:
@@ -58,13 +77,13 @@ def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple
     return dict(found.most_common()), attempts
 
 
-def metrics(run: Run, point: Point, warnings: list[str]) -> dict[str, metrics_file.Captured]:
+def metrics(run: Run, point: Point, table: Table, warnings: list[str]) -> dict[str, metrics_file.Captured]:
     """Return the captured metrics of a point; empty if no server was named."""
     path = point.folder / metrics_file.FILE
     if not path.exists():
         return {}
     try:
-        return metrics_file.read(path, run.simulated)
+        return metrics_file.read(path, run.simulated and workload_nodes.kinds_of(table) != workload_nodes.REAL)
     except (DataError, KeyError, TypeError) as error:
         warnings.append(f"point {point.number}: metrics cannot be read: {error}")
         return {}

@@ -16,10 +16,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import (
     kpi_definitions,
     latency_attribution,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import labels_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.labels import labels_of, with_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.read_point import read_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, workload_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 
@@ -45,11 +45,13 @@ def write_point(
             kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
         found.append(kpi)
     selection = data.table.header.get("selection")
-    all_labels = {**labels, **({"selection": selection["text"]} if selection else {})}
+    all_labels = {**with_nodes(labels, data.table), **({"selection": selection["text"]} if selection else {})}
     kpis = {"schema": "kpis/2", "run": run.id, "point": point.number, "labels": all_labels, "kpis": found}
     _files.write_json(point.folder / WRITTEN[0], kpis, "kpis/2")
-    parts = latency_attribution.document(data, run.id, point.number)
-    _files.write_json(point.folder / WRITTEN[1], parts, "attribution/1")
+    shares = latency_attribution.document(data.parts[0] if data.parts else data, run.id, point.number)
+    if data.parts:
+        shares["nodes"] = workload_nodes.REAL
+    _files.write_json(point.folder / WRITTEN[1], shares, "attribution/1")
     return found
 
 

@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     latency_attribution_text,
     run_facts,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
@@ -113,13 +114,16 @@ def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
     """Return the simulated writers, the stages that depend on them, and the real stages by writer."""
     stages = [one for table in tables.values() if table is not None for one in table.stages]
     stages = [one for one in stages if not one["name"].endswith("_first")]
+    kinds = {workload_nodes.kinds_of(table) for table in tables.values() if table is not None}
     simulated = {one["name"] for one in stages if one["simulated"]}
     real: dict[str, dict[str, None]] = {}
     for one in stages:
         if one["name"] not in simulated:
             real.setdefault(_format.writer(one["writer"]), {})[_format.stage(one["name"])] = None
+    played = sum(len(parts[1]) for table in tables.values() if table and (parts := workload_nodes.apart(table)))
     return {
-        "any": bool(simulated) or run.simulated,
+        "apart": f"{_format.count(played, 'workload')} ran on simulated nodes" if played else "",
+        "any": bool(simulated) or (run.simulated and kinds != {workload_nodes.REAL}),
         "writers": [_format.writer(one) for one in run.simulated_writers],
         "stages": list(dict.fromkeys(_format.stage(one["name"]) for one in stages if one["name"] in simulated)),
         "real": [{"writer": writer, "stages": list(names)} for writer, names in real.items()],
@@ -164,7 +168,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
     return {
         "planned": len(table),
         "succeeded": table.outcome.count("succeeded"),
-        "stages": _stages(table, kpis),
+        "stages": _stages_apart(table, kpis),
         # Quantiles of stages are in the table of stages.
         "kpis": [_kpi(one) for one in kpis if not _is_quantile(one)],
         "headline": {one["name"]: kpi_text.shown(one) for one in kpis if one.get("headline")},
@@ -205,6 +209,17 @@ def _is_quantile(kpi: Mapping[str, Any]) -> bool:
     """Return whether a figure is a quantile of a stage duration; a knee has these labels too, but is a rate."""
     labels = kpi.get("labels", {})
     return {"stage", "since", "quantile"} <= labels.keys() and "curve" not in labels
+
+
+def _stages_apart(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of stages; those that nodes make twice, if workloads ran on real and on simulated nodes."""
+    parts = workload_nodes.apart(table)
+    if parts is None:
+        return _stages(table, kpis)
+    played = [one for one in kpis if one["labels"].get("nodes") == workload_nodes.SIMULATED]
+    rows = _stages(parts[0], [one for one in kpis if one not in played])
+    others = [one for one in _stages(parts[1], played) if one["simulated"]]
+    return rows + [{**one, "name": f"{one['name']}, simulated nodes"} for one in others]
 
 
 def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -114,6 +114,7 @@ def _cluster(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
     if products:
         items.append(("GPU products", ", ".join(f"{count} × {name}" for name, count in products.items())))
     writers = ", ".join(cluster.get("simulated_writers") or [])
+    writers += f", except on {', '.join(cluster['real_nodes'])}" if writers and cluster.get("real_nodes") else ""
     items.append(("simulated", f"yes: {writers}" if writers else "yes" if cluster.get("simulated") else "no"))
     return items
 

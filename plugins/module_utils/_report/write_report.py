@@ -28,7 +28,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     schedule_section,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import PlotCanvas
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import (
+    run_reader,
+    schema_migration,
+    workload_nodes,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
@@ -90,6 +94,8 @@ def _label(point: Mapping[str, Any], table: Table | None) -> str:
     )
 
 
+#: What follows the number of a point: nothing, or the nodes of the workloads that are drawn.
+SUFFIXES = ("", f"-{workload_nodes.REAL}", f"-{workload_nodes.SIMULATED}")
 #: Whether to draw confidence bands. The benchmark turns them off, to time drawing without resampling.
 BANDS = True
 #: Data of the points for the worker processes, which are forked so that it is not copied.
@@ -107,10 +113,15 @@ def _draw_all(
         if table is None or not len(table):
             continue
         point = points[number]
-        extras = PointExtras(metrics=read_point.metrics(run, point, notes), steps=read_point.steps(point))
-        _DRAWN_FROM[number] = PointData(table, extras, resample=BANDS)
-        label = labels.get(number, "")
-        jobs += [(number, name, folder / f"{number}_{name}", label, gpus) for name in point_plots.LONGEST_FIRST]
+        extras = PointExtras(metrics=read_point.metrics(run, point, table, notes), steps=read_point.steps(point))
+        for suffix, part in _parts(table):
+            _DRAWN_FROM[number + suffix] = PointData(part, extras, resample=BANDS)
+            nodes = f"on {suffix[1:]} nodes" if suffix else ""
+            label = ", ".join(one for one in (labels.get(number, ""), nodes) if one)
+            prefix = number + suffix.replace("-", "_")
+            jobs += [
+                (number + suffix, name, folder / f"{prefix}_{name}", label, gpus) for name in point_plots.LONGEST_FIRST
+            ]
     try:
         found = _on_all_processors(jobs)
     finally:
@@ -121,7 +132,22 @@ def _draw_all(
             drawn.setdefault(number, {})[name] = plot
         if trouble and trouble not in notes:
             notes.append(trouble)
-    return {number: [plots[name] for name in point_plots.FUNCTIONS if name in plots] for number, plots in drawn.items()}
+    return {
+        number: [
+            plots[name]
+            for suffix in SUFFIXES
+            if (plots := drawn.get(number + suffix))
+            for name in point_plots.FUNCTIONS
+            if name in plots
+        ]
+        for number in tables
+    }
+
+
+def _parts(table: Table) -> list[tuple[str, Table]]:
+    """Return the tables of a point that are drawn: workloads on real and on simulated nodes are kept apart."""
+    parts = workload_nodes.apart(table)
+    return list(zip(SUFFIXES[1:], parts, strict=True)) if parts else [("", table)]
 
 
 Job = tuple[str, str, Path, str, float]

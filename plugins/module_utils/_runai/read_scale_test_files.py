@@ -120,6 +120,7 @@ def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | 
     table.attempts.append(1)
     table.pods.append(0)
     table.gpus.append(0.0)
+    table.nodes.append(None)
     for name, stamp, _writer, _needs in STAGES if found else ():
         value = str((found or {}).get(stamp, ""))
         span = scale_test_formats.parse(value)

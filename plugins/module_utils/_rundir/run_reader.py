@@ -104,6 +104,11 @@ class Run:
         return list(self.clusters.get("sutest", {}).get("simulated_writers") or [])
 
     @property
+    def real_nodes(self) -> list[str]:
+        """Nodes of the cluster under test that are not simulated, if it has simulated ones."""
+        return list(self.clusters.get("sutest", {}).get("real_nodes") or [])
+
+    @property
     def simulated(self) -> bool:
         """Whether anything on the cluster under test is simulated."""
         return bool(self.clusters.get("sutest", {}).get("simulated"))

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 MOMENTS = ("intended", "sent", "answered")
 #: Columns of a table besides its times.
-COLUMNS = ("index", "name", "kind", "template", "uid", "outcome", "censored", "attempts", "pods", "gpus")
+COLUMNS = ("index", "name", "kind", "template", "uid", "outcome", "censored", "attempts", "pods", "gpus", "nodes")
 #: Six digits after the point: microseconds.
 DIGITS = 6
 
@@ -49,6 +49,8 @@ class Table:
     attempts: list[int] = field(default_factory=list)
     pods: list[int] = field(default_factory=list)
     gpus: list[float] = field(default_factory=list)
+    #: Kind of the nodes of its pods on a cluster with real and simulated ones: real, simulated, mixed; None: unknown.
+    nodes: list[str | None] = field(default_factory=list)
     contradictions: dict[int, list[str]] = field(default_factory=dict)  # row number -> texts
     moments: dict[str, array[float]] = field(default_factory=dict)
     earliest: dict[str, array[float]] = field(default_factory=dict)
@@ -77,6 +79,23 @@ class Table:
         if text not in texts:
             texts.append(text)
 
+    def taken(self, rows: list[int], header: dict[str, Any]) -> Table:
+        """Return a table with some of the rows, and another header."""
+
+        def pick(values: Any) -> Any:
+            chosen = (values[row] for row in rows)
+            return array("d", chosen) if isinstance(values, array) else list(chosen)
+
+        places = {row: place for place, row in enumerate(rows)}
+        return Table(
+            header,
+            **{name: pick(getattr(self, name)) for name in COLUMNS},
+            contradictions={places[row]: texts for row, texts in self.contradictions.items() if row in places},
+            moments={name: pick(values) for name, values in self.moments.items()},
+            earliest={name: pick(values) for name, values in self.earliest.items()},
+            latest={name: pick(values) for name, values in self.latest.items()},
+        )
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of timeline.jsonl."""
         yield {"type": "header", **self.header}
@@ -101,6 +120,7 @@ class Table:
                 "gpus": self.gpus[row],
                 "contradictions": self.contradictions.get(row, []),
                 "attempts": self.attempts[row],
+                **({"nodes": self.nodes[row]} if self.nodes[row] else {}),
             }
 
 
@@ -241,6 +261,7 @@ def _take(table: Table, spans: dict[str, Any], row: int, record: dict[str, Any])
     table.attempts.append(record.get("attempts", 0))
     table.pods.append(record["pods"])
     table.gpus.append(record["gpus"])
+    table.nodes.append(record.get("nodes"))
     if record["contradictions"]:
         table.contradictions[row] = record["contradictions"]
     for name in MOMENTS:

@@ -31,7 +31,7 @@ _REMEMBERED = 1000
 class _KnownObject:
     """A known object: its last values, its workload, and the part that all of its rows share."""
 
-    __slots__ = ("values", "index", "said", "rest")
+    __slots__ = ("values", "index", "said", "rest", "node")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class _KnownObject:
         self.index = index
         same = {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "owners": owners, "index": index}
         self.said = _files.encode(same)[1:-1].encode()  # without its braces; as bytes, which take less memory
+        self.node = ""  # to which a pod is bound, once a row says so
         self.rest: int | None = None  # hash of its metadata, from partial_event_parser.parts()
 
     def row(
@@ -100,7 +101,8 @@ class ObservationWriter:
         if record["event"] == "DELETED":
             self._forget(uid, index)
             return
-        self._known[uid] = self._describe(uid, values, record, index, record["owners"])
+        held = self._known[uid] = self._describe(uid, values, record, index, record["owners"])
+        held.node = record.get("node") or (known.node if known else "")
 
     def watched(self, received: float, line: bytes) -> None:
         """Process one event of a watch, as JSON."""
@@ -115,10 +117,13 @@ class ObservationWriter:
                 values, reason = self._values(status, known)
                 self.tally.pending.note(uid, known.index, reason, self._pods)
                 if values != known.values:
-                    self._change(received, WATCH, "MODIFIED", uid, version, known, values, status)
+                    node = partial_event_parser.node_of(line) if self._pods and not known.node else ""
+                    self._change(received, WATCH, "MODIFIED", uid, version, known, values, status, node=node)
                 return
         # The spec of an unknown pod has its GPUs.
         event = partial_event_parser.event(line, whole or (self._pods and known is None and b'/gpu"' in line))
+        if self._pods and (known is None or not known.node):
+            event["object"].setdefault("spec", {})["nodeName"] = partial_event_parser.node_of(line)
         self.take(received, WATCH, event["type"], event["object"])
         if parts is not None:
             held = self._known.get(uid)
@@ -146,9 +151,11 @@ class ObservationWriter:
                 if owners:
                     self.owner_index.wait(received, owners, lambda: self.take(received, how, event, thing))
                 return
-        new = held is None
-        held = self._describe(uid, held.values if held is not None else self._nothing, metadata, index, owners)
-        self._change(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new)
+        new, known = held is None, held
+        held = self._describe(uid, known.values if known is not None else self._nothing, metadata, index, owners)
+        held.node = known.node if known is not None else ""
+        node = str((thing.get("spec") or {}).get("nodeName") or "") if self._pods else ""
+        self._change(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new, node)
         if event != "DELETED":
             self._known[uid] = held
             self.tally.pending.note(uid, index, reason, self._pods)
@@ -180,8 +187,12 @@ class ObservationWriter:
         values: tuple[Value, ...],
         thing: dict[str, Any] | bytes,
         new: bool = False,
+        node: str = "",
     ) -> None:
-        """Write and record the changes of an object. ``thing``: the object, or its status as JSON."""
+        """Write and record the changes of an object.
+
+        ``thing``: the object, or its status as JSON. ``node``: to which a pod is bound.
+        """
         changed = {}
         kept = []
         for name, value, old in zip(self.kind.names, values, held.values, strict=True):
@@ -192,6 +203,8 @@ class ObservationWriter:
                 # Times are in whole seconds, so there are few different ones.
                 kept.append(sys.intern(value) if isinstance(value, str) else value)
         more = self._introduction(thing) if new and isinstance(thing, dict) else {}
+        if node and not held.node:
+            more["node"] = held.node = sys.intern(node)
         reason = self._reason(thing, changed)
         if reason:
             more["reason"] = reason

@@ -43,6 +43,10 @@ _HEAD = re.compile(
     rb'\{"type":"(?:ADDED|MODIFIED)","object":\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":\{"name":"[^"]*",'
     rb'(?:"generateName":"[^"]*",)?(?:"namespace":"[^"]*",)?"uid":"([^"]+)","resourceVersion":"(\d+)",'
 )
+#: The node of a bound pod. Its spec contains a service account, because admission adds one.
+_NODE = re.compile(
+    rb'"serviceAccount(?:Name)?":"[^"]*",(?:"automountServiceAccountToken":(?:true|false),)?"nodeName":"([^"]*)"'
+)
 
 
 def event(line: bytes, spec: bool) -> dict[str, Any]:
@@ -91,6 +95,16 @@ def parts(line: bytes) -> tuple[str, str, int, bytes] | None:
     stop = line.find(_FINALIZERS, begin, end)
     rest = line[begin : end if stop < 0 else stop]
     return uid.decode(), version.decode(), hash(rest), line[status + len(_STATUS) - 1 : -2]
+
+
+def node_of(line: bytes) -> str:
+    """Return the node to which the pod of an event is bound, "" if it is not bound."""
+    found = _NODE.search(line)
+    if found is not None:
+        return found[1].decode()
+    if b'"nodeName":"' not in line:
+        return ""
+    return str((event(line, True)["object"].get("spec") or {}).get("nodeName") or "")
 
 
 def status(text: bytes) -> dict[str, Any]:

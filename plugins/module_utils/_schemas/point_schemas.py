@@ -171,7 +171,8 @@ POINT: dict[str, dict[str, Any]] = {
                     "resource_version": TEXT,
                     "values": FREE,
                 },
-                {"simulated": TRUTH, "gpus": {"type": "number"}, "reason": TEXT_OR_NULL},
+                # node: to which a pod is bound, in the first row that shows it
+                {"simulated": TRUTH, "gpus": {"type": "number"}, "node": TEXT, "reason": TEXT_OR_NULL},
             ),
             # ruler: whether resourceVersions of this kind are comparable with the canary's (false: separate etcd)
             "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),

@@ -79,6 +79,8 @@ LABELS = record(
             {"simulated": TRUTH},
             {
                 "simulated_writers": TEXTS,
+                # On a cluster with real and simulated nodes: whether the workloads ran on real ones, or on both.
+                "workload_nodes": {"enum": ["real", "mixed"]},
                 "provider": TEXT,
                 "kubernetes": TEXT,
                 "openshift": TEXT,
@@ -145,7 +147,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                                 "name": TEXT,
                                 "kind": TEXT,
                                 "writer": TEXT,
-                                "simulated": TRUTH,
+                                "simulated": TRUTH,  # for at least one workload
                                 "ends": {"enum": ["succeeded", "failed", None]},
                             },
                             # needs: stages that it waits for; its own duration counts from the last of them
@@ -156,7 +158,8 @@ RESULTS: dict[str, dict[str, Any]] = {
                 },
                 # notes: missing and damaged records in its input files
                 # selection: of a replot
-                {"notes": TEXTS, "selection": SELECTION},
+                # simulated_writers: of a cluster that also has real nodes
+                {"notes": TEXTS, "selection": SELECTION, "simulated_writers": TEXTS},
             ),
             "workload": record(
                 {
@@ -176,7 +179,8 @@ RESULTS: dict[str, dict[str, Any]] = {
                     "gpus": {"type": "number"},
                     "contradictions": TEXTS,
                 },
-                {"attempts": COUNT},
+                # nodes: of its pods, on a cluster with real and simulated ones
+                {"attempts": COUNT, "nodes": {"enum": ["real", "simulated", "mixed"]}},
             ),
         }
     ),
@@ -243,7 +247,8 @@ RESULTS: dict[str, dict[str, Any]] = {
             # workloads that had not ended, by the stage that they waited for, with the mean seconds waited
             "waiting": {"type": "array", "items": record({"name": TEXT, "n": COUNT, "mean": MOMENT})},
         },
-        {"selection": SELECTION, "slowest": COUNT},
+        # nodes: of its workloads, if others ran on simulated nodes
+        {"selection": SELECTION, "slowest": COUNT, "nodes": {"const": "real"}},
     ),
     # Uploaded beside exported files: names, sizes and checksums, to verify a download.
     "manifest/1": record(

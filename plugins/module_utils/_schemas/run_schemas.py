@@ -48,6 +48,8 @@ _CLUSTER_OPTIONAL: dict[str, Any] = {
     "openshift": TEXT_OR_NULL,
     "nodes": COUNT,
     "node_names": TEXTS,
+    # Those that are not simulated, of a cluster with simulated nodes.
+    "real_nodes": TEXTS,
     "gpus": COUNT,
     "gpu_products": {"type": "object", "additionalProperties": COUNT},
     "kind": TEXT_OR_NULL,

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.workload_nodes import WorkloadNodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_replacements import POD, PodReplacements
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import version
@@ -21,7 +22,8 @@ Witness = Callable[[int, dict[str, Any], tuple[float, float]], None]
 class EventReader:
     """Reads the events of one point into a table, once and in the order of the file.
 
-    own_kinds: kinds of the workloads themselves, as opposed to their pods and other children.
+    own_kinds: kinds of the workloads themselves, as opposed to their pods and other children. nodes: notes the nodes of
+    pods, on a cluster with real and simulated ones.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class EventReader:
         own_kinds: set[str],
         intervals: IntervalAssignment,
         witness: Witness | None = None,
+        nodes: WorkloadNodes | None = None,
     ) -> None:
         self.inputs = inputs
         self.intervals = intervals
@@ -45,6 +48,7 @@ class EventReader:
         # ((kind, namespace), name) -> [bits of its stages, version]: a pod recreated under its name counts once.
         self._objects: dict[tuple[tuple[str, str], str], list[int]] = {}
         self._witness = witness
+        self._nodes = nodes
         self.members: dict[str, list[int]] = {}  # kind -> number of objects by row
         self.seen_own: set[int] = set()  # rows
         self.deleted: set[int] = set()  # rows
@@ -73,6 +77,8 @@ class EventReader:
             known = self._objects[place, event["name"]] = [0, 0]
             if not own:
                 self._add_member(kind, row, event)
+        if self._nodes is not None and "node" in event:
+            self._nodes.see(row, event["node"])
         at = version(event["resource_version"])
         intervals = self.intervals
         if self._witness is not None:

@@ -8,13 +8,19 @@ One pass over the events, with dictionary look-ups only: the time grows linearly
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.workload_nodes import (
+    NODE,
+    REAL,
+    WorkloadNodes,
+    kinds_of,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import audit_log as audit_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import workload_outcome
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.event_assignment import EventReader, Witness
@@ -30,14 +36,19 @@ CREATED = Stage("created", "", "created", OWN, "API server", False)
 
 
 def build(
-    folder: Path, run: str, point: str, simulated_writers: Iterable[str] = (), audit_log: Path | None = None
+    folder: Path,
+    run: str,
+    point: str,
+    simulated_writers: Iterable[str] = (),
+    audit_log: Path | None = None,
+    real_nodes: Collection[str] = (),
 ) -> Table:
     """Return the timeline of the point in ``folder``. The notes in its header list missing and damaged records.
 
     simulated_writers: those of the cluster, used when the observations do not name them.
-    audit_log: of the API server, to narrow the intervals.
+    audit_log: of the API server, to narrow the intervals. real_nodes: of a cluster that also has simulated ones.
     """
-    return build_from(point_reader.read(folder), run, point, simulated_writers, audit_log)
+    return build_from(point_reader.read(folder), run, point, simulated_writers, audit_log, real_nodes=real_nodes)
 
 
 def build_from(
@@ -47,6 +58,7 @@ def build_from(
     simulated_writers: Iterable[str] = (),
     audit_log: Path | None = None,
     witness: Witness | None = None,
+    real_nodes: Collection[str] = (),
 ) -> Table:
     """Return the timeline of a point whose files were read already, as build() does.
 
@@ -54,17 +66,24 @@ def build_from(
     """
     rows = point_reader.rows(inputs)
     own_kinds = {row["kind"] for row in rows if row["kind"]} or set(list(inputs.kinds)[:1])
-    simulated = inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers
+    simulated = set(inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers)
     stages = from_definitions(inputs.kinds, own_kinds, simulated) or [CREATED]
     table = _empty_table(inputs, rows, stages, run, point)
     audit = audit_logs.narrower(audit_log, run, inputs, rows, table.header["notes"]) if audit_log else None
     intervals = IntervalAssignment(inputs, table, stages, audit)
     intervals.take_ledger(rows)
-    reader = EventReader(inputs, rows, own_kinds, intervals, witness)
+    nodes = WorkloadNodes(len(rows), real_nodes) if real_nodes and NODE in simulated else None
+    reader = EventReader(inputs, rows, own_kinds, intervals, witness, nodes)
     last = reader.read(table.header["end"])
     if inputs.ended is None:
         table.header["end"] = last
     workload_outcome.finish(reader, intervals)
+    if nodes is not None:
+        table.nodes = nodes.kinds()
+        table.header["simulated_writers"] = sorted(simulated)
+        if inputs.kinds and kinds_of(table) == REAL:
+            stages = from_definitions(inputs.kinds, own_kinds, set(simulated) - {NODE})
+            table.header["stages"] = [stage.header() for stage in stages]
     return table
 
 
@@ -88,7 +107,7 @@ def _empty_table(inputs: PointInputs, rows: list[dict[str, Any]], stages: list[S
     table = Table(header)
     for name in ("index", "name", "kind", "template"):
         setattr(table, name, [row[name] for row in rows])
-    table.pods, table.gpus = [0] * size, [0.0] * size
+    table.pods, table.gpus, table.nodes = [0] * size, [0.0] * size, [None] * size
     table.moments = {name: column(size) for name in MOMENTS}
     table.earliest = {stage.name: column(size) for stage in stages}
     table.latest = {stage.name: column(size) for stage in stages}

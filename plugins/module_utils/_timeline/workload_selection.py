@@ -10,14 +10,12 @@ and names the selection. Order: ``head`` of all planned workloads by submission,
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import COLUMNS, Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def select(table: Table, selection: WorkloadSelection) -> Table:
         "left_out": dict(left_out),
         "text": describe(selection, size, len(rows), sum(left_out.values())),
     }
-    return _taken(table, rows, header)
+    return table.taken(rows, header)
 
 
 def describe(selection: WorkloadSelection, size: int, kept: int, errors: int) -> str:
@@ -73,18 +71,3 @@ def describe(selection: WorkloadSelection, size: int, kept: int, errors: int) ->
     part = ", ".join(parts) or "all"
     text = f"{part} of {_format.count(size, 'workload')}"
     return f"{text}, {errors:,} with errors left out: {kept:,} shown" if selection.skip_errors else text
-
-
-def _taken(table: Table, rows: list[int], header: dict[str, Any]) -> Table:
-    def pick(values: Any) -> Any:
-        return array("d", (values[row] for row in rows)) if isinstance(values, array) else [values[row] for row in rows]
-
-    places = {row: place for place, row in enumerate(rows)}
-    return Table(
-        header,
-        **{name: pick(getattr(table, name)) for name in COLUMNS},
-        contradictions={places[row]: texts for row, texts in table.contradictions.items() if row in places},
-        moments={name: pick(values) for name, values in table.moments.items()},
-        earliest={name: pick(values) for name, values in table.earliest.items()},
-        latest={name: pick(values) for name, values in table.latest.items()},
-    )

@@ -36,7 +36,9 @@ def write_timeline(
         if is_foreign(point):
             table = read_scale_test_files.build(point.folder, run.id, point.number)
         else:
-            table = timeline_builder.build(point.folder, run.id, point.number, run.simulated_writers, audit_path)
+            table = timeline_builder.build(
+                point.folder, run.id, point.number, run.simulated_writers, audit_path, run.real_nodes
+            )
         table = select(table, selection or WorkloadSelection())
         timeline_table.write(table, point.folder)
         warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]

@@ -137,14 +137,27 @@ def test_the_sentence_counts_logs_and_names_what_is_simulated_and_what_is_missin
         {"pod": "b", "index": 1, "figures": {"train_runtime": 4.0, "train_samples_per_second": 20.0}, "error": None},
         {"pod": "c", "index": 2, "figures": {}, "error": "none"},
     ]
-    assert _training_figures.text(rows, simulated=True) == (
+    rows = [{**one, "simulated": True} for one in rows]
+    assert _training_figures.text(rows) == (
         "training figures in 2 of 3 logs: "
         "median train_samples_per_second 15/s, train_runtime 3 s (simulated, not measured) (1 log without: none)"
     )
-    assert "simulated" not in _training_figures.text(rows, simulated=False)
-    assert _training_figures.text([], simulated=True) == "training figures in 0 of 0 logs"
+    assert "simulated" not in _training_figures.text([{**one, "simulated": False} for one in rows])
+    assert _training_figures.text([]) == "training figures in 0 of 0 logs"
 
 
 def test_a_point_without_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         _training_figures.write(tmp_path / "none", [], simulated=False)
+
+
+def test_the_log_of_a_pod_on_a_real_node_is_measured(tmp_path):
+    (tmp_path / "logs").mkdir()
+    pods = [{"pod": f"p-{node}", "log": f"p-{node}.log", "node": node} for node in ("real-0", "fake-0")]
+    for one in pods:
+        (tmp_path / "logs" / one["log"]).write_text(SUMMARY)
+    logs = _training_figures.logs_of(pods, tmp_path / "logs")
+    _changed, rows = _training_figures.write(tmp_path, logs, simulated=True, real_nodes=["real-0"])
+    assert [row["simulated"] for row in rows] == [False, True]
+    assert "(partly simulated)" in _training_figures.text(rows)
+    assert "simulated" not in _training_figures.text(rows[:1])

@@ -66,6 +66,16 @@ def test_a_cluster_with_played_nodes_is_simulated_whoever_gave_it_to_us() -> Non
     assert found["simulated"] is True and found["simulated_writers"] == ["node"]
 
 
+def test_the_record_names_the_real_nodes_of_a_cluster_with_simulated_ones() -> None:
+    found = describe_cluster.Identity("127.0.0.1:1", "v1", nodes=3, nodes_simulated=2, real_nodes=["real-0"]).record()
+    assert found["simulated"] is True and found["real_nodes"] == ["real-0"]
+    cluster = {"provider": "rehearsal", "state": "acquired", "owned": True}
+    _files.check("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **found}}})
+    assert "3 nodes (2 simulated)" in describe_cluster.line({**cluster, **found}, ["sutest"])
+    real = describe_cluster.Identity("api.lab.example", "v1", nodes=2, real_nodes=["a", "b"])
+    assert "real_nodes" not in real.record()
+
+
 def test_a_real_cluster_does_not_overrule_what_its_provider_says() -> None:
     assert "simulated" not in describe_cluster.Identity("api.lab.example", "v1", nodes=2).record()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs, point_pairs, run_side
-from run_directory import World, write_run
+from run_directory import REAL, World, write_run
 
 TEMPLATE = Path(__file__).parents[5] / "roles" / "results" / "templates" / "compare.html.j2"
 
@@ -46,6 +46,22 @@ def written(parent: Path, number: int, run_for: float, points: int = 1) -> str:
     world = World(count=12, run_for=run_for, seed=number, training=False, start=1_795_000_000.0 + 600 * number)
     matrix = [(world, {"fine_tuning_gpus": place}) for place in range(points)]
     return str(write_run(parent / f"r{number}", matrix, id=f"t1121-aaaaa{number}"))
+
+
+def test_simulated_and_measured_runs_of_one_cluster_are_not_compared(tmp_path: Path, definitions: str) -> None:
+    tops = []
+    for number, nodes in enumerate(("real", "simulated", "mixed")):
+        kinds = {"real": [REAL], "simulated": ["fake-0"], "mixed": [REAL, "fake-0"]}[nodes]
+        world = World(count=4, training=False, nodes={row: kinds[row % len(kinds)] for row in range(4)})
+        tops.append(str(write_run(tmp_path / nodes, [(world, {})], id=f"t1121-aaaaa{number}")))
+    for pair in ((0, 1), (1, 2), (0, 2)):
+        out = tmp_path / f"out{pair[0]}{pair[1]}"
+        found = compare_runs.compare([tops[one] for one in pair], str(out), [definitions], str(TEMPLATE))
+        assert found["verdict"] == "invalid", pair
+        document = _files.read_json(out / "comparison.json")
+        rows = {row["name"]: row for one in document["pairs"] for row in one["kpis"]}
+        assert "time_to_scheduled_p95" in rows
+        assert ("time_to_running_p95" in rows) == (pair == (0, 2)), pair
 
 
 def test_a_slower_stage_is_found_by_three_runs_against_three_and_named(tmp_path: Path, definitions: str) -> None:

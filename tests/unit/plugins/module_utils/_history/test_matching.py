@@ -124,6 +124,12 @@ def test_simulated_figures_are_never_compared_with_measured_ones() -> None:
         assert outcome(past(ran__simulated=True), *patterns) == "simulated"
 
 
+def test_figures_of_real_and_simulated_nodes_are_compared_with_such_figures_only() -> None:
+    for patterns in ((), ("ran.workload_nodes",), ("*",)):
+        assert outcome(past(ran__workload_nodes="mixed"), ignore=patterns) == "other ran.workload_nodes"
+        assert outcome(past(ran__workload_nodes="mixed"), *patterns) == "other ran.workload_nodes"
+
+
 def test_the_reason_is_that_of_the_nearest_point() -> None:
     far = {**OWN, "settings.fine_tuning_gpus": 1, "ran.nodes.count": 1}
     near = {**OWN, "settings.fine_tuning_gpus": 8}

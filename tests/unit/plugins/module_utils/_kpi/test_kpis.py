@@ -8,9 +8,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import compute_kpis, kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
-from run_directory import RUN, World, write_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from run_directory import REAL, RUN, World, write_point, write_run
 
+NODES = (REAL, "fake-gpu-0000")
 ONE = {"name": "x", "unit": "s", "direction": "lower", "help": "What it is.", "source": {"function": "makespan"}}
 
 
@@ -113,6 +116,35 @@ def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     assert [
         one["name"] for one in computed(PointData(table), kpi_definitions.load([definitions])) if one["simulated"]
     ] == []
+
+
+def test_measured_and_simulated_figures_of_one_point_are_kept_apart(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=6, nodes={row: NODES[row % 2] for row in range(6)}), {})])
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    document = _files.read_json(top / "points/000/kpis.json")
+    _files.check("kpis/2", document)
+    assert document["labels"]["ran"]["workload_nodes"] == "mixed" and document["labels"]["ran"]["simulated"] is True
+    found = {one["name"]: one for one in document["kpis"]}
+    measured, played = found["time_to_running_p95"], found["time_to_running_p95_simulated"]
+    assert (measured["simulated"], measured["of"]) == (False, 3) and (played["simulated"], played["of"]) == (True, 3)
+    assert measured["headline"] and not played["headline"]
+    # The scheduler is real for all of them.
+    assert (found["time_to_scheduled_p95"]["simulated"], found["time_to_scheduled_p95"]["of"]) == (False, 6)
+    assert "time_to_scheduled_p95_simulated" not in found
+    assert [name for name, one in found.items() if one["simulated"] is not name.endswith("_simulated")] == []
+    parts = _files.read_json(top / "points/000/attribution.json")
+    assert (parts["nodes"], parts["of"]) == ("real", 3) and not any(one["simulated"] for one in parts["stages"])
+
+
+def test_a_point_on_real_nodes_of_a_rehearsal_cluster_is_measured(tmp_path, definitions):
+    nodes = dict.fromkeys(range(3), REAL)
+    top = write_run(tmp_path / "run", [(World(count=3, nodes=nodes, training=False), {})])
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    document = _files.read_json(top / "points/000/kpis.json")
+    assert [one["name"] for one in document["kpis"] if one["simulated"]] == []
+    assert document["labels"]["ran"]["simulated"] is False and document["labels"]["ran"]["workload_nodes"] == "real"
 
 
 def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):

@@ -216,6 +216,29 @@ def test_of_a_real_cluster_nothing_is_called_simulated(tmp_path, definitions):
     assert "simulated" not in rendered(top).words.replace("simulated no ", "").lower()
 
 
+def on_nodes(folder, definitions, nodes):
+    top = write_run(folder, [(World(count=len(nodes), training=False, nodes=dict(enumerate(nodes))), {})])
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    write_verdict(str(top), 0.5)
+    return rendered(top)
+
+
+def test_of_workloads_on_real_nodes_nothing_is_called_simulated(tmp_path, definitions):
+    words = on_nodes(tmp_path / "run", definitions, ["real-0"] * 3).words
+    assert "simulated" not in words.replace("simulated yes: node, except on real-0", "").lower()
+
+
+def test_workloads_on_real_and_on_simulated_nodes_are_shown_apart(tmp_path, definitions):
+    page = on_nodes(tmp_path / "run", definitions, ["real-0", "fake-0", "real-0", "fake-0", "fake-0"])
+    assert "3 workloads ran on simulated nodes" in page.words
+    assert "pods running, simulated nodes SIMULATED" in page.words and "pods running SIMULATED" not in page.words
+    found = write_report.write_report(str(tmp_path / "run"), str(TEMPLATE))
+    plots = {Path(path).stem for path in found["plots"]}
+    kinds = {one.removeprefix("000_real_") for one in plots if one.startswith("000_real_")}
+    assert kinds and plots == {f"000_{nodes}_{kind}" for nodes in ("real", "simulated") for kind in kinds}
+
+
 def test_what_a_user_wrote_is_shown_and_never_obeyed(tmp_path, definitions):
     top = write_run(tmp_path / "run", [(World(count=2, training=False), {"x": EVIL})], command=EVIL, project=EVIL)
     provenance = {"schema": "provenance/1", "settings": {EVIL: [{"source": EVIL, "value": EVIL, "where": EVIL}]}}

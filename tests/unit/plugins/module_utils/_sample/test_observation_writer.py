@@ -56,7 +56,8 @@ class World:
             "ownerReferences": [{"uid": f"o-{index}"}],
         }
         limits = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
-        return {"metadata": metadata, "spec": {"containers": [limits]}, "status": {"phase": phase, **status}}
+        bound = {"serviceAccountName": "default", "nodeName": f"node-{index}"} if phase not in (None, "Pending") else {}
+        return {"metadata": metadata, "spec": {"containers": [limits], **bound}, "status": {"phase": phase, **status}}
 
     def see(self, index: int, phase: str | None, event: str = "MODIFIED", how: str = "watch", **more: Any) -> None:
         self.observer.take(10.0 + self.version, how, event, self.pod(index, phase, **more))
@@ -179,6 +180,15 @@ def test_the_rows_alone_tell_every_value(events: list[tuple[int, str, str]]) -> 
             del told[row["uid"]]
     shown = {uid: {name for name, value in values.items() if value} - {"created"} for uid, values in told.items()}
     assert shown == {uid: set() if phase == "Pending" else {phase.lower()} for uid, phase in truth.items()}
+
+
+def test_the_first_row_of_a_bound_pod_names_its_node_and_no_other_does() -> None:
+    world = World()
+    world.see(1, "Pending", "ADDED")
+    world.see(1, "Running")
+    world.see(1, "Succeeded")
+    world.see(2, "Running", "ADDED")
+    assert [row.get("node") for row in world.rows] == [None, "node-1", None, "node-2"]
 
 
 def as_served(event: str, thing: dict[str, Any], spec: bool) -> bytes:

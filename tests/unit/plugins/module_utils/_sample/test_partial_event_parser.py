@@ -52,6 +52,26 @@ def expected(event: dict[str, Any], spec: bool) -> dict[str, Any]:
     return {"type": event["type"], "object": thing}
 
 
+ACCOUNT = {"serviceAccountName": "default", "serviceAccount": "default"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "node"),
+    [
+        ({"containers": []}, ""),
+        ({**ACCOUNT, "hostNetwork": True}, ""),
+        ({**ACCOUNT, "nodeName": "n-1", "hostNetwork": True}, "n-1"),
+        ({**ACCOUNT, "automountServiceAccountToken": False, "nodeName": "n-1"}, "n-1"),
+        ({"nodeName": "n-1"}, "n-1"),
+        ({"nodeSelector": {"nodeName": "other"}}, ""),
+        ({"nodeSelector": {"nodeName": "other"}, **ACCOUNT, "nodeName": "n-1"}, "n-1"),
+        ({"containers": [{"args": ['"serviceAccount":"a","nodeName":"other"']}], **ACCOUNT}, ""),
+    ],
+)
+def test_the_node_of_a_pod_is_that_of_its_spec(spec: dict[str, Any], node: str) -> None:
+    assert partial_event_parser.node_of(line(built_in(spec=spec))) == node
+
+
 @pytest.mark.parametrize("made", [built_in, custom])
 @pytest.mark.parametrize("spec", [True, False])
 def test_managed_fields_and_the_spec_are_left_out(made: Any, spec: bool) -> None:
