@@ -16,7 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 #: From these seconds on a duration is written in minutes, hours.
 _MINUTES, _HOURS = 120.0, 7200.0
 #: Units of durations that parse_value() reads, in seconds; from the longest to the shortest, as they follow each other.
-_SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
+_SECONDS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
+#: Further spellings of units: minutes as in the durations of Go and Kubernetes, 1h30m.
+_ALIASES = {"m": "min"}
 #: A number as number() writes it: commas stand between groups of three digits only.
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|\.[0-9]+"
 _QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*(.*)", re.DOTALL)
@@ -117,10 +119,11 @@ def _parse_duration(text: str) -> float | None:
     total, units, at = 0.0, list(_SECONDS), 0
     while at < len(text):
         part = _DURATION_PART.match(text, at)
-        if not part or part[2] not in units:
+        unit = _ALIASES.get(part[2], part[2]) if part else ""
+        if not part or unit not in units:
             return None
-        total += float(part[1].replace(",", "")) * _SECONDS[part[2]]
-        units, at = units[units.index(part[2]) + 1 :], part.end()
+        total += float(part[1].replace(",", "")) * _SECONDS[unit]
+        units, at = units[units.index(unit) + 1 :], part.end()
     return total
 
 

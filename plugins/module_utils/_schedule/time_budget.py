@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 
 def parse(text: object, setting: str) -> float | None:
-    """Return the seconds of a budget, None without one: ``2h``, ``90 min``, ``1 h 30 min`` or a number of seconds."""
+    """Return the seconds of a budget, None without one: ``2h``, ``90m``, ``1 h 30 min`` or a number of seconds."""
     if text is None or text == "":
         return None
     try:
@@ -22,7 +22,7 @@ def parse(text: object, setting: str) -> float | None:
     except InputError:
         found = 0.0
     if found <= 0:
-        raise InputError(f"{setting}: budget '{text}' is no duration; write 2h, 90 min or 45 s")
+        raise InputError(f"{setting}: budget '{text}' is no duration; write 2h, 90m or 45s")
     return found
 
 

@@ -68,6 +68,7 @@ UNITS = ("s", "1/s", "%", "GPU h", "workloads", "bytes", "pods", "attempts", "")
         ("95 %", "%", 95.0), ("95%", "%", 95.0), ("0.73/s", "1/s", 0.73), ("0.73 1/s", "1/s", 0.73),
         ("1 workload", "workloads", 1.0), ("12 workloads", "workloads", 12.0), ("123,457", "", 123457.0),
         ("5e-05 GPU h", "GPU h", 5e-05), (" .5 s ", "s", 0.5),
+        ("20m", "s", 1200.0), ("1h30m", "s", 5400.0), ("2 d", "s", 172800.0),
     ],
 )  # fmt: skip
 def test_values_are_read(text, unit, amount):
