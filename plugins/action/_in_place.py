@@ -10,3 +10,5 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module
 
 class ActionModule(InPlaceAction):
     """The module gets the arguments of the task."""
+
+    _supports_async = True  # it is then packed

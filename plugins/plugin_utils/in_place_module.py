@@ -107,7 +107,9 @@ class InPlaceAction(ActionBase):
         Where meta/runtime.yml routes a module to an action of another name, ``resolved_action`` is the module.
         """
         name = self._task.resolved_action or self._task.action
-        found: dict[str, Any] = self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
+        found: dict[str, Any] = self._execute_module(
+            module_name=name, module_args=arguments, task_vars=task_vars, wrap_async=bool(self._task.async_val)
+        )
         return found
 
     def _configure_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.action import _progress, results_source, results_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import BadInput
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import BadInput, SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
@@ -47,6 +47,37 @@ def test_a_route_leads_from_a_module_to_an_action_plugin(name: str) -> None:
     assert issubclass(importlib.import_module(f"{ACTIONS}.{ROUTES[name]}").ActionModule, InPlaceAction)
 
 
+@pytest.mark.parametrize("name", [path.stem for path in MODULES if path.stem != "workload_on_host"])
+def test_no_module_is_packed_on_the_local_machine(name: str) -> None:
+    """Packing takes up to a second of processor time. An action runs its module in place, or does the work itself.
+
+    workload_on_host is for another machine.
+    """
+    action = importlib.import_module(f"{ACTIONS}.{action_of(name)}").ActionModule
+    assert issubclass(action, (InPlaceAction, SeatrialAction))
+
+
+ASYNC = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - perfscale.seatrial.openshift_config: {name: a}
+      async: 30
+      poll: 1
+      register: done
+      ignore_errors: true
+    - ansible.builtin.debug: {var: done}
+"""
+
+
+def test_a_routed_module_still_runs_asynchronously(tmp_path: Path) -> None:
+    (tmp_path / "play.yml").write_text(ASYNC)
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_STDOUT_CALLBACK": "default"}
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), str(tmp_path / "play.yml")]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert "ansible_job_id" in done.stdout and "missing required arguments" in done.stdout, done.stdout
+
+
 def test_every_action_plugin_belongs_to_a_module() -> None:
     names = {path.stem for path in (ROOT / "plugins" / "action").glob("*.py")}
     assert names == {action_of(path.stem) for path in MODULES} & names
@@ -72,7 +103,7 @@ def test_ansible_follows_a_route_for_the_full_and_the_short_name() -> None:
 def made(action: type[InPlaceAction], monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Any:
     """An action of a task that names module pod_logs shortly; what it runs is in ``ran``."""
     one = action.__new__(action)
-    one._task = SimpleNamespace(action="pod_logs", resolved_action=f"{PREFIX}pod_logs", args=arguments)
+    one._task = SimpleNamespace(action="pod_logs", resolved_action=f"{PREFIX}pod_logs", args=arguments, async_val=0)
     one._connection = SimpleNamespace(transport="ssh")
     one.ran = []
     monkeypatch.setattr("ansible.plugins.action.ActionBase.run", lambda *_args: {})
@@ -85,8 +116,9 @@ def made(action: type[InPlaceAction], monkeypatch: pytest.MonkeyPatch, **argumen
 def test_a_shared_action_runs_the_module_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     one = made(_progress.ActionModule, monkeypatch, dest="/logs")
     assert one.run(task_vars={"a": 1}) == {"changed": False}
-    call = {"dest": "/logs", "progress_file": None}
-    assert one.ran == [{"module_name": f"{PREFIX}pod_logs", "module_args": call, "task_vars": {"a": 1}}]
+    given = {"dest": "/logs", "progress_file": None}
+    call = {"module_name": f"{PREFIX}pod_logs", "module_args": given, "task_vars": {"a": 1}, "wrap_async": False}
+    assert one.ran == [call]
 
 
 def test_paths_of_results_source_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
