@@ -56,8 +56,9 @@ def first_unfit(project: str, points: Sequence[MatrixPoint], render: Render) -> 
 def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) -> list[cluster_capacity.Node] | None:
     """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell."""
     provider = PROVIDERS.get(settings.get("cluster_provider", ""))
-    scaled = settings.get("node_scaling_count") or settings.get("node_scaling_users")
-    if provider is None or not provider.simulated or scaled:
+    # The capacity of such nodes is that of machines.
+    real = ("node_scaling_count", "node_scaling_users", "rehearsal_nodes_real")
+    if provider is None or not provider.simulated or any(settings.get(name) for name in real):
         return None
     allocatable = {
         "nvidia.com/gpu": settings["fake_gpu_gpus_per_node"],

@@ -114,8 +114,11 @@ def _where(host: str, cluster: Mapping[str, Any]) -> str:
     parts = [f"{cluster['provider']} cluster at {cluster.get('api_host', 'an unknown host')}"]
     if cluster.get("version"):
         parts.append(f"Kubernetes {str(cluster['version']).lstrip('v')}")
-    if cluster["simulated"]:
+    real = len(cluster.get("real_nodes") or ())
+    if cluster["simulated"] and not real:
         parts.append("simulated nodes")
+    elif cluster["simulated"]:
+        parts.append(_format.count(real, "real node"))
     elif cluster.get("kind") or cluster.get("version"):  # otherwise its nodes are unknown
         parts.append(cluster.get("kind") or "real nodes")
     if cluster.get("nodes") is not None:

@@ -281,7 +281,7 @@ def line(record: dict[str, Any], hosts: Iterable[str]) -> str:
         parts.append(f"OpenShift {record['openshift']}")
     parts.append(f"Kubernetes {record.get('version', '?')}")
     nodes = record.get("nodes", 0)
-    which = f" ({nodes - real} simulated)" if real else simulated
+    which = (f" ({nodes - real} simulated)" if nodes > real else "") if real else simulated
     parts.append(f"{nodes} {'node' if nodes == 1 else 'nodes'}{which if nodes else ''}")
     products = record.get("gpu_products") or {}
     parts += [f"{count} x {product}{simulated}" for product, count in products.items()] or ["no GPUs"]

@@ -53,6 +53,14 @@ def test_the_split_sums_to_the_total() -> None:
     )
 
 
+@pytest.mark.parametrize(("real", "shown"), [([], "simulated nodes, 4 nodes"), (["real-0"], "1 real node, 4 nodes")])
+def test_the_real_nodes_of_a_cluster_with_simulated_ones_are_counted(
+    tmp_path: Path, real: list[str], shown: str
+) -> None:
+    cluster = {**CLUSTER, "real_nodes": real}
+    assert shown in "\n".join(run_summary.lines(record(clusters={"sutest": cluster}), tmp_path, {}))
+
+
 def test_what_is_held_is_printed_with_the_command_that_gives_it_back(tmp_path: Path) -> None:
     held = [{"what": "rehearsal cluster x", "since": "2026-11-21T05:00:00.000Z", "until": None}]
     text = "\n".join(run_summary.lines(record(held=held), tmp_path, {}))
