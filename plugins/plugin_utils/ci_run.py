@@ -6,8 +6,8 @@
     python -m ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci_run [--junit PATH] [--timeout 4h] PLAYBOOK
 
 Arguments behind PLAYBOOK are those of ansible-playbook. Exit status 0: pass or improvement. 1: regression. 2:
-inconclusive or invalid. 3: error, or invalid input. That of ansible-playbook does not tell these apart. A JUnit file is
-written in every case.
+inconclusive or invalid. 3: error, or invalid input. The exit status of ansible-playbook does not distinguish these. A
+JUnit file is written in every case. PLAYBOOK is that of a project, or compare.yml.
 """
 
 from __future__ import annotations
@@ -29,32 +29,39 @@ from typing import Any, NoReturn
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import junit, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import VERDICT
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import session_file
 
 ERROR = 3
+COMPARISON = "comparison.json"
 #: Seconds that an interrupted playbook has to give back what it holds.
 GRACE = 900.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a playbook ended. ``ended_by``: the signal or timeout that ended it; run_dir: None if no run was opened."""
+    """How a playbook ended. ``ended_by``: the signal or timeout that ended it; run_dir: None if no run was opened.
+
+    comparison: the folder of a comparison, None if none was made.
+    """
 
     code: int
     began: float  # seconds since the epoch
     run_dir: Path | None = None
     error: str = ""  # of the settings
     ended_by: str = ""
+    comparison: Path | None = None
 
 
 def judged(outcome: Outcome) -> tuple[str, int, str]:
     """Return the verdict, the exit status and a sentence on the reason."""
     if outcome.ended_by:
         return overall_verdict.ERROR, ERROR, f"ended by {outcome.ended_by}"
+    if outcome.comparison is not None:
+        return _compared(outcome, outcome.comparison)
     if outcome.run_dir is None:
         text = outcome.error or f"ansible-playbook ended with status {outcome.code} before it opened a run"
         return overall_verdict.ERROR, ERROR, text
@@ -71,6 +78,18 @@ def judged(outcome: Outcome) -> tuple[str, int, str]:
         return overall_verdict.ERROR, ERROR, f"verdict {verdict['verdict']}, but the run failed: {failure}"
     reasons = overall_verdict.reasons(verdict) or verdict.get("answer") or []
     return verdict["verdict"], status, reasons[0] if reasons else "no figure of the run is worse"
+
+
+def _compared(outcome: Outcome, folder: Path) -> tuple[str, int, str]:
+    """Return the verdict of a comparison, its exit status and reason. The points of one run have no verdict."""
+    try:
+        found = schema_migration.upgraded(folder / COMPARISON, "comparison")
+    except DataError as error:
+        return overall_verdict.ERROR, ERROR, str(error)
+    verdict, status = found.get("verdict") or "compared", int(found.get("exit_status") or 0)
+    if status == 0 and outcome.code != 0 and verdict not in (overall_verdict.PASS, overall_verdict.IMPROVEMENT):
+        return overall_verdict.ERROR, ERROR, f"ansible-playbook ended with status {outcome.code}"
+    return verdict, status, next(iter(found.get("why") or ()), f"see {folder / 'index.html'}")
 
 
 def _fresh(path: Path, began: float) -> bool:
@@ -90,11 +109,26 @@ def write_junit(target: Path, outcome: Outcome, reason: str, status: int) -> Non
     """Copy the JUnit file of the run; without one that shows an error, write one with the error as its only case."""
     own = outcome.run_dir / "junit.xml" if outcome.run_dir else None
     target.parent.mkdir(parents=True, exist_ok=True)
+    if outcome.comparison and status != ERROR:
+        found = schema_migration.upgraded(outcome.comparison / COMPARISON, "comparison")
+        _files.replace_text(target, junit.of_comparison(found))
+        return
     if own and _fresh(own, outcome.began) and (status != ERROR or "<error" in own.read_text(encoding="utf-8")):
         _files.replace_text(target, own.read_text(encoding="utf-8"))
         return
-    case = junit.Case("run", overall_verdict.ERROR, reason, "Interrupted" if outcome.ended_by else "InputError")
+    case = junit.Case("run", overall_verdict.ERROR, reason, _type(outcome))
     _files.replace_text(target, junit.document("perfscale.seatrial", [case]))
+
+
+def _type(outcome: Outcome) -> str:
+    """Return the type of the error of a job: the cause that the run recorded, if there is a run."""
+    if outcome.ended_by:
+        return "Interrupted"
+    if outcome.run_dir is None:
+        return "InputError"
+    phases = run_reader.read(outcome.run_dir).record.get("phases") or {}
+    causes = [one["cause"] for one in phases.values() if one.get("status") == "failed" and one.get("cause")]
+    return str(causes[0]) if causes else "RunFailed"
 
 
 def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) -> Outcome:
@@ -112,8 +146,8 @@ def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) 
             process = subprocess.Popen([program, *arguments], env=environment, start_new_session=True)
             ended_by = _wait(process, timeout, grace, received)
         found = _session(place)
-    run_dir = Path(found["run_dir"]) if found.get("run_dir") else None
-    return Outcome(process.returncode, began, run_dir, str(found.get("error") or ""), ended_by)
+    run_dir, comparison = (Path(found[key]) if found.get(key) else None for key in session_file.KEYS)
+    return Outcome(process.returncode, began, run_dir, str(found.get("error") or ""), ended_by, comparison)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None, grace: float, received: list[str]) -> str:

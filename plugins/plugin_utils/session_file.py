@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file in which a session states its run directory or its error, for the program that started ansible-playbook."""
+"""A file in which a session states its run directory, comparison or error, for the caller of ansible-playbook."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 #: Environment variable with the path of the file.
 VARIABLE = "SEATRIAL_SESSION_FILE"
+#: Folders that a result names: of the run, of the comparison.
+KEYS = ("run_dir", "comparison")
 
 
 Outcome = TypeVar("Outcome", bound=dict[str, Any] | InputError)
 
 
 def noted(outcome: Outcome) -> Outcome:
-    """Write ``run_dir`` of a result, or the text of an error, into the file if one is asked for; return ``outcome``."""
+    """Write ``run_dir`` and ``comparison`` of a result, or the text of an error, into the file if one is asked for.
+
+    Returns ``outcome``.
+    """
     if path := os.environ.get(VARIABLE):
-        content = {"error": str(outcome)} if isinstance(outcome, InputError) else {"run_dir": outcome.get("run_dir")}
+        content: dict[str, Any] = {"error": str(outcome)}
+        if not isinstance(outcome, InputError):
+            content = {key: outcome[key] for key in KEYS if key in outcome}
         _files.replace_text(Path(path), json.dumps(content) + "\n")
     return outcome

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import ci_job
 import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
@@ -140,5 +141,8 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
     assert slower["reading"] == "worse" and slower["confidence"]["low"] > 1
     assert sum(one["difference"] for one in pair["writers"]) == pytest.approx(pair["total"][1] - pair["total"][0])
     assert max(pair["writers"], key=lambda one: one["difference"])["name"] == "node"
+    job = ci_job.run(tmp_path / "ci", "compare", "-e", f"runs={tmp_path}/run-a,{tmp_path}/run-b")
+    assert (job.status, job.last[:27]) == (2, "inconclusive (exit 2): Two "), job.output[-4000:]
+    assert list(job.cases("skipped"))[0] == "comparison" and not job.cases("error")
     assert len(list((folder / "plots").glob("*.png"))) == len(list((folder / "plots").glob("*.csv"))) == 2
     assert "Makespan" in done.flat()

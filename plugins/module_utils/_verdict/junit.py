@@ -18,7 +18,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import OUTSIDE, REGRESSION
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
+    INCONCLUSIVE,
+    OUTSIDE,
+    REGRESSION,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import (
     ERROR,
     INVALID,
@@ -58,6 +62,26 @@ def junit(run: Run, verdict: Mapping[str, Any]) -> str:
     figures = "\n".join(f"{point.number} {_figure(kpi)}" for point in run.points for kpi in point.kpis or [])
     started = str(run.record.get("started") or "").removesuffix("Z")
     return document(suite_name(run), cases(run, verdict), seconds, started, properties, figures)
+
+
+def of_comparison(comparison: Mapping[str, Any]) -> str:
+    """Return the JUnit XML of a comparison (schema comparison/2): a case for each judged figure, and for its verdict.
+
+    If the runs must not be compared, that is the only error, and no figure is a failure.
+    """
+    result = comparison.get("verdict", "")
+    several = len({one["group"] for one in comparison.get("kpis") or []}) > 1
+    found = [
+        replace(one, name=f"{kpi['group']} {one.name}" if several else one.name) for kpi, one in _judged(comparison)
+    ]
+    why = "; ".join(comparison.get("why") or [])
+    if result == INVALID:
+        cause = Case("comparison", ERROR, why, INVALID)
+        found = [cause, *(_consequence(one, cause) if one.kind == FAILURE else one for one in found)]
+    else:
+        found = [Case("comparison", SKIPPED if result == INCONCLUSIVE else "", why), *found]
+    runs = [str(one["run"]) for one in comparison["runs"]]
+    return document("compare", found, properties={"runs": " ".join(runs), "verdict": result or "none"})
 
 
 def document(
@@ -179,6 +203,11 @@ def _checks(run: Run, verdict: Mapping[str, Any]) -> Iterator[Case]:
 
 
 def _figures(verdict: Mapping[str, Any]) -> Iterator[Case]:
+    return (case for _kpi, case in _judged(verdict))
+
+
+def _judged(verdict: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Case]]:
+    """Yield each judged KPI with its case."""
     for one in verdict.get("kpis") or []:
         case = Case(f"{one['point']} {one['name']}", output=_figure(one))
         limit = one.get("limit") or {}
@@ -186,7 +215,7 @@ def _figures(verdict: Mapping[str, Any]) -> Iterator[Case]:
             case = replace(case, kind=FAILURE, message=one.get("why") or limit.get("text") or "", type=REGRESSION)
         elif one["reading"] not in _SILENT or limit.get("result", PASS) not in _SILENT:
             case = replace(case, kind=SKIPPED, message=one.get("why") or limit.get("text") or one["reading"])
-        yield case
+        yield one, case
 
 
 def _figure(kpi: Mapping[str, Any]) -> str:

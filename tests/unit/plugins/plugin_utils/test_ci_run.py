@@ -84,6 +84,77 @@ def test_the_junit_file_of_the_run_is_copied_unless_it_shows_no_error(
     assert ((tmp_path / "junit.xml").read_text() == (run_dir / "junit.xml").read_text()) is copied
 
 
+@pytest.mark.parametrize(
+    ("phases", "ended_by", "kind"),
+    [
+        (
+            {"test": {"status": "passed"}, "cleanup": {"status": "failed", "cause": "CleanupTimeout"}},
+            "",
+            "CleanupTimeout",
+        ),
+        ({"test": {"status": "passed", "cause": "AccessError"}}, "", "RunFailed"),
+        ({}, "SIGTERM", "Interrupted"),
+    ],
+)
+def test_the_type_of_an_error_is_the_cause_that_the_run_recorded(
+    tmp_path: Path, phases: dict[str, Any], ended_by: str, kind: str
+) -> None:
+    run_dir = judged_run(tmp_path / "run", "pass")
+    _files.write_yaml(run_dir / "run.yml", {"phases": phases})
+    ci_run.write_junit(tmp_path / "junit.xml", Outcome(2, 0.0, run_dir, ended_by=ended_by), "why", 3)
+    error = ElementTree.parse(tmp_path / "junit.xml").getroot().find("testsuite/testcase/error")
+    assert error is not None and error.get("type") == kind
+
+
+def compared(folder: Path, verdict: str, **more: Any) -> Path:
+    """Write a comparison of which one figure is read as the verdict says."""
+    code, status = VERDICTS[verdict]
+    figure = {"point": "000", "group": "B", "name": "makespan", "unit": "s", "value": 2.0, "simulated": False}
+    kpis = [{**figure, "reading": verdict if verdict != "invalid" else "regression", "why": "slower"}]
+    document = {
+        "schema": "comparison/2",
+        "runs": [{"run": "a"}, {"run": "b"}],
+        "kpis": kpis,
+        "why": ["makespan: slower"],
+    }
+    judgement = {"verdict": verdict, "code": code, "exit_status": status}
+    folder.mkdir(exist_ok=True)
+    _files.write_json(folder / "comparison.json", {**document, **judgement, **more})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counts"),
+    [
+        ("pass", (0, 0, 0)),
+        ("improvement", (0, 0, 0)),
+        ("regression", (1, 0, 0)),
+        ("inconclusive", (0, 0, 2)),
+        ("invalid", (0, 1, 1)),
+    ],
+)
+def test_a_comparison_ends_with_the_status_of_its_verdict(
+    program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], verdict: str, counts: tuple[int, ...]
+) -> None:
+    folder = compared(tmp_path / "compare", verdict)
+    program(f'echo \'{{"comparison": "{folder}"}}\' > "$SEATRIAL_SESSION_FILE"; exit 2')
+    status = VERDICTS[verdict][1]
+    assert ci_run.main(["--junit", str(tmp_path / "j.xml"), "compare.yml"]) == status
+    assert capsys.readouterr().out == f"{verdict} (exit {status}): makespan: slower\n"
+    suite = ElementTree.parse(tmp_path / "j.xml").getroot()[0]
+    assert tuple(int(suite.get(name) or 0) for name in ("failures", "errors", "skipped")) == counts
+
+
+def test_the_points_of_one_run_are_compared_without_a_verdict(tmp_path: Path) -> None:
+    folder = compared(tmp_path, "pass")
+    document = _files.read_json(folder / "comparison.json")
+    _files.write_json(folder / "comparison.json", {key: document[key] for key in ("schema", "runs")})
+    assert ci_run.judged(Outcome(0, 0.0, comparison=folder)) == ("compared", 0, f"see {folder / 'index.html'}")
+    assert ci_run.judged(Outcome(2, 0.0, comparison=folder))[:2] == ("error", 3)
+    ci_run.write_junit(tmp_path / "junit.xml", Outcome(0, 0.0, comparison=folder), "", 0)
+    assert 'errors="0"' in (tmp_path / "junit.xml").read_text()
+
+
 @pytest.mark.parametrize(("given", "seconds"), [("4h", 14400.0), ("4 h", 14400.0), ("90 min", 5400.0), ("30m", 1800.0)])
 def test_timeouts_are_durations(given: str, seconds: float) -> None:
     assert ci_run.options(["--timeout", given, "p.yml", "-e", "a=b", "--junit", "x"]).timeout == seconds

@@ -1,0 +1,25 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run module results_compare, and state its result or error to a CI job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file import noted
+
+
+class ActionModule(InPlaceAction):
+    """See the documentation of module results_compare."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the module and return its result."""
+        result = super().run(tmp, task_vars)
+        if result.get("failed"):
+            noted(InputError(str(result.get("msg"))))
+        else:
+            noted({"comparison": self._task.args["dest"]})
+        return result
