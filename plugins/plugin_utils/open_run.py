@@ -277,6 +277,8 @@ class SettingsSession:
         states = point_states.of(directory, found.points, redone)
         for line in settings_display.points(found, loads, states, point_states.time_left(directory, states.values())):
             self.say(line)
+        if most := schedule_words.most_text(found):
+            self.say(f"  {most}")
 
     def _result(
         self, directory: Path | None, found: EffectiveSettings, request: RequestedSettings, only_settings: bool = False

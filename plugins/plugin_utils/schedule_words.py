@@ -90,6 +90,20 @@ def most_rounds(directory: Path | None, found: EffectiveSettings) -> int:
     return max(known, most_attempts(found)) + 1
 
 
+def most_text(found: EffectiveSettings) -> str:
+    """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
+    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    word = repeat or bisect
+    if word is None:
+        return ""
+    within = "" if word.budget is None else f", and begins none after {_format.seconds(word.budget)} (budget)"
+    if repeat:
+        whole = f", {most_attempts(found)} in all" if len(found.points) > 1 else ""
+        attempts = _format.count(repeat.most, "attempt")
+        return f"repeat makes {repeat.least} to {attempts} at each point{whole}{within}"
+    return f"bisect makes at most {_format.count(word.most, 'run')}{within}"
+
+
 def _decidable(found: EffectiveSettings) -> bool:
     """Return whether each point has a figure to decide: a limit other than the default one, or history."""
     return all(

@@ -69,6 +69,22 @@ def test_values_that_are_no_list_are_refused():
         schedule_words.given_bisection({"values": "[1, 2"})
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ({}, ""),
+        ({"repeat": {"max": 6}}, "repeat makes 2 to 6 attempts at each point"),
+        (
+            {"repeat": {"max": 6, "least": 3, "budget": "2h"}, "points": 4},
+            "repeat makes 3 to 6 attempts at each point, 24 in all, and begins none after 2 h 0 min (budget)",
+        ),
+        ({"bisect": BISECT}, "bisect makes at most 40 runs"),
+    ],
+)
+def test_the_settings_state_the_most_attempts(words, text):
+    assert schedule_words.most_text(found(**words)) == text
+
+
 def test_the_rounds_of_a_run_are_counted():
     assert schedule_words.most_attempts(found(points=3)) == 3
     assert schedule_words.most_attempts(found({"max": 4}, points=3)) == 12
