@@ -27,12 +27,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.judge_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_groups import RunGroup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_side import RunSide
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history import history_sources
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions, latency_attribution
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import history_plot, plot_canvas, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import history_settings, kpi_patterns
 
 Result = dict[str, Any]
 
@@ -57,8 +60,11 @@ def compare(
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
     loaded = kpi_definitions.load(definition_files)
+    names = {name for one in loaded for name in kpi_patterns.names_of(one)}
+    history_settings.check_names(rules.judged, rules.settings.least, names)
     notes: list[str] = []
     sides = [run_side.read_side(Path(one), loaded, notes) for one in run_dirs]
+    _check_patterns(sides, rules.past.rules)
     groups = run_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
     sides = [side for group in groups for side in group.sides] if groups else run_side.points_of(sides[0])
     folder = Path(dest)
@@ -99,6 +105,16 @@ def compare(
         **{name: document.get(name) for name in ("verdict", "code", "exit_status")},
         "why": document.get("why") or [],
     }
+
+
+def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
+    """Raise InputError for a pattern that can match no label of the runs."""
+    settings: dict[str, Any] = {}
+    for side in sides:
+        for point in side.run.points:
+            settings |= point.all_settings or {}
+    for name, patterns in (("results_compare_on", rules.compare_on), ("results_ignore", rules.ignore)):
+        history_sources.check_patterns(name, patterns, settings, "these runs")
 
 
 def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import run_side
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_side import RunSide
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history import matching
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
@@ -41,7 +42,7 @@ def grouped(sides: Sequence[RunSide], rules: LabelRules) -> list[RunGroup]:
         found = [list(sides[: len(sides) // 2]), list(sides[len(sides) // 2 :])]
     groups = []
     for place, members in enumerate(found):
-        letter = chr(ord("A") + place)
+        letter = run_side.letter(place)
         for number, side in enumerate(members, 1):
             side.label = f"{letter}{number if len(members) > 1 else ''} ({side.run.id})"
         groups.append(RunGroup(letter, tuple(members), _what(found[0][0], members[0], rules) if place else ""))

@@ -97,6 +97,12 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
     return side
 
 
+def letter(place: int) -> str:
+    """Return the letter of the group or point at a place that counts from 0: A to Z, then AA, AB."""
+    before, last = divmod(place, 26)
+    return (letter(before - 1) if before else "") + chr(ord("A") + last)
+
+
 def points_of(side: RunSide) -> list[RunSide]:
     """Return the points of a run as sides. Raises InputError for fewer than two points."""
     if len(side.run.points) < 2:
@@ -104,6 +110,6 @@ def points_of(side: RunSide) -> list[RunSide]:
     found: list[RunSide] = []
     for place, point in enumerate(side.run.points):
         named = point_label(point, str(side.run.record.get("project") or ""))
-        label = f"{chr(ord('A') + place)} ({named})"
+        label = f"{letter(place)} ({named})"
         found.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
     return found

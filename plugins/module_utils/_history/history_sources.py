@@ -58,13 +58,13 @@ def check_runs(number: int) -> None:
         raise InputError(f"results_history_runs is {number}; it must be from 1 to {MOST_USED}")
 
 
-def check_patterns(setting: str, patterns: Iterable[str], settings: Mapping[str, Any]) -> None:
-    """Raise InputError for a pattern that can match no label of a run. settings: of one of its points."""
+def check_patterns(setting: str, patterns: Iterable[str], settings: Mapping[str, Any], what: str = "this run") -> None:
+    """Raise InputError for a pattern that can match no label. settings: of a point. what: the runs, in messages."""
     known = [*flat({"settings": settings}), *_names()]
     for pattern in matching.unmatched(patterns, known):
         if not any(f"{pattern}.".startswith(f"{free}.") for free in _FREE):
             shown = [matching.shown(name) for name in known]
-            raise InputError(f"{setting}: '{pattern}' matches no label of this run{nearest(pattern, shown)}")
+            raise InputError(f"{setting}: '{pattern}' matches no label of {what}{nearest(pattern, shown)}")
 
 
 def _names() -> list[str]:

@@ -4,11 +4,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs, point_pairs, run_side
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.judge_groups import ComparisonRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
 from run_directory import REAL, World, write_run
 
 TEMPLATE = Path(__file__).parents[5] / "roles" / "results" / "templates" / "compare.html.j2"
@@ -87,6 +93,32 @@ def test_a_slower_stage_is_found_by_three_runs_against_three_and_named(tmp_path:
         "judged_00.png",
     ):
         assert words in page, words
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (
+            ComparisonRules(judged=["makespann"]),
+            "results_judged: KPI 'makespann' is not defined (did you mean 'makespan'?)",
+        ),
+        (
+            ComparisonRules(HistoryRequest(rules=LabelRules(("ran.kubernets",)))),
+            "results_compare_on: 'ran.kubernets' matches no label of these runs (did you mean 'ran.kubernetes'?)",
+        ),
+        (
+            ComparisonRules(HistoryRequest(rules=LabelRules((), ("ran.node",)))),
+            "results_ignore: 'ran.node' matches no label of these runs (did you mean 'ran.nodes'?)",
+        ),
+    ],
+)
+def test_an_unknown_name_is_refused_before_anything_is_written(
+    tmp_path: Path, definitions: str, rules: ComparisonRules, message: str
+) -> None:
+    tops = [written(tmp_path, number, 8.0) for number in range(2)]
+    with pytest.raises(InputError, match=re.escape(message)):
+        compare_runs.compare(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE), rules)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_points_of_one_run_have_no_verdict(tmp_path: Path, definitions: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import judge_groups, run_groups
+from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import judge_groups, run_groups, run_side
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.judge_groups import ComparisonRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.run_side import RunSide
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest
@@ -50,6 +50,18 @@ def test_each_single_run_is_a_letter(tmp_path: Path) -> None:
     sides = [side(tmp_path, number, settings={"fine_tuning_gpus": number}) for number in (1, 2, 3)]
     assert [one.partition(",")[0] for one in letters(sides)] == ["A: A", "B: B", "C: C"]
     assert sides[1].label == f"B ({run_id(2)})"
+
+
+def test_letters_go_on_behind_z() -> None:
+    assert [run_side.letter(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
+        "A",
+        "Z",
+        "AA",
+        "AZ",
+        "BA",
+        "ZZ",
+        "AAA",
+    ]
 
 
 def test_without_different_labels_the_first_half_is_the_baseline(tmp_path: Path) -> None:
