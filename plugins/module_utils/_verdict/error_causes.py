@@ -46,6 +46,7 @@ OTHER = frozenset(
         "ApiError",
         "CleanupTimeout",
         "DataError",
+        "EndedMeanwhile",
         "HttpRefused",  # a server beside the cluster
         "InputError",
         "InstallError",
