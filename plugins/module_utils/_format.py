@@ -47,6 +47,8 @@ def number(value: float) -> str:
 
 def seconds(value: float) -> str:
     """Return a duration: 3.4 ms, 850 ms, 42.1 s, 3 min 5 s, 2 h 10 min."""
+    if not isfinite(value):
+        return "–"
     size = abs(value)
     sign = "-" if value < 0 else ""
     if size == 0:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import comparison_scale
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import (
     ACROSS,
     NO_HISTORY,
@@ -156,15 +157,26 @@ def interval_of(kpi: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
     A KPI without a value has a lower bound at most ("≥ 14.6 s"). Both ends are None if nothing is known.
     """
-    if kpi["value"] is None:
+    value = value_of(kpi)
+    if value is None:
         bound = headline_answer.bound(kpi)
         return (_format.parse_value(bound, kpi["unit"]) if bound else None), None
-    low, high = kpi.get("interval") or (kpi["value"], kpi["value"])
+    low, high = kpi.get("interval") or (value, value)
     sampled = kpi.get("confidence") or {"low": low, "high": high}
+    lows, highs = (low, sampled["low"]), (high, sampled["high"])
     return (
-        None if sampled["low"] is None else min(low, sampled["low"], kpi["value"]),
-        None if sampled["high"] is None else max(high, sampled["high"], kpi["value"]),
+        None if None in map(_known, lows) else min(*lows, value),
+        None if None in map(_known, highs) else max(*highs, value),
     )
+
+
+def value_of(kpi: Mapping[str, Any]) -> float | None:
+    """Return the value of a KPI; None without one, and for what is no number to count with."""
+    return _known(kpi["value"])
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and abs(value) < comparison_scale.LARGEST else None
 
 
 def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
@@ -190,10 +202,10 @@ def beside(limit: Limit, amount: float, unit: str) -> str:
 
 
 def _amount(kpi: Mapping[str, Any], interval: tuple[float | None, float | None], limit: Limit) -> str:
-    (low, high), unit = interval, kpi["unit"]
-    if kpi["value"] is None:
+    (low, high), unit, amount = interval, kpi["unit"], value_of(kpi)
+    if amount is None:
         return f"At least {_format.value(low, unit)}"
-    value = beside(limit, kpi["value"], unit)
+    value = beside(limit, amount, unit)
     if low == high:
         return value
     if low is not None and high is not None:

@@ -80,7 +80,7 @@ class _Tested:
 
 def _tested(limit: Limit, kpis: Sequence[Kpi]) -> _Tested | None:
     """Return the test of a figure, None for one without noise, or of which an end is not known in some attempt."""
-    if any(None in (one["value"], *limits.interval_of(one)) for one in kpis):
+    if any(None in (limits.value_of(one), *limits.interval_of(one)) for one in kpis):
         return None
     given = [one for one in (limit.least, limit.most) if one is not None]
     logarithmic = all(one > 0 for one in [*given, *_values(kpis, False)])
@@ -158,7 +158,7 @@ def _agreed(limit: Limit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:
     worst = limits.worst(plain)
     results = {one.result for one in plain}
     result = worst.result if each or len(results) == 1 else ACROSS
-    known = [one["value"] for one in kpis if one["value"] is not None]
+    known = [value for one in kpis if (value := limits.value_of(one)) is not None]
     value = sum(known) / len(known) if known else nan
     lows, highs = zip(*(limits.interval_of(one) for one in kpis), strict=True)
     low = nan if None in lows else min(lows)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import always_valid_interval
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import (
+    always_valid_interval,
+    comparison_scale,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.group_comparison import compare_groups
 from hypothesis import given
 from hypothesis import strategies as st
+from statistics_strategies import SERIES
 
 
 def test_the_interval_at_all_looks_contains_the_fixed_one() -> None:
@@ -33,6 +37,17 @@ def test_a_limit_is_decided_by_the_interval_at_all_looks() -> None:
     assert found.high < 0
     assert always_valid_interval.against_limit([1.0], 2.0, None, 0.05).p_value == 1.0
     assert always_valid_interval.against_limit([], 2.0, None, 0.05).low == -math.inf
+
+
+@given(SERIES, st.sampled_from([0.0, -1.0, 2.0, 1e308]), st.sampled_from([0.0, 1.0, 1e300, math.inf]))
+def test_no_series_breaks_the_comparison_with_a_limit(values: list[float | None], limit: float, within: float) -> None:
+    x = comparison_scale.finite(values)
+    found = always_valid_interval.against_limit(list(x), limit, None, 0.05, within)
+    assert 0.0 <= found.p_value <= 1.0
+    assert math.isnan(found.difference) == (not len(x))
+    assert not len(x) or found.low <= found.difference <= found.high
+    if len(x) < 2 or (len(set(x)) == 1 and not within):
+        assert found.p_value == 1.0, "a series without noise decides nothing"
 
 
 def test_an_alpha_of_one_is_refused() -> None:

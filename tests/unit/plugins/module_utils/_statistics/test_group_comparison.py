@@ -22,7 +22,8 @@ def test_no_series_breaks_the_comparison(old: list[float | None], new: list[floa
     assert found.low <= found.high or math.isnan(found.difference)
     if not found.reason and math.isfinite(found.difference):
         assert found.low <= found.difference <= found.high
-    always_valid_interval.anytime(found, 0.01)
+    always = always_valid_interval.anytime(found, 0.01)
+    assert 0 <= always.p_value <= 1 and (always.low <= always.high or math.isnan(found.difference))
 
 
 @pytest.mark.parametrize(("old", "new"), [([], [1.0]), ([1.0], []), ([1.0], [2.0]), ([math.nan], [1.0])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -141,6 +142,16 @@ def test_a_figure_is_within_outside_or_across(figure, ends, result, text):
     (limit,) = parsed({"makespan": ends})
     found = limits.judge(limit, figure)
     assert (found.result, found.text) == (result, text)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308])
+def test_what_is_no_number_was_not_measured(value):
+    limit = Limit("x", None, 2.0, "max 2 s")
+    found = limits.judge(limit, kpi(value))
+    assert (found.result, found.text) == (
+        "not measured",
+        "The limit is max 2 s, and the figure was not measured: it has no value.",
+    )
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))

@@ -112,3 +112,30 @@ def test_no_figures_are_an_error(values: list[float | None], most: float) -> Non
     assert found.result in ("within", "outside", "across", "not measured")
     if found.result == "within" and not math.isnan(found.p):
         assert found.high <= most * (1 + 1e-9)
+
+
+NUMBERS = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.0, 1.0])
+ENDS = st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e308, -1e308, 0.0])
+LIMITS = st.builds(Limit, st.just("*"), ENDS, ENDS, st.just("max"), st.just("s")).filter(
+    lambda one: (one.least, one.most) != (None, None)
+)
+ODD = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["mean", "each"]),
+        "unit": st.just("s"),
+        "value": st.none() | NUMBERS,
+        "interval": st.none() | st.tuples(NUMBERS, NUMBERS),
+        "confidence": st.none() | st.fixed_dictionaries({"low": st.none() | NUMBERS, "high": st.none() | NUMBERS}),
+    }
+)
+
+
+@given(st.lists(st.tuples(LIMITS, st.lists(ODD, min_size=1, max_size=4)), max_size=3), st.floats(0.001, 0.5))
+def test_any_figures_are_read(suite, level):
+    found = repeated_limits.read(suite, level, ["each"])
+    assert len(found) == len(suite)
+    for (_limit, kpis), one in zip(suite, found, strict=True):
+        assert one.result in ("within", "outside", "across", "not measured")
+        assert one.text and "nan" not in one.text
+        if all(kpi["value"] is None or math.isnan(kpi["value"]) for kpi in kpis):
+            assert one.result == "not measured"
