@@ -1,4 +1,4 @@
-"""Run ansible-test sanity on the built artefact: sanity.py [--long] [--list] [test ...]
+"""Run ansible-test sanity on the built artefact: sanity.py [--long] [test | path ...]
 
 ansible-test makes a virtual environment for some of its tests and fetches a pip bootstrap script from a host of its
 own. Where only a package registry is reached that fails, so a stand-in is put where the script is cached: it runs pip
@@ -84,8 +84,12 @@ def environment() -> dict[str, str]:
     return quiet_environment(HOME=str(home), PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR") or f"{user_cache}/pip")
 
 
-def run(tests: Sequence[str], log: Path, junit: Path, long: bool = False) -> int:
-    """Build, install, test; JUnit files go to ``junit``. Returns ansible-test's exit code."""
+def run(words: Sequence[str], log: Path, junit: Path, long: bool = False) -> int:
+    """Build, install, test; JUnit files go to ``junit``. Returns ansible-test's exit code.
+
+    words: tests and paths (plugins/modules/), all if there are none.
+    """
+    tests, paths = [one for one in words if "/" not in one], [one for one in words if "/" in one]
     shutil.rmtree(junit, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="seatrial-sanity-") as folder:
         place = Path(folder)
@@ -96,6 +100,7 @@ def run(tests: Sequence[str], log: Path, junit: Path, long: bool = False) -> int
             command += ["--test", name]
         for name in () if tests else (*SKIPPED, *(() if long else LONG)):
             command += ["--skip-test", name]
+        command += paths
         code = run_logged(command, log, "ansible-test sanity", LIMIT, env=environment(), cwd=collection)
         results = collection / "tests" / "output" / "junit"
         if results.is_dir():
@@ -107,8 +112,8 @@ def main(arguments: list[str]) -> None:
     """Run ansible-test and show its output."""
     with tempfile.TemporaryDirectory(prefix="seatrial-sanity-log-") as folder:
         log = Path(folder) / "log"
-        tests = [one for one in arguments if not one.startswith("-")]
-        code = run(tests, log, Path(folder) / "junit", "--long" in arguments)
+        words = [one for one in arguments if not one.startswith("-")]
+        code = run(words, log, Path(folder) / "junit", "--long" in arguments)
         print(tail(log, 400))
     sys.exit(code)
 

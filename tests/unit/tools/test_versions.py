@@ -46,3 +46,9 @@ def test_the_table_of_tested_versions_has_each():
     table = (ROOT / "docs" / "versions.md").read_text()
     rows = re.findall(r"^\| (2\.\d+)\.\d+ \| \S+ \| (\d+)\.\S+ \|", table, re.MULTILINE)
     assert rows == [(version, package) for version, (package, _in_root) in versions.VERSIONS.items()]
+
+
+def test_sanity_ignores_the_same_under_each_version():
+    files = {path.name: path.read_text() for path in (ROOT / "tests" / "sanity").glob("ignore-*.txt")}
+    assert set(files) == {f"ignore-{version}.txt" for version in versions.VERSIONS}
+    assert len(set(files.values())) == 1
