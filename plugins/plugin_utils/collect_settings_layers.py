@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,18 +62,32 @@ def inventory(
     variables: Mapping[str, Any], base: Mapping[str, Any], extra: Mapping[str, Any], catalogue: Catalogue
 ) -> SettingsLayer:
     """Return the layer of values from inventories and the play: neither defaults nor ``-e``."""
+    given = {name: variables[name] for name in catalogue.settings if name in variables and name not in extra}
+    given |= {name: value for name, value in _below_extra(variables).items() if name in extra}
     values: dict[str, Any] = {}
     for name, setting in catalogue.settings.items():
-        if name in variables and name not in extra and not setting.secret:
-            value = raw(variables[name])
+        if name in given and not setting.secret:
+            value = raw(given[name])
             if value != base.get(name):
                 values[name] = value
     return SettingsLayer(
         "inventory",
         "inventory",
         with_absolute_paths(values, catalogue),
-        places({name: variables[name] for name in values}),
+        places({name: given[name] for name in values}),
     )
+
+
+def _below_extra(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that the inventory gives to this host, also those that ``-e`` replaces; empty if unknown."""
+    # Private, but what it returns is only shown.
+    manager: Any = copy.copy(getattr(variables.get("hostvars"), "_variable_manager", None))
+    try:
+        manager._extra_vars = {}
+        host = manager._inventory.get_host(variables["inventory_hostname"])
+        return dict(manager.get_vars(host=host, include_hostvars=False))
+    except (AttributeError, KeyError, TypeError):
+        return {}
 
 
 def preset_layers(

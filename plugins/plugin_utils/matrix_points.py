@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import dotted_paths, template_names
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import looks_like_template
 
@@ -125,14 +125,12 @@ def skipped(conditions: Sequence[str], settings: Mapping[str, Any], late: Collec
 
 def _names(where: str, text: str) -> list[str]:
     """Return the variables in a condition."""
-    from jinja2 import Environment, TemplateError, meta
-    from jinja2.defaults import DEFAULT_NAMESPACE
+    from jinja2 import TemplateError
 
     try:
-        names = meta.find_undeclared_variables(Environment().parse("{{ (" + text + ") }}"))
+        return sorted(template_names.names("{{ (" + text + ") }}"))
     except TemplateError as error:
         raise _error(SKIP_IF, f"{where}: '{text}' is no condition: {error}") from error
-    return sorted(names - set(DEFAULT_NAMESPACE))
 
 
 def refuse_nothing(reasons: Sequence[str]) -> None:

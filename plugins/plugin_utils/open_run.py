@@ -224,7 +224,8 @@ class SettingsSession:
         self, request: RequestedSettings, found: EffectiveSettings, chosen: list[str]
     ) -> settings_preflight.Preflight:
         known = self.context
-        return settings_preflight.Preflight(request, found, known.catalogue, known.render, chosen, known.variables)
+        context = (known.catalogue, known.render, chosen, known.variables)
+        return settings_preflight.Preflight(request, found, *context, self.phases)
 
     def _read_secrets(self, found: EffectiveSettings, chosen: list[str]) -> None:
         context = self.context

@@ -163,7 +163,8 @@ def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
     for change in changes:
         setting = _setting(catalogue, change.path[0])
         if setting and len(change.path) == 1 and not has_template(change.value):
-            value = coerce(setting, change.value, change.source, change.key)
+            given = TREE_WORDS.get(setting.name) if change.value is None else change.value
+            value = coerce(setting, given, change.source, change.key)
             change = Change(change.source, change.path, value, change.key)
         result.append(change)
     return result
@@ -184,14 +185,17 @@ def _rendered(resolved: Resolved, catalogue: Catalogue, render: Render) -> tuple
         if undefined:
             late.append(name)
         elif setting:
-            value = coerce(setting, value, _last_source(resolved, name), name)
+            value = _coerced_result(resolved, setting, value)
         values[name] = value
     return values, tuple(late)
 
 
-def _last_source(resolved: Resolved, name: str) -> str:
-    sources = [change.source for change in resolved.changes if change.path[0] == name]
-    return sources[-1] if sources else "default"
+def _coerced_result(resolved: Resolved, setting: Setting, value: Any) -> Any:
+    """Convert a rendered value; an error names the layer that set it last. A default may be null."""
+    changes = [change for change in resolved.changes if change.path[0] == setting.name]
+    if not changes:
+        return coerce(setting, value, "default", setting.name) if value is not None else None
+    return coerce(setting, value, changes[-1].source, changes[-1].key)
 
 
 def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     apply_settings_layers,
     cluster_profiles,
@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     resolve_settings,
     settings_catalogue,
     source_locations,
+    template_names,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
@@ -93,6 +94,21 @@ class SettingsContext:
     def effective(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
         """Resolve a request. Raises SettingsError, with file and line of the value where they are known."""
         try:
-            return resolve_settings.effective(request, self.catalogue, self.defaults, self.render)
+            found = resolve_settings.effective(request, self.catalogue, self.defaults, self.render)
+            self._refuse_undefined(found)
+            return found
         except SettingsError as error:
             raise SettingsError(source_locations.placed(error, request.where(error.source, error.at))) from error
+
+    def _refuse_undefined(self, found: resolve_settings.EffectiveSettings) -> None:
+        """Raise SettingsError for a value that waits for something that not even the run defines."""
+        last = {str(change.path[0]): change for change in found.resolved.changes}
+        for name in found.late:
+            change = last.get(name)
+            missing = template_names.undefined(change.value, found.settings, self.variables) if change else None
+            if change and missing is not None:
+                why = f"nothing defines '{missing}'" if missing else "it names a part of a variable that does not exist"
+                like = nearest(missing, [*found.settings, *template_names.OF_RUN])
+                raise SettingsError(
+                    f"{change.source}: {name} is '{change.value}', and {why}{like}", change.key, change.source
+                )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ _OF_CLUSTERS = ("cluster_expected_host", "cluster_kubeconfig", "cluster_lifetime
 
 @dataclass(frozen=True)
 class Preflight:
-    """A request with its effective settings, and the phases that will run."""
+    """A request with its effective settings, the phases that will run, and all phases of the playbook."""
 
     request: RequestedSettings
     found: EffectiveSettings
@@ -50,6 +50,7 @@ class Preflight:
     render: Render
     chosen: list[str]
     variables: Mapping[str, Any]
+    phases: Sequence[str] = ()
 
     def check(self, run_dir: Path | None) -> None:
         """Raise InputError for the first problem that would stop a phase. run_dir: that of the run to continue."""
@@ -59,14 +60,16 @@ class Preflight:
         self._refuse_unknown_host()
         if run_dir is None:
             self._refuse_unusable_artifacts()
-        self._refuse_missing_files()
+        # With --tags settings, the input of the whole run is checked.
+        planned = self.phases if self.chosen == ["settings"] and run_dir is None else self.chosen
+        self._refuse_missing_files(planned)
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
             past_runs_settings.check(self.found, self._set_by)
         if "test" in self.chosen:
             self._refuse_impossible_load()
         schedule_words.check(self.request.project, self.found, ROOT / "roles")
-        if any(phase in self.chosen for phase in TAKING):
+        if any(phase in planned for phase in TAKING):
             self._refuse_wrong_cluster()
 
     def _refuse_wrong_verdict(self) -> None:
@@ -129,17 +132,17 @@ class Preflight:
                     f"{nearest(host, known)}; there are {', '.join(known)}"
                 )
 
-    def _refuse_missing_files(self) -> None:
-        for name, where in self._files():
+    def _refuse_missing_files(self, phases: Sequence[str]) -> None:
+        for name, where in self._files(phases):
             path = Path(where)
             if path.exists():
                 continue
             raise InputError(f"{name}: there is no {path}{nearest_file(path)}{self._set_by(name)}")
 
-    def _files(self) -> Iterator[tuple[str, str]]:
-        """Yield (setting, path) of the files that the chosen phases read, at any point of the matrix."""
+    def _files(self, phases: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield (setting, path) of the files that these phases read, at any point of the matrix."""
         for name, when in self._needed().items():
-            if name in self.found.late or not any(phase in self.chosen for phase in when["phases"]):
+            if name in self.found.late or not any(phase in phases for phase in when["phases"]):
                 continue
             for point in self.found.measured:
                 condition = "{{ (" + str(when.get("when", True)) + ") | bool }}"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
@@ -26,13 +27,17 @@ _ARTICLE = {
 
 
 def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
-    """Return ``value`` as the declared type of ``setting``; null stays null, a path becomes absolute.
+    """Return ``value`` as the declared type of ``setting``; a path becomes absolute.
+
+    Null is a value only of a setting without a default. A number is negative only if its default is.
 
     Raises SettingsError naming setting, source and value. Stricter than Ansible's conversion, which turns any text into
     a list and any dictionary into text: such mistakes would surface only later.
     """
     if value is None:
-        return None
+        if setting.default is None:
+            return None
+        raise SettingsError(f"{_not_a(setting, value, source)}; without a value it has its default", at, source)
     kind = setting.type
     if kind in ("list", "dict") and isinstance(value, str):
         example = json.dumps({setting.name: ["a", "b"] if kind == "list" else {"key": "value"}})
@@ -62,6 +67,10 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
     result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
     if not result.error_messages:
         valid = result.validated_parameters[setting.name]
+        if setting.type in ("int", "float") and not _in_range(setting, valid):
+            raise SettingsError(
+                f"{source}: {setting.name} is {json.dumps(valid)}, and it must be 0 or more", at, source
+            )
         return user_path.absolute_all(valid) if setting.is_path else valid
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
@@ -72,6 +81,11 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
         detail = "; ".join(to_native(text) for text in result.error_messages)
         raise SettingsError(f"{source}: {setting.name}: {detail}", at, source)
     raise SettingsError(_not_a(setting, value, source), at, source)
+
+
+def _in_range(setting: Setting, value: float) -> bool:
+    has_negative_default = isinstance(setting.default, (int, float)) and setting.default < 0
+    return math.isfinite(value) and (value >= 0 or has_negative_default)
 
 
 def _not_a(setting: Setting, value: Any, source: str) -> str:

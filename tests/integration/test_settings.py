@@ -29,7 +29,7 @@ def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_pat
         (["-e", "fine_tuning_cuont=5"], "no setting of role fine_tuning (did you mean 'fine_tuning_count'?)"),
         (["-e", "prest=light"], "-e: 'prest' is no setting (did you mean 'preset'?)"),
         (["-e", "fine_tuning_count=many"], 'fine_tuning_count is a whole number, and "many" is not'),
-        (["-e", "fine_tuning_count=-3"], "workloads is -3, it must be 0 or more (from {{ fine_tuning_count }})"),
+        (["-e", "fine_tuning_count=-3"], "-e: fine_tuning_count is -3, and it must be 0 or more"),
         (["-e", "fine_tuning_memory=10Gigs"], "the request of memory is '10Gigs', it must be a quantity"),
         (["-e", "fine_tuning_hyper_parameters=r4"], "fine_tuning_hyper_parameters is a dictionary"),
         (["-e", "fine_tuning_hyper_parameters.r=4"], "reaches into a setting"),
@@ -52,6 +52,9 @@ def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_pat
             f"there is no file {ROOT}/README.mt (did you mean '{ROOT}/README.md'?) (set by -e)",
         ),
         (["-e", "cluster_provider=existing"], "set -e cluster_kubeconfig=<file>"),
+        (["--tags", "settings", "-e", "cluster_provider=existing"], "set -e cluster_kubeconfig=<file>"),
+        (["--check"], "--check can't predict a run; --tags settings shows what it would do"),
+        (["-e", "preset=light keep"], "-e: 'keep' belongs to no variable"),
         (["-e", "cluster_lifetime=2moons"], "cluster_lifetime: '2moons' is not a duration"),
         (["-e", "workload_run_on=contoller"], "no such host (did you mean 'controller'?)"),
         (["-e", "workload_kubeconfig=/no/kubeconfig"], "workload_kubeconfig: there is no /no/kubeconfig (set by -e)"),
@@ -76,6 +79,18 @@ def test_bad_input_is_one_clear_error_before_anything_is_touched(
     assert "Nothing was created or changed." in done.output
     assert done.flat().count(message) == 1, "a message is said once"
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("project", ["replot", "compare", "doctor", "new_project", "rehearsal"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["--tags", "nosuch"], "nosuch: no such tag"), (["-e", "source=a b"], "-e: 'b' belongs to no variable")],
+    ids=["tag", "blank"],
+)
+def test_what_ansible_would_ignore_is_refused(project: str, words: list[str], message: str, tmp_path: Path) -> None:
+    done = play(*words, artifacts=tmp_path / "none", project=project)
+    assert done.code != 0
+    assert message in done.flat(), done.output
 
 
 @pytest.mark.parametrize("words", [["-e", "fine_tuning_count=many"], ["-e", "cluster_provider=exsting"]])
@@ -158,6 +173,12 @@ def test_a_lab_gives_values_and_presets_of_its_own_and_presets_win_over_its_valu
     count = next(line for line in done.output.splitlines() if line.strip().startswith("fine_tuning_count "))
     assert "preset ours -> light" in count and "over inventory" in count, done.output
     assert "preset ours (group_vars/my_lab.yml:" in done.output
+
+
+def test_the_value_that_the_command_line_replaces_is_shown(tmp_path: Path) -> None:
+    lab = ["-i", str(inventory(tmp_path, {"fine_tuning_count": 7}))]
+    done = play(*lab, "-e", "fine_tuning_count=5", "--tags", "settings", artifacts=tmp_path / "none")
+    assert re.search(r"fine_tuning_count +5 +-e, over inventory$", done.output, re.MULTILINE), done.output
 
 
 def test_the_example_of_the_documentation_runs_as_written(tmp_path: Path) -> None:

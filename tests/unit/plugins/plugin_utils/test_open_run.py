@@ -294,3 +294,38 @@ def test_a_replaced_preset_is_named_when_it_is_used(tmp_path: Path) -> None:
     one.begin()
     expected = "  warning: preset big of fine_tuning_presets_lab is used; it replaces that of fine_tuning_presets"
     assert expected in lines(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{{ nosuch }}", "-e: fine_tuning_image is '{{ nosuch }}', and nothing defines 'nosuch'"),
+        ("{{ fine_tuning_cuont }}", r"nothing defines 'fine_tuning_cuont' \(did you mean 'fine_tuning_count'"),
+        ("{{ fine_tuning_hyper_parameters.nosuch }}", "it names a part of a variable that does not exist"),
+    ],
+)
+def test_a_value_that_nothing_will_define_is_refused(tmp_path: Path, given: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        session(tmp_path, ["settings"], {"fine_tuning_image": trust_as_template(given)}).begin()
+
+
+def test_a_value_that_the_run_defines_is_rendered_later(tmp_path: Path) -> None:
+    given = {"fine_tuning_image": trust_as_template("{{ cluster_acquired.sutest.api_host }}/x:{{ run_id }}")}
+    assert "fine_tuning_image" in session(tmp_path, ["settings"], given).begin()["late"]
+
+
+@pytest.mark.parametrize("tags", [["all"], ["settings"]])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"cluster_provider": "existing"}, "requires a kubeconfig: set -e cluster_kubeconfig=<file>"),
+        ({"results_template": "/no/page.j2"}, "results_template: there is no /no/page.j2"),
+    ],
+)
+def test_bad_input_of_any_phase_is_found_with_the_tag_settings_too(
+    tmp_path: Path, tags: list[str], given: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(InputError, match=words):
+        session(tmp_path, tags, given).begin()
+    assert not (tmp_path / "runs").exists()

@@ -21,9 +21,12 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text imp
 
 SPECS: dict[str, dict[str, Any]] = {
     "load_count": {"type": "int", "default": 3},
+    "load_wait": {"type": "float", "default": 1},
+    "load_breaker": {"type": "float", "default": -1},
     "load_name": {"type": "str", "default": "plain"},
     "load_hyper": {"type": "dict", "default": {"r": 4, "alpha": 16}},
     "load_hosts": {"type": "list", "elements": "str", "default": []},
+    "load_sizes": {"type": "list", "elements": "int", "default": []},
     "load_slow": {"type": "bool", "default": False},
     "load_mode": {"type": "str", "choices": ["open", "closed"], "default": "open"},
     "load_title": {"type": "str", "default": "{{ load_name }} x {{ load_count }}"},
@@ -110,6 +113,14 @@ def test_a_dotted_key_reaches_into_a_default_that_is_a_template() -> None:
         ({"load_hyper": "r=4"}, 'give JSON: -e \'{"load_hyper": {"key": "value"}}\''),
         ({"load_name": ["x"]}, 'load_name is text, and ["x"] is not'),
         ({"load_count": True}, "load_count is a whole number, and true is not"),
+        ({"load_count": None}, "load_count is a whole number, and null is not; without a value it has its default"),
+        ({"load_name": None}, "load_name is text, and null is not"),
+        ({"load_count": "{{ none }}"}, "load_count is a whole number, and null is not"),
+        ({"load_count": "-1"}, "load_count is -1, and it must be 0 or more"),
+        ({"load_count": "{{ 1 - 3 }}"}, "load_count is -2, and it must be 0 or more"),
+        ({"load_wait": -0.5}, "load_wait is -0.5, and it must be 0 or more"),
+        ({"load_wait": "nan"}, "load_wait is NaN, and it must be 0 or more"),
+        ({"load_wait": "inf"}, "load_wait is Infinity, and it must be 0 or more"),
         ({"load_mode": "closd"}, "load_mode can't be 'closd' (did you mean 'closed'?); it is one of open, closed"),
     ],
 )
@@ -268,3 +279,27 @@ def test_a_bisection_has_a_point_for_each_value() -> None:
 def test_a_wrong_bisection_is_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         resolve(extra(**more))
+
+
+def test_a_number_whose_default_is_negative_may_be_negative() -> None:
+    assert resolve(extra(load_breaker="-1")).settings["load_breaker"] == -1
+
+
+@pytest.mark.parametrize("word", ["matrix", "matrix_points", "matrix_skip_if", "pre_cleanup", "repeat", "bisect"])
+def test_a_word_that_is_null_is_not_set(word: str) -> None:
+    assert resolve(extra(**{word: None})).points == resolve().points
+
+
+def test_a_condition_may_use_filters_of_ansible() -> None:
+    found = resolve(
+        preset("p", matrix={"load_count": [1, 2]}, matrix_skip_if=["load_count | string is match('2')"]),
+        presets=("p",),
+    )
+    assert [point.skipped for point in found.points] == ["", "matrix_skip_if[0]: load_count | string is match('2')"]
+
+
+def test_an_error_of_a_dotted_key_names_that_key() -> None:
+    layers = SettingsLayer("inventory", "inventory", {"load_sizes": [1]}), preset("p", **{"load_sizes[0]": "x"})
+    with pytest.raises(SettingsError) as caught:
+        resolve(*layers, presets=("p",))
+    assert (caught.value.at, caught.value.source) == ("load_sizes[0]", "preset p")
