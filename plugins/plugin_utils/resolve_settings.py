@@ -92,7 +92,7 @@ def effective(
     resolved = _with_bisected(resolved, catalogue)
     matrix = Matrix.of(resolved.settings, _own_paths(request))
     values, late = _rendered(resolved, catalogue, render)
-    points = tuple(_points(values, matrix, catalogue, render, late))
+    points = tuple(_points(resolved, matrix, catalogue, render, late))
     pre_cleanup = bool(values.pop("pre_cleanup"))
     for word in ("matrix", "matrix_points", "matrix_skip_if"):
         values.pop(word)
@@ -223,15 +223,20 @@ def _own_paths(request: RequestedSettings) -> list[str]:
 
 
 def _points(
-    values: Mapping[str, Any], matrix: Matrix, catalogue: Catalogue, render: Render, late: Collection[str]
+    resolved: Resolved, matrix: Matrix, catalogue: Catalogue, render: Render, late: Collection[str]
 ) -> list[MatrixPoint]:
-    """Return the points of the matrix, each validated separately; one without values if there is no matrix."""
-    base = {name: value for name, value in values.items() if name not in TREE_WORDS}
+    """Return the points of the matrix, each validated separately; one without values if there is no matrix.
+
+    Templates are rendered at each point: they may refer to what the matrix sets.
+    """
+    base = {name: value for name, value in resolved.settings.items() if name not in TREE_WORDS}
     points = []
     for name, given, source in matrix.combinations():
         changes = _coerced(catalogue, apply_settings_layers.layer(source, given))
-        resolved = apply_settings_layers.apply(Resolved(dict(base)), changes, EXTENSIBLE & base.keys())
-        whole, _late = _rendered(resolved, catalogue, render)
+        of_point = apply_settings_layers.apply(
+            Resolved(dict(base), resolved.changes), changes, EXTENSIBLE & base.keys()
+        )
+        whole, _late = _rendered(of_point, catalogue, render)
         why = matrix_points.skipped(matrix.skip_if, whole, late, render)
         points.append(MatrixPoint(name, given, whole, why))
     matrix_points.refuse_nothing([point.skipped for point in points])

@@ -303,3 +303,11 @@ def test_an_error_of_a_dotted_key_names_that_key() -> None:
     with pytest.raises(SettingsError) as caught:
         resolve(*layers, presets=("p",))
     assert (caught.value.at, caught.value.source) == ("load_sizes[0]", "preset p")
+
+
+def test_a_template_sees_what_the_matrix_sets_at_its_point() -> None:
+    found = resolve(preset("p", matrix={"load_count": [1, 2]}, load_wait="{{ load_count * 2 }}"), presets=("p",))
+    assert [(one.settings["load_title"], one.settings["load_wait"]) for one in found.points] == [
+        ("plain x 1", 2.0),
+        ("plain x 2", 4.0),
+    ]
