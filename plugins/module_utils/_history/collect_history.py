@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
@@ -25,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._history import
     matching,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.history_sources import OPENSEARCH, S3, USED
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kept_runs import KeptRuns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import (
     ComparablePoint,
@@ -127,8 +129,11 @@ class History:
         )
 
 
-def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) -> History:
-    """Return the history of a run: the runs before it, without itself, copies and the runs ``without``."""
+def collect(run: Run, request: HistoryRequest, without: Collection[str] = (), store: KeptRuns | None = None) -> History:
+    """Return the history of a run: the runs before it, without itself, copies and the runs ``without``.
+
+    store: what the session has read, None if it looks only once.
+    """
     if not request.sources:
         return History(rules=request.rules)
     notes: list[str] = []
@@ -140,7 +145,8 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
     left_out: dict[str, LeftOut] = {}
     for source in request.sources:
         used = 0
-        for past in _read(request, source, str(run.record.get("project") or ""), notes, unread):
+        fresh = partial(_read, request, source, str(run.record.get("project") or ""))
+        for past in store.read(source, fresh, notes, unread) if store else fresh(notes, unread):
             if past.run in (run.id, *matched, *without):
                 continue
             late = bool(started) and past.at > started
@@ -157,6 +163,8 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = ()) ->
             used += 1
             if used >= request.most:
                 break
+    if store:
+        store.save()
     newest = sorted(matched, key=lambda one: _begun(matched[one]), reverse=True)
     too_old = [LeftOut(one, f"older than the newest {request.most}") for one in newest[request.most :]]
     kept = set(newest[: request.most])

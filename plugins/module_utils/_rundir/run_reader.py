@@ -87,6 +87,12 @@ class Run:
         return last_word(self.schedule, name)
 
     @property
+    def session(self) -> str:
+        """When the last session began, as in run.yml; empty if it is unknown."""
+        sessions = self.record.get("sessions") or [self.record]
+        return str(sessions[-1].get("started") or "")
+
+    @property
     def id(self) -> str:
         """The run id from run.yml, else from a plan, else from the name of the directory."""
         if _RUN_ID.fullmatch(str(self.record.get("id") or "")):

@@ -172,6 +172,19 @@ VERDICT: dict[str, dict[str, Any]] = {
             "selection": TEXT,
         },
     ),
+    # Past runs that the last session of a repetition has read, by source.
+    "history/1": record(
+        {
+            "schema": {"const": "history/1"},
+            "session": TEXT,
+            "sources": {
+                "type": "object",
+                "additionalProperties": record(
+                    {"runs": {"type": "array", "items": FREE}, "notes": TEXTS, "whole": TRUTH}
+                ),
+            },
+        }
+    ),
     "bisection/1": record(
         {
             "schema": {"const": "bisection/1"},

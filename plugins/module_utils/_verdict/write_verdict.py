@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest, collect
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kept_runs import KeptRuns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.read_scale_test_files import is_foreign
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, schema_migration
@@ -62,7 +63,8 @@ def write_verdict(
         point.number: limits.parse(_limits(point, default), _definitions(point, known)) for point in run.points
     }
     filled = replace(rules, max_lateness=max_lateness, limits=of_points)
-    history = collect(run, past) if past.sources else None
+    store = KeptRuns(run.top, run.session) if run.repeats and past.sources else None
+    history = collect(run, past, store=store) if past.sources else None
     found = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels, history)
     path = run.top / VERDICT
     before = digest_of(path)

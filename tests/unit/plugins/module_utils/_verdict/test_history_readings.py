@@ -157,3 +157,15 @@ def test_a_history_that_cannot_be_read_is_a_warning(top: Path, tmp_path: Path) -
     verdict = judged(top, tmp_path / "absent")
     assert verdict["verdict"] == "pass"
     assert any("history could not be read" in one for one in verdict["warnings"])
+
+
+@pytest.mark.parametrize(("repeat", "n"), [({"max": 3}, 6), ({}, 0)])
+def test_a_repetition_reads_its_history_once_a_session(
+    top: Path, tmp_path: Path, repeat: dict[str, Any], n: int
+) -> None:
+    write_copies(top, tmp_path / "history", around(1.0, 6))
+    session = {"type": "session", "schema": "schedule/1", "run": "r", "at": "2026-11-21T00:00:00Z", "repeat": repeat}
+    (top / "schedule.jsonl").write_text(json.dumps(session) + "\n")
+    assert figure(judged(top, tmp_path / "history"))["old"]["n"] == 6
+    shutil.rmtree(tmp_path / "history")
+    assert figure(judged(top, tmp_path / "history"))["old"]["n"] == n
