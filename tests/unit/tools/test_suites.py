@@ -119,3 +119,24 @@ def test_the_summary_shows_the_coverage_that_was_measured(tmp_path):
     shown = suites.table({"unit": (count, 3.0), "lint": (suites.Count(passed=2), 1.0)})
     assert "coverage of unit: 91.2 % of 20,500 statements in plugins/" in shown
     assert "coverage of lint" not in shown
+
+
+def test_a_version_that_cannot_be_set_up_is_a_failure_and_each_part_of_the_others_is_counted(monkeypatch):
+    def run_cell(cell, parts):
+        if cell.version == "2.20":
+            raise SystemExit("error: no such package")
+        return {part: int((cell.version, part) == ("2.21", "trial")) for part in parts}
+
+    monkeypatch.setattr(suites.versions, "run_cell", run_cell)
+    monkeypatch.setattr(suites.trixie, "unavailable", lambda: "")
+    count = suites.versions_suite("versions", True)
+    assert (count.passed, count.skipped) == (5, 0)
+    assert count.failures == ["2.20: error: no such package", "2.21 trial"]
+
+
+def test_where_no_root_of_trixie_can_be_made_its_versions_are_reported_as_not_run(monkeypatch):
+    monkeypatch.setattr(suites.versions, "run_cell", lambda cell, parts: dict.fromkeys(parts, 0))
+    monkeypatch.setattr(suites.trixie, "unavailable", lambda: "it needs the rights of root")
+    count = suites.versions_suite("versions", True)
+    assert (count.passed, count.failed, count.skipped) == (3, 0, 6)
+    assert "ansible-core 2.21: it needs the rights of root" in count.reasons
