@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
-KPIS = "kpis.json"
+KPIS, LEDGER = "kpis.json", "ledger.jsonl"
 
 
 class ActionModule(SeatrialAction):
@@ -38,6 +38,8 @@ class ActionModule(SeatrialAction):
         if arguments["state"] == "running":
             # Figures of a killed session are those of a part of the load; the schedule must not decide by them.
             (directory / KPIS).unlink(missing_ok=True)
+            if record["status"] == "running" and (directory / LEDGER).exists():
+                record["resumed"] = True
             record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None, cause=None)
             given = ", ".join(f"{key}={value}" for key, value in record["settings"].items())
             if given:

@@ -125,6 +125,7 @@ def test_a_run_killed_in_its_third_point_goes_on_and_a_point_is_measured_again(
         assert (files(run_dir, name), record(run_dir, name)) == before[name], "a passed point is left alone"
     assert [record(run_dir, name)["status"] for name in NAMES] == ["passed"] * 5
     assert record(run_dir, "003")["uuid"] == before["003"][1]["uuid"], "resumed in place"
+    assert [name for name in NAMES if record(run_dir, name).get("resumed")] == ["003"]
     assert sent(run_dir, "003")[: len(at_the_kill)] == at_the_kill
     assert sorted(sent(run_dir, "003")) == sorted(set(sent(run_dir, "003"))), "no workload is sent twice"
     assert [len(sent(run_dir, name)) for name in NAMES] == [5] * 5

@@ -115,12 +115,15 @@ def _verdict(top: Path, notes: list[str]) -> str:
 
 
 def _point(top: Path, folder: Path, started: str) -> PastPoint | None:
-    """Return a point, None if it did not run to its end. Figures of an older version get the labels of today."""
+    """Return a point, None if it did not run to its end in one session.
+
+    Figures of an older version get the labels of today.
+    """
     path = folder / "kpis.json"
     document = _mapping(path)
     version = schema_migration.version_of(path, "kpis", str(document.get("schema")))
     record = _mapping(folder / "point.yml") if (folder / "point.yml").is_file() else {}
-    if record.get("status", "passed") != "passed":
+    if record.get("status", "passed") != "passed" or record.get("resumed"):
         return None
     labels = document.get("labels") if version > 1 else _lifted(top, folder.name)
     if not isinstance(labels, dict):

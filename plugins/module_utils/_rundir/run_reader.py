@@ -46,6 +46,11 @@ class Point:
         return str(self.record.get("status") or "")
 
     @property
+    def resumed(self) -> bool:
+        """Whether its load was begun by a session that was killed, so that its times include the interruption."""
+        return bool(self.record.get("resumed"))
+
+    @property
     def of(self) -> str:
         """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
         return attempt_names.point_of(self.number)

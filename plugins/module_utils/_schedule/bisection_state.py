@@ -58,8 +58,8 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
 
 
 def in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return the attempts that have ended, in the order in which they were begun."""
-    ended = [one for one in attempts if one.status in (PASSED, FAILED)]
+    """Return the attempts that have ended without an interruption, in the order in which they were begun."""
+    ended = [one for one in attempts if one.status in (PASSED, FAILED) and not one.resumed]
     return sorted(ended, key=lambda one: (str(one.record.get("started") or ""), one.attempt, one.of))
 
 

@@ -34,6 +34,11 @@ class Attempt:
         return str(self.record["status"])
 
     @property
+    def resumed(self) -> bool:
+        """Whether its load was begun by a session that was killed, so that its times include the interruption."""
+        return bool(self.record.get("resumed"))
+
+    @property
     def name(self) -> str:
         """The name of its folder."""
         return folder_name(self.of, self.attempt)

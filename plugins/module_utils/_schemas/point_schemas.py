@@ -73,6 +73,7 @@ POINT: dict[str, dict[str, Any]] = {
             "exit_code": {"type": ["integer", "null"]},
             "error": TEXT_OR_NULL,
             "cause": TEXT_OR_NULL,  # class of the error, from module_utils/_errors.py
+            "resumed": {"type": "boolean"},  # a killed session had begun its load: its times include the interruption
         },
     ),
     # ran.json: what ran on the cluster under test at the end of the point. Unknown parts are absent; notes: why.

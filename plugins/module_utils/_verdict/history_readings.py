@@ -41,7 +41,10 @@ def with_history(
     """
     measured = [point for point in run.points if point.kpis is not None]
     last = {point.of: point.of if point.of in repeated else point.number for point in measured}
-    compared = [one for one in kpis if last.get(_of(one)) == one["point"] and _is_figure(one)]
+    cut = {point.number for point in run.points if point.resumed}
+    compared = [
+        one for one in kpis if last.get(_of(one)) == one["point"] and one["point"] not in cut and _is_figure(one)
+    ]
     suite = [
         history.series(run, one, _of(one), judged=one["reading"] == NO_HISTORY, repeated=_of(one) in repeated)
         for one in compared
@@ -50,7 +53,7 @@ def with_history(
     judged = [
         _compared(one, found[id(one)], history.unread if _of(one) in repeated else ())
         if id(one) in found
-        else _not_last(one, last.get(_of(one), ""))
+        else _not_compared(one, last.get(_of(one), ""), cut)
         for one in kpis
     ]
     return judged, _baseline(history, (one.baseline for one in suite))
@@ -77,9 +80,13 @@ def _is_figure(kpi: Mapping[str, Any]) -> bool:
     return (kpi.get("limit") or {}).get("result") != NOT_MEASURED or kpi["reading"] == NO_HISTORY
 
 
-def _not_last(kpi: Kpi, last: str) -> Kpi:
+def _not_compared(kpi: Kpi, last: str, cut: Collection[str]) -> Kpi:
+    """Return an entry that is not compared with history. last: attempt that is. cut: points that were resumed."""
     if kpi["reading"] != NO_HISTORY:
         return kpi
+    if kpi["point"] in cut:
+        why = f"inconclusive: point {kpi['point']} was interrupted while it was measured"
+        return {**kpi, "reading": INCONCLUSIVE, "why": _why(kpi, INCONCLUSIVE, why)}
     text = f"It is compared together with attempt {last}."
     return {**kpi, "reading": NOT_JUDGED, "why": _why(kpi, NOT_JUDGED, text)}
 

@@ -113,9 +113,21 @@ def judge(
         "baseline": baseline,
         "headline": headline_figures.headline(run.points),
         "answer": [NO_ANSWER[result]] if result in NO_ANSWER else _answer(run, names),
-        "warnings": [*busy_machine_warning.warnings(run.points), *(history.notes if history else ())],
+        "warnings": [
+            *_resumed(run),
+            *busy_machine_warning.warnings(run.points),
+            *(history.notes if history else ()),
+        ],
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
+
+
+def _resumed(run: Run) -> list[str]:
+    names = [point.number for point in run.points if point.resumed and not run.repeats and not run.bisection]
+    if not names:
+        return []
+    again = f"-e redo={','.join(names)} measures {'it' if len(names) == 1 else 'them'} again"
+    return [f"Interrupted while measured, so times include the interruption: {_format.listed(names)}. {again}."]
 
 
 def _of_workloads(limits_: Mapping[str, Sequence[Limit]]) -> dict[str, list[Limit]]:

@@ -18,10 +18,13 @@ Kpi = Mapping[str, Any]
 
 
 def attempts_of(run: Run) -> dict[str, list[Point]]:
-    """Return the passed attempts at each point of a run that repeats its points; empty for any other run."""
+    """Return the passed attempts at each point of a run that repeats its points; empty for any other run.
+
+    An attempt that was resumed does not count: its times include the interruption, and another one is made.
+    """
     found: dict[str, list[Point]] = {}
     for point in run.points if run.repeats else ():
-        if point.record.get("status") == "passed" and point.kpis is not None:
+        if point.status == "passed" and not point.resumed and point.kpis is not None:
             found.setdefault(point.of, []).append(point)
     return found
 

@@ -57,9 +57,9 @@ class Clock:
         return f"2026-11-22T10:{self.ticks // 60:02d}:{self.ticks % 60:02d}Z"
 
 
-def measure(top: Path, name: str, value: float, clock: Clock) -> None:
+def measure(top: Path, name: str, value: float, clock: Clock, resumed: bool = False) -> None:
     folder = top / "points" / name
-    record = _files.read_yaml(folder / "point.yml")
+    record = {**_files.read_yaml(folder / "point.yml"), **({"resumed": True} if resumed else {})}
     _files.write_yaml(folder / "point.yml", {**record, "status": "passed", "started": clock()}, "point/2")
     kpi = {"name": "latency", "title": "", "unit": "s", "direction": "lower", "help": "", "simulated": False}
     rest = {"value": value, "interval": None, "confidence": None, "n": 1, "of": 1, "headline": True}
@@ -139,6 +139,29 @@ def test_a_repetition_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path, 
     path.write_bytes(path.read_bytes()[: -7 * cut])  # a kill tears the last lines
     begin_session(top, "2026-11-22T12:00:00Z")
     assert first + repeat_until_done(top, FIGURES, clock) == made
+
+
+def test_an_attempt_that_was_resumed_is_measured_again_and_decides_nothing(tmp_path: Path) -> None:
+    top, clock, words = directory(tmp_path, 1), Clock(), {"max": 8}
+    begin_session(top, "2026-11-22T10:00:01Z")
+    assert point_attempts.answer(top, False, ScheduleWords(repeat=words))["point"] == "001"
+    measure(top, "001", 60.0, clock, resumed=True)
+    made = repeat_until_done(top, {"001": [60.0, *FIGURES["001"]]}, clock)
+    assert made[0] == "001-2" and 3 <= len(made) < 7
+    (found,) = judged(top, words)
+    assert found["limit"]["result"] == "within" and found["value"] < 1.1
+
+
+def test_a_bisection_leaves_out_an_attempt_that_was_resumed(tmp_path: Path) -> None:
+    top, clock = directory(tmp_path, 6), Clock()
+    begin_session(top, "2026-11-22T10:00:01Z")
+    assert point_attempts.answer(top, False, ScheduleWords(bisect=BISECT))["point"] == "001"
+    measure(top, "001", 60.0, clock, resumed=True)
+    made = bisect_until_done(top, stepped, clock)
+    assert made[0] == "001-2"
+    found = _files.read_json(top / "bisection.json")
+    assert (found["verdict"], found["step"]["before"], found["step"]["after"]) == ("pass", 2, 3)
+    assert [one["point"] for one in found["measurements"]] == made
 
 
 def bisect_until_done(top: Path, figure, clock: Clock, stop_after: int = 99) -> list[str]:

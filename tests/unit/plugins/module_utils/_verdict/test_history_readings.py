@@ -169,3 +169,23 @@ def test_a_repetition_reads_its_history_once_a_session(
     assert figure(judged(top, tmp_path / "history"))["old"]["n"] == 6
     shutil.rmtree(tmp_path / "history")
     assert figure(judged(top, tmp_path / "history"))["old"]["n"] == n
+
+
+def test_a_point_that_was_interrupted_is_not_compared(top: Path, tmp_path: Path) -> None:
+    write_copies(top, tmp_path / "history", around(FASTER, 18))
+    path = top / "points" / "000" / "point.yml"
+    _files.write_yaml(path, {**_files.read_yaml(path), "resumed": True})
+    verdict = judged(top, tmp_path / "history")
+    assert verdict["verdict"] == "inconclusive"
+    assert figure(verdict)["why"] == "inconclusive: point 000 was interrupted while it was measured"
+    assert [one for one in verdict["warnings"] if one.endswith("-e redo=000 measures it again.")]
+
+
+def test_a_past_point_that_was_interrupted_is_no_past_value(top: Path, tmp_path: Path) -> None:
+    write_copies(top, tmp_path / "history", around(SAME, 6))
+    write_copies(top, tmp_path / "cut", around(60.0, 6, seed=2), since=30)
+    for path in (tmp_path / "cut").glob("*/points/*/point.yml"):
+        _files.write_yaml(path, {**_files.read_yaml(path), "resumed": True})
+    for folder in (tmp_path / "cut").iterdir():
+        folder.rename(tmp_path / "history" / folder.name)
+    assert figure(judged(top, tmp_path / "history"))["old"]["n"] == 6
