@@ -29,3 +29,9 @@ attributes:
     membership:
       - perfscale.seatrial.cluster
 """
+
+    INTERNAL = r"""
+options: {}
+notes:
+  - This module is internal; the roles of this collection call it. Its options and results may change in any release.
+"""

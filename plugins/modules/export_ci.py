@@ -24,6 +24,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: It writes two files of the results that are there; calling it is the way to see them.
   diff_mode:
     support: none
   idempotent:

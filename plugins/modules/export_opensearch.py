@@ -26,6 +26,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: Which documents change is known only to the server that receives them.
   diff_mode:
     support: none
   idempotent:

@@ -31,6 +31,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: Which objects change is known only after their upload and the comparison of checksums.
   diff_mode:
     support: none
   idempotent:

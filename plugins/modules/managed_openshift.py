@@ -26,6 +26,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: The services have no dry run.
   diff_mode:
     support: none
   idempotent:

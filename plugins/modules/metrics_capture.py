@@ -25,6 +25,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: It only reads from a server; without its files there is no result.
   diff_mode:
     support: none
   idempotent:

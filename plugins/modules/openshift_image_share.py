@@ -17,9 +17,11 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
 attributes:
   check_mode:
     support: none
+    details: It starts a server, and its address is known only then.
   diff_mode:
     support: none
   idempotent:

@@ -23,6 +23,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: The installer has no dry run.
   diff_mode:
     support: none
   idempotent:

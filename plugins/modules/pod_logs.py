@@ -23,6 +23,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: It only reads from a cluster; without its files there is no result.
   diff_mode:
     support: none
   idempotent:

@@ -22,6 +22,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: The state of a machine after a power operation is known only to its BMC.
   diff_mode:
     support: none
   idempotent:

@@ -28,6 +28,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: It only computes; without its files there is no result.
   diff_mode:
     support: none
   idempotent:

@@ -24,6 +24,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: It only fetches or copies a run; without the copy there is no result.
   diff_mode:
     support: none
   idempotent:

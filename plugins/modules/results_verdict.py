@@ -27,6 +27,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: It only computes files of the run directory; without them there is no result.
   diff_mode:
     support: none
   idempotent:

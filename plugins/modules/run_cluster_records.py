@@ -15,6 +15,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:

@@ -17,6 +17,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
 attributes:
   check_mode:
     support: full

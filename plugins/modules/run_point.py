@@ -16,6 +16,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._run.error
 attributes:
   check_mode:

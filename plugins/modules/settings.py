@@ -24,10 +24,12 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._run.project
 attributes:
   check_mode:
-    support: full
+    support: partial
+    details: Without O(predicts) it is an error, except with the tag C(settings).
   diff_mode:
     support: none
   idempotent:

@@ -18,6 +18,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._run
@@ -26,6 +27,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: It only reads from a cluster; without its file there is no result.
   diff_mode:
     support: none
   idempotent:

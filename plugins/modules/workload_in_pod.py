@@ -22,6 +22,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._run.point
@@ -30,6 +31,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: A load that does not run has no result.
   diff_mode:
     support: none
   idempotent:

@@ -18,11 +18,13 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step
 attributes:
   check_mode:
     support: none
+    details: A load that does not run has no result.
   diff_mode:
     support: none
   idempotent:

@@ -28,6 +28,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: none
+    details: Without a load there is nothing to sample.
   diff_mode:
     support: none
   idempotent:

@@ -32,6 +32,7 @@ def test_the_archive_holds_what_users_need_and_no_more(archive):
         "molecule",
         "Makefile",
         "tests/integration",
+        "tests/services",
     ):
         assert not {name for name in names if name == unwanted or name.startswith(f"{unwanted}/")}
     assert not [

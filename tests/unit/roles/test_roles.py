@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 
 ROLES = sorted(path for path in (Path(__file__).parents[3] / "roles").iterdir() if path.is_dir())
@@ -114,3 +115,24 @@ def blocks(tasks: list[dict]) -> Iterator[dict]:
         if "block" in task:
             yield task
             yield from blocks([one for part in ("block", "rescue", "always") for one in task.get(part) or []])
+
+
+def test_the_metadata_of_a_role_is_complete(role: Path) -> None:
+    info = load(role / "meta" / "main.yml").get("galaxy_info") or {}
+    assert {"author", "description", "license", "min_ansible_version"} <= {key for key, value in info.items() if value}
+    assert (role / "README.md").exists()
+
+
+def test_no_key_of_argument_specs_is_there_twice(role: Path) -> None:
+    """Ansible warns of a key that a merge (``<<``) brings too, on each ``ansible-doc``."""
+    path = role / "meta" / "argument_specs.yml"
+    if path.exists():
+        assert list(_twice(yaml.compose(path.read_text(encoding="utf-8")))) == []
+
+
+def _twice(node: yaml.Node | None) -> Iterator[str]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if key.value == "<<":
+            own = {one.value for one, _value in node.value}
+            yield from (one.value for one, _value in value.value if one.value in own)
+        yield from _twice(value)

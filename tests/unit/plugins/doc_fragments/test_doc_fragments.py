@@ -26,3 +26,22 @@ def test_an_option_that_modules_share_comes_from_a_fragment():
             modules[name, yaml.safe_dump(option)].append(path.stem)
     assert len(modules) > 100
     assert not {names[0]: where for names, where in modules.items() if len(where) > 1}
+
+
+def test_a_module_without_check_mode_says_why():
+    silent = []
+    for path in sorted(MODULES.glob("*.py")):
+        check_mode = _documentation(path)["attributes"]["check_mode"]
+        if check_mode["support"] != "full" and not check_mode.get("details"):
+            silent.append(path.stem)
+    assert not silent
+
+
+def test_a_module_that_records_a_run_is_internal():
+    fragment = "perfscale.seatrial._attributes.internal"
+    internal = {path.stem for path in MODULES.glob("*.py") if fragment in _fragments(path)}
+    assert {"settings", "step_directory", *(path.stem for path in MODULES.glob("run_*.py"))} <= internal
+
+
+def _fragments(path: Path) -> list[str]:
+    return _documentation(path).get("extends_documentation_fragment", [])
