@@ -10,6 +10,8 @@ POINT = "perfscale.seatrial/point"
 INDEX = "perfscale.seatrial/index"
 ROLE = "perfscale.seatrial/role"
 SIMULATED = "perfscale.seatrial/simulated"
+#: Run that added simulated GPUs to a node that exists without it.
+FAKE_GPUS = "perfscale.seatrial/fake-gpus"
 #: Pool of a simulated node.
 POOL = "perfscale.seatrial/pool"
 #: Point of a load that runs in a pod, on that pod and its objects. Measured workloads have POINT.

@@ -73,6 +73,14 @@ options:
     description: Further labels of the nodes.
     type: dict
     default: {}
+  add_to:
+    description:
+      - Label selector of existing nodes. O(gpus) GPUs are added to the status of each, whose kubelet keeps them; there
+        is no device behind them. The label C(nvidia.com/gpu.product) begins with C(simulated-), and the label
+        C(perfscale.seatrial/fake-gpus) names the run. Nodes with other GPUs are refused.
+      - With O(state=absent) all GPUs that the run added are removed, whatever is given here.
+    type: str
+    default: ''
   run_id:
     description: Run to which the nodes belong; empty for none.
     type: str
@@ -125,6 +133,11 @@ gpus:
   description: Number of GPUs of the pool.
   returned: success
   type: int
+gpus_added_to:
+  description: Names of existing nodes to which GPUs were added.
+  returned: success
+  type: list
+  elements: str
 seconds:
   description: Seconds until all nodes were ready.
   returned: when O(state=present), not in check mode
@@ -155,6 +168,7 @@ def main() -> None:
             "memory_gib": {"type": "int", "default": 1024},
             "pods": {"type": "int", "default": 250},
             "labels": {"type": "dict", "default": {}},
+            "add_to": {"type": "str", "default": ""},
             "run_id": {"type": "str", "default": ""},
             "real_cluster": {"type": "bool", "default": False},
             "beside_workloads": {"type": "bool", "default": False},
@@ -172,7 +186,9 @@ def main() -> None:
     permission = fake_nodes.Permission(
         given["real_cluster"], given["beside_workloads"], given["kwok_image"], given["kwok_stages"]
     )
-    spec = fake_nodes.NodePoolSpec(given["count"], shape, given["pool"], given["run_id"], labels, permission)
+    spec = fake_nodes.NodePoolSpec(
+        given["count"], shape, given["pool"], given["run_id"], labels, permission, given["add_to"]
+    )
     establish = fake_nodes.present if given["state"] == "present" else fake_nodes.absent
 
     def work(step: Step) -> dict[str, Any]:

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     cluster_lifecycle,
     fake_nodes,
     kwok_on_real_cluster,
 )
 from playbook import play, run_dirs
+
+GPU = "nvidia.com/gpu"
 
 
 @pytest.fixture
@@ -74,6 +76,53 @@ def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> N
         assert client.get(kind, "test-mine-0000") is not None
     finally:
         client.delete(kind, "test-mine-0000")
+
+
+def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Client) -> None:
+    kind = client.kind("v1", "Node")
+    own = {"test-gpus": "yes", "zone": "a"}
+    for name in ("test-bare-0", "test-bare-1"):
+        client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": own}})
+
+    def spec(run: str, gpus: int = 4, selector: str = "test-gpus=yes") -> fake_nodes.NodePoolSpec:
+        shape = fake_nodes.NodeShape(gpus=gpus, product="A100")
+        return fake_nodes.NodePoolSpec(0, shape, "test-added", run, add_to=selector)
+
+    def state() -> list[tuple[str | None, str | None]]:
+        found = [client.get(kind, f"test-bare-{number}") for number in (0, 1)]
+        return [
+            (one["status"].get("allocatable", {}).get(GPU), one["metadata"]["labels"].get(f"{GPU}.product"))
+            for one in found
+        ]
+
+    try:
+        assert fake_nodes.present(client, spec("run-0001"), 10, support.quiet, check=True)["changed"]
+        assert state() == [(None, None)] * 2
+        made = fake_nodes.present(client, spec("run-0001"), 10, support.quiet)
+        assert made["gpus_added_to"] == ["test-bare-0", "test-bare-1"] and state() == [("4", "simulated-A100")] * 2
+        assert not fake_nodes.present(client, spec("run-0001"), 10, support.quiet)["changed"]
+        fake_nodes.present(client, spec("run-0001", gpus=2), 10, support.quiet)
+        assert state() == [("2", "simulated-A100")] * 2
+
+        with pytest.raises(OwnershipError, match="of run run-0001: they are not changed"):
+            fake_nodes.present(client, spec("run-0002"), 10, support.quiet)
+        with pytest.raises(InputError, match="no node has the labels 'no=such'"):
+            fake_nodes.present(client, spec("run-0001", selector="no=such"), 10, support.quiet)
+        assert not fake_nodes.absent(client, spec("run-0002"), 10, support.quiet)["changed"]
+        assert fake_nodes.absent(client, spec("run-0001", selector=""), 10, support.quiet)["changed"]
+        assert state() == [(None, None)] * 2
+        assert not any(
+            name.startswith((GPU, "perfscale")) for name in client.get(kind, "test-bare-0")["metadata"]["labels"]
+        )
+
+        body = {"status": {"capacity": {GPU: "8"}}}
+        client.request("PATCH", kind.path(name="test-bare-1", subresource="status"), body, content_type=MERGE_PATCH)
+        with pytest.raises(OwnershipError, match=r"node test-bare-1 has GPUs or labels of GPUs \(nvidia.com/gpu: 8\)"):
+            fake_nodes.present(client, spec("run-0001"), 10, support.quiet)
+        assert state()[0] == (None, None), "nothing is changed before all nodes are known to be free"
+    finally:
+        for name in ("test-bare-0", "test-bare-1"):
+            client.delete(kind, name)
 
 
 def test_check_mode_makes_nothing(client: Client) -> None:
@@ -135,12 +184,21 @@ def test_a_run_gives_an_existing_cluster_fake_nodes_and_takes_them_away(
     """As docs/stack.md shows it, through the playbook: the role is called before the run knows its cluster."""
     cluster_of_ours = ["-e", "cluster_provider=existing", "-e", f"cluster_kubeconfig={rehearsal.kubeconfig}"]
     asked = ["-e", "fake_gpu_real_cluster=true", "-e", "fake_gpu_nodes=1", "-e", "fake_gpu_pool=test-existing"]
-    done = play("--tags", "cluster", *cluster_of_ours, *asked, artifacts=tmp_path)
-    assert done.code == 0, done.output
-    assert names(client, "test-existing") == ["test-existing-0000"]
-    done = play("--tags", "cleanup,release", "-e", f"run_dir={run_dirs(tmp_path)[0]}", artifacts=tmp_path)
-    assert done.code == 0, done.output
-    assert names(client, "test-existing") == []
+    asked += ["-e", "fake_gpu_node_selector=test-existing=yes"]
+    kind = client.kind("v1", "Node")
+    meta = {"name": "test-machine", "labels": {"test-existing": "yes"}}
+    client.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
+    try:
+        done = play("--tags", "cluster", *cluster_of_ours, *asked, artifacts=tmp_path)
+        assert done.code == 0, done.output
+        assert names(client, "test-existing") == ["test-existing-0000"]
+        assert client.get(kind, "test-machine")["status"]["allocatable"][GPU] == "8"
+        done = play("--tags", "cleanup,release", "-e", f"run_dir={run_dirs(tmp_path)[0]}", artifacts=tmp_path)
+        assert done.code == 0, done.output
+        assert names(client, "test-existing") == []
+        assert GPU not in client.get(kind, "test-machine")["status"].get("allocatable", {})
+    finally:
+        client.delete(kind, "test-machine")
 
 
 @pytest.mark.long

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     cluster_lifecycle,
     control_groups,
+    fake_nodes,
     instance_processes,
 )
 
@@ -174,6 +175,12 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
         assert log[:2] == ["written", str(64 * 2**20)]
         assert log[2].startswith("10.144.1.") and log[3] == "one.good.default.svc.cluster.local"
 
+        # A kubelet keeps GPUs that were added to the status of its node.
+        gpus = fake_nodes.NodePoolSpec(0, fake_nodes.NodeShape(gpus=2), run_id="t1-abcdef", add_to=f"{REAL}=true")
+        assert fake_nodes.present(client, gpus, 30, support.quiet)["gpus_added_to"] == ["real-0"]
+        wants = pod("trainer", "exit 0")
+        wants["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
+        client.create(wants)
         client.create(pod("sleeper", "sleep 600; exit 1"))
         client.create(pod("foreign", "true", tolerated=False))
         kind = client.kind("v1", "Pod")
@@ -182,6 +189,8 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
             return (client.get(kind, name, "default") or {}).get("status") or {}
 
         wait_for(lambda: status("sleeper").get("phase") == "Running", "the pod to run")
+        wait_for(lambda: status("trainer").get("phase") == "Succeeded", "the pod with GPUs to end")
+        assert fake_nodes.absent(client, gpus, 30, support.quiet)["changed"]
         # A load for simulated nodes never lands on it.
         refused = wait_for(lambda: status("foreign").get("conditions"), "the scheduler's refusal")
         assert "untolerated taint(s)" in refused[0]["message"]

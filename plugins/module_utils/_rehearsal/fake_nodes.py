@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import kwok_on_real_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import added_gpus, kwok_on_real_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.kwok_on_real_cluster import Permission
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
@@ -64,6 +64,8 @@ class NodePoolSpec:
     run_id: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     permission: Permission = Permission()
+    #: Label selector of existing nodes, to which GPUs of this shape are added.
+    add_to: str = ""
 
     def check(self) -> None:
         """Raise InputError for an invalid value."""
@@ -99,10 +101,7 @@ def node(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     room = {"cpu": str(shape.cpu), "memory": f"{shape.memory_gib}Gi", "pods": str(shape.pods)}
     if shape.gpus:
         room["nvidia.com/gpu"] = str(shape.gpus)
-        labels["nvidia.com/gpu.present"] = "true"
-        labels["nvidia.com/gpu.count"] = str(shape.gpus)
-        labels["nvidia.com/gpu.product"] = shape.product
-        labels["nvidia.com/gpu.memory"] = str(shape.gpu_memory_mib)
+        labels |= added_gpus.labels_of(shape.gpus, shape.product, shape.gpu_memory_mib)
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -198,11 +197,13 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
     """
     spec.check()
     kwok_on_real_cluster.check(client, spec.permission, spec.run_id)
+    added = _add_gpus(client, spec, timeout, say, check) if spec.add_to else []
     found = list_pool(client, spec.pool)
     changes, wanted = compare(spec, found), names(spec, found)
     result: dict[str, Any] = {"created": len(changes.create), "removed": len(changes.remove), "nodes": spec.count}
     result["gpus"] = spec.count * spec.shape.gpus
-    result["changed"] = bool(changes.create or changes.remove)
+    result["gpus_added_to"] = added
+    result["changed"] = bool(changes.create or changes.remove or added)
     if check:
         return result
     began = time.monotonic()
@@ -220,10 +221,18 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
         _send_all(lambda one: client.request("POST", kind.path(), one), changes.create)
     await_ready(client, spec, wanted, timeout, say)
     result["seconds"] = round(time.monotonic() - began, 2)
-    if result["changed"]:
+    if result["changed"] and spec.count:
         nodes, gpus = _format.count(spec.count, "node"), _format.count(result["gpus"], "GPU")
         say(f"ready after {result['seconds']:.1f} s: {nodes} with {gpus} (simulated)")
     return result
+
+
+def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool) -> list[str]:
+    if not spec.shape.gpus:
+        raise InputError("fake_gpu_node_selector is set, but fake_gpu_gpus_per_node is 0: nothing would be added")
+    # The product of a machine's GPUs must not name what is not there.
+    labels = added_gpus.labels_of(spec.shape.gpus, f"simulated-{spec.shape.product}", spec.shape.gpu_memory_mib)
+    return added_gpus.present(client, spec.add_to, labels, spec.run_id, timeout, say, check)
 
 
 def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: float, say: Say) -> None:
@@ -263,8 +272,11 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
 
 
 def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
-    """Remove the nodes of a pool that belong to the run (without a run: to no run)."""
+    """Remove the nodes of a pool and the GPUs that belong to the run (without a run: to no run)."""
     spec.check()
+    freed = added_gpus.absent(client, spec.run_id, check)
+    if freed:
+        say(f"removing simulated GPUs from {_format.count(len(freed), 'node')}")
     mine = [one["metadata"]["name"] for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
     if mine and not check:
         say(f"removing {_format.count(len(mine), 'node')}")
@@ -274,7 +286,8 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
         if list_run(client, spec.run_id) and not check
         else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
     )
-    return {"changed": bool(mine or deleted), "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0}
+    changed = bool(mine or deleted or freed)
+    return {"changed": changed, "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0, "gpus_added_to": []}
 
 
 def _remove(client: Client, names: list[str], timeout: float) -> None:
