@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report import history_text, plot_canvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import history_text, judged_figure, plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import GREY, PlotCanvas, shown
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
 
 Kpi = Mapping[str, Any]
 
-_OLD, _NEW, _LIMIT = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4], plot_canvas.COLOURS[6]
+_OLD, _NEW = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
 _LEGEND_COLUMNS = 3
 COLUMNS = ["run", "group", "value", "unit", "low_95", "high_95"]
 
@@ -30,15 +30,15 @@ def history(kpi: Kpi, path: Path, label: str = "") -> PlotCanvas:
 def drawing(kpi: Kpi, label: str = "") -> StageDrawing:
     """Return the drawing. label: the point, empty if there is only one."""
     series = kpi["series"]
-    factor, unit = _scale(kpi)
+    factor, unit = judged_figure.scale(kpi, series)
     figure, (axis,) = plot_canvas.stacked(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(5, _LEGEND_COLUMNS)
     )
-    _band(axis, kpi, factor)
+    judged_figure.draw_band(axis, kpi, factor)
     _segments(axis, kpi, factor)
     for group, colour, marker, name in (("old", _OLD, "o", "old runs"), ("new", _NEW, "D", "new runs, this one last")):
         _runs(axis, series, group, factor, color=colour, marker=marker, label=name)
-    _limits(axis, kpi, factor)
+    judged_figure.draw_limits(axis, kpi, factor)
     axis.set_xlim(0.4, len(series) + 0.6)
     _keep_runs_legible(axis, kpi, factor)
     axis.set_xlabel("old runs, then new ones, each from the oldest")
@@ -50,11 +50,6 @@ def drawing(kpi: Kpi, label: str = "") -> StageDrawing:
     rows = [[one["run"], one["group"], one["value"], kpi["unit"], one.get("low"), one.get("high")] for one in series]
     alt = f"{title}: its value in {_format.count(len(series), 'run')}. {history_text.sentences(kpi)}"
     return StageDrawing(figure, title, alt, COLUMNS, rows)
-
-
-def _scale(kpi: Kpi) -> tuple[float, str]:
-    known = [abs(one["value"]) for one in kpi["series"] if one["value"] is not None]
-    return plot_canvas.scale(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
 
 
 def _runs(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: float, **style: Any) -> None:
@@ -81,25 +76,12 @@ def _segments(axis: Any, kpi: Kpi, factor: float) -> None:
     axis.plot(across, values, color=GREY, linewidth=1.6, label="median before and after a change")
 
 
-def _band(axis: Any, kpi: Kpi, factor: float) -> None:
-    if kpi.get("band"):
-        low, high = (one * factor for one in kpi["band"])
-        axis.axhspan(low, high, color=_OLD, alpha=0.12, linewidth=0, label="expected of one more run")
-
-
 def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
-    """Cut a band that is much wider than the runs: few runs that differ much tell little about the next one."""
+    """Cut a band that is much wider than the runs: few runs that differ much say little about the next one."""
     known = [one["value"] * factor for one in kpi["series"] if one["value"] is not None]
     if not known or not kpi.get("band"):
         return
     room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
-    ends = [end * factor for end in ((kpi.get("limit") or {}).get("min"), (kpi.get("limit") or {}).get("max")) if end]
+    ends = [end * factor for end in judged_figure.limits(kpi).values()]
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, min([*known, *ends]) - room), min(high, max([*known, *ends]) + room))
-
-
-def _limits(axis: Any, kpi: Kpi, factor: float) -> None:
-    for name, text in (("min", "lower limit"), ("max", "upper limit")):
-        value = (kpi.get("limit") or {}).get(name)
-        if value is not None:
-            axis.axhline(value * factor, color=_LIMIT, linestyle="--", linewidth=1.4, label=text)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report import judged_figure, plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import GREY, PlotCanvas, shown
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import attempt_names
 
 Kpi = Mapping[str, Any]
 COLUMNS = ["attempt", "value", "unit", "mean", "low", "high", "e_value", "reading"]
-_ATTEMPT, _BAND, _LIMIT = plot_canvas.COLOURS[4], plot_canvas.COLOURS[0], plot_canvas.COLOURS[6]
+_ATTEMPT = plot_canvas.COLOURS[4]
 #: Largest number of pictures.
 MOST = 12
 
@@ -46,19 +46,14 @@ def repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, labe
 def drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> StageDrawing:
     """Return the drawing."""
     attempts, known = _attempts(kpi), looks(kpi, schedule)
-    values = [one["value"] for one in attempts if one["value"] is not None]
-    factor, unit = plot_canvas.scale(max(map(abs, values), default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
+    factor, unit = judged_figure.scale(kpi, attempts)
     figure, (axis,) = plot_canvas.stacked([2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2))
-    if kpi.get("band"):
-        low, high = (one * factor for one in kpi["band"])
-        axis.axhspan(low, high, color=_BAND, alpha=0.12, linewidth=0, label="expected of one more run")
-    for name, text in (("min", "lower limit"), ("max", "upper limit")):
-        end = (kpi.get("limit") or {}).get(name)
-        if end is not None:
-            axis.axhline(end * factor, color=_LIMIT, linestyle="--", linewidth=1.4, label=text)
+    judged_figure.draw_band(axis, kpi, factor)
+    judged_figure.draw_limits(axis, kpi, factor)
     _intervals(axis, known, factor)
-    places = [(at, one["value"] * factor) for at, one in enumerate(attempts, 1) if one["value"] is not None]
-    axis.plot(*zip(*places, strict=True), "D", color=_ATTEMPT, markersize=6, label="attempt")
+    measured = [(at, one["value"]) for at, one in enumerate(attempts, 1) if one["value"] is not None]
+    places, values = [at for at, _value in measured], [value * factor for _at, value in measured]
+    axis.plot(places, values, "D", color=_ATTEMPT, markersize=6, label="attempt")
     axis.set_xlim(0.4, len(attempts) + 0.8)
     axis.set_xlabel("attempts")
     axis.set_ylabel(unit or "value")

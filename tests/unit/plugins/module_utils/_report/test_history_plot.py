@@ -63,6 +63,12 @@ def test_a_band_that_says_little_does_not_flatten_the_runs() -> None:
     assert -2 < low <= 1 and 2.1 <= high < 5
 
 
+def test_a_limit_of_zero_stays_in_the_picture() -> None:
+    limit = {"text": "at least 0: within", "result": "within", "min": 0.0}
+    (axis,) = history_plot.drawing(check(kpi(band=[-9.0, 9.0], limit=limit))).figure.axes
+    assert axis.get_ylim()[0] <= -2.0, "the room below the limit, not below the lowest run"
+
+
 @pytest.mark.parametrize("value", [0.0, 1e-6, 1e9, -3.0])
 def test_a_constant_history_can_be_drawn(tmp_path: Path, value: float) -> None:
     series = [{"run": str(at), "value": value, "group": group} for at, group in enumerate(("old", "old", "new"))]

@@ -65,6 +65,12 @@ def test_each_attempt_is_drawn_with_the_interval_known_after_it(tmp_path: Path) 
     assert found["plot"].path.stat().st_size > 3000
 
 
+def test_attempts_without_the_figure_are_an_empty_picture() -> None:
+    empty = [{**one, "value": None} for one in kpi()["series"]]
+    (axis,) = repetition_plot.drawing(kpi(series=empty), []).figure.axes
+    assert [len(line.get_xdata()) for line in axis.get_lines() if line.get_label() == "attempt"] == [0]
+
+
 def test_a_run_that_does_not_repeat_has_no_such_section(tmp_path: Path) -> None:
     run = run_of(tmp_path, schedule=[{"type": "session", "at": "2026-11-22T10:00:00Z"}])
     assert schedule_section.repeated(run, {"kpis": [kpi()]}, tmp_path, []) == []
