@@ -118,7 +118,7 @@ def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
 
 
 def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:
-    """Add the pairs of points of the first side and of those behind the first group; return their plots.
+    """Add the pairs of points of the first side and of those after the first group; return their plots.
 
     before: number of sides in the first group.
     """

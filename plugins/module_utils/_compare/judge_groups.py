@@ -41,8 +41,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.overall_verdict import INVALID
 
 #: Without history, one run on each side says nothing about the variation between runs.
-TWO_SINGLE_RUNS = "Two single runs can't tell a change from the difference between runs. Give several runs of each, or "
-TWO_SINGLE_RUNS += "past runs with results_history."
+TWO_SINGLE_RUNS = (
+    "Two single runs do not distinguish a change from the variation between runs. Give several runs of each, "
+)
+TWO_SINGLE_RUNS += "or past runs with results_history."
 
 #: Readings that leave a comparison open.
 UNDECIDED = (INCONCLUSIVE, NO_HISTORY, NOT_MEASURED)

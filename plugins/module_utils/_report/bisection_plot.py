@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plot of a bisection: the figure at each value, and the probability of a step behind it."""
+"""Plot of a bisection: the figure at each value, and the probability of a step after it."""
 
 from __future__ import annotations
 
@@ -50,15 +50,13 @@ def drawing(found: Mapping[str, Any], unit: str) -> StageDrawing:
     below.set_xlabel(found["over"])
     title = f"{found['kpi']} over {found['over']}"
     plot_canvas.heading(figure, title)
-    alt = (
-        f"{title}: {_format.count(len(known), 'run')}, and the probability of a step behind each value. {found['why']}"
-    )
+    alt = f"{title}: {_format.count(len(known), 'run')}, and the probability of a step after each value. {found['why']}"
     rows = [[at, texts[one["index"]], one["point"], one["figure"]] for at, one in enumerate(found["measurements"], 1)]
     return StageDrawing(figure, title, alt, COLUMNS, rows)
 
 
 def rows(found: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
-    """Return the values of a bisection for a table: runs, their mean, the probability of a step behind each."""
+    """Return the values of a bisection for a table: runs, their mean, the probability of a step after each."""
     table = []
     for index, value in enumerate(found["values"]):
         figures = [one["figure"] for one in found["measurements"] if one["index"] == index]

@@ -18,7 +18,7 @@ NOT_BEGUN = ("planned", SKIPPED)
 
 
 class AttemptAtPoint(Protocol):
-    """An attempt: of which point of the matrix, the how manieth, and its status."""
+    """An attempt: its point of the matrix, its number at that point, and its status."""
 
     @property
     def of(self) -> str: ...

@@ -38,7 +38,7 @@ def _same(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _verdict_2(document: dict[str, Any]) -> dict[str, Any]:
-    """Only a workload that did not succeed was called a failure of the product; the others cannot be told apart."""
+    """Only a workload that did not succeed was called a failure of the product; the others cannot be distinguished."""
     verdict = {"fail": "regression"}.get(document["verdict"], document["verdict"])
     results = {"fail": "outside", "no baseline": NO_HISTORY}
     checks = [{**one, "result": results.get(one["result"], one["result"])} for one in document["checks"]]

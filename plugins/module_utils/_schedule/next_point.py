@@ -34,7 +34,7 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
 
     A session decides each attempt at most once, so that it always ends: one whose end could not be recorded is left to
     the next session. An attempt that has passed or failed is never measured again. Choosers get to decide when each
-    attempt has ended; what they return becomes a fresh attempt, and they must stop some time.
+    attempt has ended; what they return becomes a fresh attempt, and they must end eventually.
     """
     if state.stop_on_error and (failed := state.failed_now()):
         rest = [one.name for one in _open(state)]

@@ -135,7 +135,7 @@ def _why(plan: Repetition, point: RepeatedPoint) -> str:
 
 
 def _others(unclear: Sequence[FigureReading]) -> str:
-    """Return the number of figures behind the first one, and the sentence that explains the first one."""
+    """Return the number of figures after the first one, and the sentence that explains the first one."""
     more, text = len(unclear) - 1, unclear[0].text
     return (f" (and {_format.count(more, 'further figure')})" if more else "") + (f": {text}" if text else "")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The time that a run has spent on measuring, from the lines of schedule.jsonl: what a budget is counted by."""
+"""The time that a run has spent on measuring, from the lines of schedule.jsonl; a budget limits it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def as_array(values: Iterable[float | None]) -> Array:
 
 
 def usable(values: Array) -> Array:
-    """Return which of ``values`` are numbers to count with: not NaN, not infinite, not beyond LARGEST."""
+    """Return which of ``values`` can be used: those that are not NaN, not infinite, not beyond LARGEST."""
     import numpy
 
     return numpy.abs(values) < LARGEST
@@ -102,7 +102,7 @@ def relative(difference: float, logarithmic: bool, base: float) -> float:
 
 
 def to_scale(share: float, logarithmic: bool, base: float) -> float:
-    """Return a share (0.05 for 5 %) as a difference on the scale of the comparison; infinite where it means nothing."""
+    """Return a share (0.05 for 5 %) as a difference on the scale of the comparison; infinite if it is undefined."""
     if logarithmic:
         return log(1.0 + share) if share > -1 else -inf
     size = share * abs(base)

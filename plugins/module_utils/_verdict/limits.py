@@ -171,7 +171,7 @@ def interval_of(kpi: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 def value_of(kpi: Mapping[str, Any]) -> float | None:
-    """Return the value of a KPI; None without one, and for what is no number to count with."""
+    """Return the value of a KPI; None without one, and for one that is NaN, infinite or beyond LARGEST."""
     return _known(kpi["value"])
 
 

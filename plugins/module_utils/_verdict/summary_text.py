@@ -79,7 +79,7 @@ def _gravity(kpi: Mapping[str, Any]) -> int:
 def change(kpi: Mapping[str, Any]) -> str:
     """Return the change of a judged KPI with its interval: +12 % (8 to 16 %); "–" if unknown.
 
-    With several new runs it is that of their mean, which is stated: the value beside it is that of one run.
+    With several new runs it is that of their mean, which is stated: the value in the same row is that of one run.
     """
     if kpi.get("change") is None:
         return "–"

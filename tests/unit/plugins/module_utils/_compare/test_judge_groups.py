@@ -103,7 +103,7 @@ def test_three_runs_are_judged_against_three(
 def test_two_single_runs_are_inconclusive_and_why(tmp_path: Path) -> None:
     found = judged([side(tmp_path, 1, 10.0, ran=OLD), side(tmp_path, 2, 50.0, ran=NEW)])
     assert (found["verdict"], found["exit_status"]) == ("inconclusive", 2)
-    assert found["why"][0].startswith("Two single runs can't tell a change from the difference between runs.")
+    assert found["why"][0].startswith("Two single runs do not distinguish a change from the variation between runs.")
     assert found["kpis"][0]["why"] == "A has 1 run with this figure; it needs two"
 
 
