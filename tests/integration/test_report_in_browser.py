@@ -7,11 +7,15 @@ from pathlib import Path
 import fetch_test_servers
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from browser import Browser, program
+from history_copies import write_copies
+from history_series import noisy
 from run_directory import World, write_run
 
 pytestmark = [
@@ -68,6 +72,14 @@ def report(request, tmp_path_factory):
     write_timeline(str(top))
     write_kpis(str(top), kpis)
     write_verdict(str(top), 0.5)
+    if request.param is good:  # with the pictures of a regression
+        write_copies(
+            top, top.parent / "history", [*noisy(1, 0.6, 9), *noisy(2, 0.8, 9)], labels={"openshift": "4.19.3"}
+        )
+        past = HistoryRequest((str(top.parent / "history"),), rules=LabelRules(("ran.openshift",)))
+        write_copies(top, top.parent / "history", noisy(3, 1.0, 6), since=30)
+        write_verdict(str(top), 0.5, past=past)
+        assert "regression" in (top / "verdict.json").read_text(encoding="utf-8")
     return request.param.__name__, Path(write_report(str(top), str(ROLE / "results/templates/report.html.j2"))["path"])
 
 
@@ -98,8 +110,10 @@ def test_a_table_says_that_it_scrolls_exactly_if_it_does(browser, report, width)
 
 
 def test_every_plot_is_shown(browser, report):
-    _name, path = report
+    name, path = report
     browser.open(path, 1440, 900)
+    past = browser.value("document.querySelectorAll('img[alt*=\"its value in \"]').length")
+    assert (past > 0) is (name == "good"), "figures that are judged by history are drawn"
     assert browser.value("[...document.images].filter(one => !one.naturalWidth).length") == 0
 
 
