@@ -113,7 +113,7 @@ class History:
         """
         name, unit = str(kpi["name"]), str(kpi["unit"])
         past = self.points.get(of, ())
-        own = [point for point in run.points if point.of == of and _is_measured(point)]
+        own = [point for point in run.points if point.of == of and _is_measured(point) and not point.resumed]
         old = [one for one in past if not one.new]
         labels = flat(recorded_labels(run, own[0])) if own else {}
         return KpiSeries(

@@ -52,13 +52,14 @@ def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
 
 
 def points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoint]:
-    """Return the points that are repeated: all that the matrix does not skip."""
+    """Return the points that are repeated: all that the matrix does not skip. An attempt that was resumed is none."""
     found: dict[str, list[Attempt]] = {}
     for one in attempts:
         if one.status not in (PLANNED, SKIPPED):
-            found.setdefault(one.of, []).append(one)
+            each = found.setdefault(one.of, [])
+            each += [] if one.resumed else [one]
     return [
-        RepeatedPoint(of, len(each), each[-1].status == FAILED, tuple(_readings(of, kpis)))
+        RepeatedPoint(of, len(each), bool(each) and each[-1].status == FAILED, tuple(_readings(of, kpis)))
         for of, each in found.items()
     ]
 

@@ -189,3 +189,20 @@ def test_a_past_point_that_was_interrupted_is_no_past_value(top: Path, tmp_path:
     for folder in (tmp_path / "cut").iterdir():
         folder.rename(tmp_path / "history" / folder.name)
     assert figure(judged(top, tmp_path / "history"))["old"]["n"] == 6
+
+
+def test_of_a_repetition_the_attempt_that_was_interrupted_is_left_out(top: Path, tmp_path: Path) -> None:
+    write_copies(top, tmp_path / "history", around(SAME, 6))
+    further = shutil.copytree(top / "points" / "000", top / "points" / "000-2")
+    record = {**_files.read_yaml(further / "point.yml"), "point": "000-2", "attempt": 2, "resumed": True}
+    _files.write_yaml(further / "point.yml", record, "point/2")
+    session = {
+        "type": "session",
+        "schema": "schedule/1",
+        "run": "r",
+        "at": "2026-11-21T00:00:00Z",
+        "repeat": {"max": 3},
+    }
+    (top / "schedule.jsonl").write_text(json.dumps(session) + "\n")
+    found = figure(judged(top, tmp_path / "history"))
+    assert (found["new"]["n"], [one["group"] for one in found["series"]].count("new")) == (1, 1)
