@@ -36,14 +36,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="module")
 def ansible_plugins() -> Iterator[None]:
-    """Ansible's lookups and filters. While they are there Ansible's loader imports us, so they go after the module."""
+    """Ansible's lookups and filters, and ours. They go afterwards, because Ansible's loader imports us meanwhile."""
+    import ansible_collections.perfscale.seatrial as seatrial
     from ansible.plugins.loader import init_plugin_loader
+    from ansible_collections.perfscale.seatrial.plugins import lookup
 
     before = sys.meta_path[:], sys.path_hooks[:]
     if not ANSIBLE:
         init_plugin_loader()
         ANSIBLE.extend((sys.meta_path[:], sys.path_hooks[:]))
     sys.meta_path[:], sys.path_hooks[:] = ANSIBLE
+    # Ansible's loader sets these when it imports a collection; pytest has imported ours before.
+    vars(seatrial).setdefault("_collection_meta", {})
+    lookup.__file__ = f"{next(iter(lookup.__path__))}/__init__.py"
     yield
     sys.meta_path[:], sys.path_hooks[:] = before
     sys.path_importer_cache.clear()

@@ -24,7 +24,7 @@ SERVED = frozenset({"integration", "long"})
 
 #: Components of the rehearsal cluster that the suites start, besides those that always are there. On a new machine they
 #: are built before the first test, so that no test's time is spent on it. What only long tests need is built by them.
-COMPONENTS = ("training-operator", "olm", "kueue", "gangs", "appwrapper")
+COMPONENTS = ("training-operator", "olm", "kueue", "gangs", "appwrapper", "kuberay")
 
 #: The component of a real node. On a new machine it takes 2 to 5 minutes more.
 NODE = "node"

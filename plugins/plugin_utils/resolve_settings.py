@@ -33,8 +33,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalo
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.type_coercion import coerce
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text import has_template
 
-#: Settings whose keys are names of KPIs: a dotted key may add one.
-EXTENSIBLE = frozenset({"results_limits"})
+#: Settings to which a dotted key may add an element: names of KPIs, and names that the project checks.
+EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters"})
 _WORD_SPECS = {
     "matrix": Setting("matrix", "", {"type": "dict"}),
     "matrix_points": Setting("matrix_points", "", {"type": "list", "elements": "dict"}),
@@ -173,7 +173,8 @@ def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
 def _opened(tree: dict[str, Any], changes: list[Change], render: Render) -> dict[str, Any]:
     """Render the defaults whose elements a dotted key sets, since a template has no elements."""
     reached = {change.path[0] for change in changes if len(change.path) > 1}
-    return {name: render(value, tree)[0] if name in reached else value for name, value in tree.items()}
+    given = {**tree, **{str(change.path[0]): change.value for change in changes if len(change.path) == 1}}
+    return {name: render(value, given)[0] if name in reached else value for name, value in tree.items()}
 
 
 def _rendered(resolved: Resolved, catalogue: Catalogue, render: Render) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -234,7 +235,7 @@ def _points(
     for name, given, source in matrix.combinations():
         changes = _coerced(catalogue, apply_settings_layers.layer(source, given))
         of_point = apply_settings_layers.apply(
-            Resolved(dict(base), resolved.changes), changes, EXTENSIBLE & base.keys()
+            Resolved(_opened(base, changes, render), resolved.changes), changes, EXTENSIBLE & base.keys()
         )
         whole, _late = _rendered(of_point, catalogue, render)
         why = matrix_points.skipped(matrix.skip_if, whole, late, render)

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     past_runs_settings,
     point_load_estimates,
     schedule_words,
+    settings_checks,
     verdict_settings,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
@@ -66,6 +67,8 @@ class Preflight:
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
             past_runs_settings.check(self.found, self._set_by)
+        if "test" in self.chosen or self.chosen == ["settings"]:
+            self._refuse_what_the_project_refuses()
         if "test" in self.chosen:
             self._refuse_impossible_load()
         schedule_words.check(self.request.project, self.found, ROOT / "roles")
@@ -161,6 +164,14 @@ class Preflight:
             if name.endswith("_kubeconfig") and not name.startswith(("cluster_", "doctor_"))
         }
         return {**roles, **self.catalogue.files}
+
+    def _refuse_what_the_project_refuses(self) -> None:
+        path = ROOT / "roles" / self.request.project / "meta" / "checks.yml"
+        for point in self.found.measured:
+            if problem := settings_checks.first_problem(path, point.settings, self.render):
+                name, why = problem
+                where = f"point {point.name}: " if len(self.found.measured) > 1 else ""
+                raise InputError(f"{where}{why}{self._set_by(name)}")
 
     def _refuse_impossible_load(self) -> None:
         """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""

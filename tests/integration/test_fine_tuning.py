@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import custom_resources
 import pytest
+import training_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils import (
     _files,
     _labels,
@@ -21,38 +23,29 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import (
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_manifests, fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
 
-TEMPLATE = Path(__file__).resolve().parents[2] / "roles" / "fine_tuning" / "templates" / "pytorchjob.yaml.j2"
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+
 PARAMETERS: dict[str, Any] = {
-    "pod_count": 2,
-    "gpus": 1,
-    "resources": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 1},
-    "node_selector": {},
-    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-    "priority_class": "",
-    "shared_memory": "2Gi",
-    "storage_claim": "",
-    "image": "played",
-    "command": ["torchrun", "-m", "tuning.sft_trainer"],
-    "config_map": "configuration",
-    "secret": "",
-    "simulated": True,
-    "run_seconds": 1.0,
-    "spread": 0.2,
+    "fine_tuning_pod_count": 2,
+    "fine_tuning_image": "played",
+    "fine_tuning_memory": "1Gi",
+    "__fine_tuning_simulation": {"run_seconds": 1.0},
 }
-EVERYTHING = {
-    **PARAMETERS,
-    "pod_count": 8,
-    "gpus": 0,
-    "resources": {"cpu": "500m", "memory": "1Gi"},
-    "node_selector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
-    "priority_class": "system-node-critical",
-    "shared_memory": "",
-    "storage_claim": "models",
-    "secret": "token",
-    "simulated": False,
+#: Each flavour with everything that its pods can have.
+EVERYTHING: dict[str, Any] = {
+    "fine_tuning_pod_count": 8,
+    "fine_tuning_command": ["python", "train.py"],
+    "fine_tuning_networks": ["lab/rail-a", "rail-b"],
+    "fine_tuning_host_network": True,
+    "fine_tuning_extra_resources": {"rdma/shared_ib": 1},
+    "fine_tuning_capabilities": ["IPC_LOCK"],
+    "fine_tuning_service_account": "rdma",
+    "fine_tuning_node_selector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+    "fine_tuning_priority_class": "system-node-critical",
+    "fine_tuning_storage_claim": "models",
 }
 
 
@@ -72,37 +65,24 @@ def run_id(client: Client) -> Iterator[str]:
     Sweep(client, name).clean(timeout=120)
 
 
-def jobs(run_id: str, count: int, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    template = template_renderer.Template("pytorchjob", TEMPLATE.read_text(encoding="utf-8"), parameters=parameters)
-    made = template_renderer.render(template, run_id, "001", run_id, range(count))
-    return [
-        {**(job := made.workload.manifest(n)), "metadata": {**job["metadata"], "namespace": run_id}}
-        for n in range(count)
-    ]
+@pytest.fixture
+def kinds_of_ray(client: Client) -> Iterator[None]:
+    """The CRDs of KubeRay, which no operator serves here; removed afterwards, because the cluster is shared."""
+    crds = custom_resources.definitions("kuberay")
+    component_manifests.apply_all(client, crds, 60)
+    yield
+    for one in crds:
+        client.delete(client.kind_of(one), one["metadata"]["name"])
 
 
-@pytest.mark.parametrize("parameters", [PARAMETERS, EVERYTHING], ids=["usual", "everything else"])
-def test_the_api_server_accepts_every_field_of_the_template(client: Client, parameters: dict[str, Any]) -> None:
+@pytest.mark.parametrize("given", [{"fine_tuning_gpus": 0}, EVERYTHING], ids=["little", "everything"])
+@pytest.mark.usefixtures("kinds_of_ray")
+def test_the_api_server_accepts_every_field_of_every_flavour(client: Client, given: dict[str, Any]) -> None:
     """Strict validation refuses a field that the CRD does not know, which would otherwise be dropped silently."""
-    manifest = jobs("default", 1, parameters)[0]
-    stored = client.create(manifest, {"fieldValidation": "Strict", "dryRun": "All"})
-    replicas = stored["spec"]["pytorchReplicaSpecs"]
-    assert replicas["Master"]["replicas"] == 1 and replicas["Worker"]["replicas"] == parameters["pod_count"] - 1
-    annotations = replicas["Master"]["template"]["metadata"]["annotations"]
-    assert ("perfscale.seatrial/run-seconds" in annotations) is parameters["simulated"]
-    assert stored["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
-
-
-def test_one_pod_is_a_master_without_workers() -> None:
-    assert list(jobs("default", 1, {**PARAMETERS, "pod_count": 1})[0]["spec"]["pytorchReplicaSpecs"]) == ["Master"]
-
-
-def test_played_run_times_spread_around_the_one_that_was_set() -> None:
-    times = []
-    for job in jobs("default", 200, {**PARAMETERS, "run_seconds": 10.0}):
-        meta = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]
-        times.append(float(meta["annotations"]["perfscale.seatrial/run-seconds"]))
-    assert 8 <= min(times) < 8.5 and 11.5 < max(times) <= 12 and abs(sum(times) / 200 - 10) < 0.1
+    for flavour in training_flavours.names():
+        manifest = training_objects.workloads({**given, "fine_tuning_flavour": flavour}, run_id="default")[0]
+        stored = client.create(manifest, {"fieldValidation": "Strict", "dryRun": "All"})
+        assert stored["kind"] == manifest["kind"]
 
 
 def wait_for_phases(client: Client, run_id: str, phases: dict[str, int]) -> None:
@@ -124,13 +104,10 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     fake_nodes.present(client, order, 60, lambda _line: None, False)
     played = _training_simulation.simulate(1, 2, 1, {})
     _training_simulation.write(rehearsal.info["played_logs"], _training_simulation.lines(played, "model", "data", 2, 1))
-    parameters = {**PARAMETERS, "node_selector": {"test": run_id}}
-    made = jobs(run_id, 3, parameters)
+    parameters = {**PARAMETERS, "fine_tuning_node_selector": {"test": run_id}}
+    made = training_objects.workloads(parameters, 3, simulated=True, run_id=run_id)
     fails = made[2]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]["annotations"]
     fails["perfscale.seatrial/outcome"] = "failed"
-    own = {"perfscale.seatrial/run": run_id}
-    meta = {"name": "configuration", "namespace": run_id, "labels": own}
-    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"config.json": "{}"}})
     for one in made:
         client.create(one)
     wait_for_phases(client, run_id, {"Succeeded": 5, "Failed": 1})

@@ -35,7 +35,7 @@ def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_pat
         (["-e", "fine_tuning_hyper_parameters.r=4"], "reaches into a setting"),
         (
             ["-e", json.dumps({"overrides": {"fine_tuning_hyper_parameters.zz": 4}})],
-            "no 'zz' in fine_tuning_hyper_parameters",
+            "'zz' is no hyper-parameter of flavour fms",
         ),
         (["-e", "overrides=x"], "overrides needs a dictionary"),
         (["-e", json.dumps({"matrix": {"fine_tuning_cuont": [1]}})], "did you mean 'fine_tuning_count'?"),

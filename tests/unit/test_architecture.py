@@ -183,7 +183,7 @@ def test_a_class_name_stands_for_one_thing():
     found: dict[str, list[str]] = defaultdict(list)
     for name, tree in SOURCES.items():
         for node in tree.body:
-            if isinstance(node, ast.ClassDef) and node.name != "ActionModule":
+            if isinstance(node, ast.ClassDef) and node.name not in ("ActionModule", "LookupModule"):
                 found[node.name].append(name)
     assert {one: where for one, where in found.items() if len(where) > 1} == {}
 

@@ -373,3 +373,42 @@ def test_a_history_is_accepted(tmp_path: Path) -> None:
     check(PHASES, None, results_history=sources, results_compare_on=names, results_ignore=["presets", "*"], **address)
     # the first run makes the folder that the second one reads
     check(PHASES, None, results_history=[str(tmp_path / "a")], run_artifacts_dir=str(tmp_path / "a" / "b"))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"fine_tuning_hyper_parameters": {"lora_alfa": 16}},
+            r"'lora_alfa' is no hyper-parameter of flavour fms \(did you mean 'lora_alpha'\?\) \(set by -e\)",
+        ),
+        (
+            {"matrix": {"fine_tuning_hyper_parameters.rr": [1, 2]}},
+            "point 001: fine_tuning_hyper_parameters: 'rr' is no hyper-parameter",
+        ),
+        (
+            {"fine_tuning_flavour": "ilab", "fine_tuning_hyper_parameters": {"num_train_epochs": 1}},
+            "'num_train_epochs' is no hyper-parameter of flavour ilab",
+        ),
+        (
+            {"fine_tuning_pod_count": 2, "fine_tuning_command": ["python", "/app/accelerate_launch.py"]},
+            "fine_tuning_pod_count is 2: the launcher of the image, accelerate_launch.py",
+        ),
+        ({"fine_tuning_flavour": "ilab", "fine_tuning_gpus": 0}, "trains on GPUs only"),
+        ({"fine_tuning_flavour": "ray"}, "flavour ray has no program of its own"),
+    ],
+)
+@pytest.mark.parametrize("chosen", [PHASES, ["settings"]], ids=["run", "settings"])
+def test_what_a_flavour_cannot_train_is_refused(chosen: list[str], given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check(chosen, **given)
+
+
+def test_a_flavour_brings_its_hyper_parameters_and_a_dotted_key_adds_one() -> None:
+    added = SettingsLayer("overrides", "overrides", {"fine_tuning_hyper_parameters.lora_r": 4})
+    found = preflight(PHASES, added, fine_tuning_flavour="ilab")
+    found.check(None)
+    values = found.found.settings["fine_tuning_hyper_parameters"]
+    assert values["lora_r"] == 4 and values["num_epochs"] == 1
+    check(PHASES, fine_tuning_hyper_parameters={"mine": 1}, fine_tuning_hyper_parameters_also=["mine"])
+    check(PHASES, fine_tuning_pod_count=2)

@@ -93,7 +93,7 @@ def test_everything_listens_on_loopback_only(name: str, known) -> None:
                 assert port.endswith("127.0.0.1:") or re.match(r"--(secure|node)-port=$", port), argument
 
 
-@pytest.mark.parametrize("name", ["training-operator", "kueue", "appwrapper"])
+@pytest.mark.parametrize("name", ["training-operator", "kueue", "appwrapper", "kuberay"])
 def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known) -> None:
     for one in known[name].crds:
         text = (known[name].folder / "go.sum").read_text(encoding="utf-8")

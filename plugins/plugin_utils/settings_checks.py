@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of settings that a project declares in meta/checks.yml of its role, before a run begins.
+
+An entry is one of these; ``setting`` names the setting that an error is about:
+
+- ``keys``, ``what``: each key of the setting must be one of ``keys`` (any, if there are none)
+- ``refuse_when``, ``because``: a condition on the settings under which nothing may run
+- ``more``: further entries
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
+
+Problem = tuple[str, str]
+
+
+def first_problem(path: Path, settings: Mapping[str, Any], render: Render) -> Problem | None:
+    """Return the first setting that a check refuses, and why; None if there is none. path: of the checks."""
+    entries = _files.read_yaml(path) if path.exists() else None
+    return next(_problems(entries or [], settings, render), None)
+
+
+def _problems(entries: list[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Iterator[Problem]:
+    for entry in entries:
+        if "more" in entry:
+            yield from _problems(render(entry["more"], settings)[0], settings, render)
+        elif "keys" in entry:
+            yield from _unknown_keys(render(entry, settings)[0], settings)
+        elif render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
+            name = entry["setting"]
+            yield name, f"{name} is {settings[name]}: {' '.join(entry['because'].split())}"
+
+
+def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Problem]:
+    name, known = entry["setting"], entry["keys"]
+    for key in settings[name] if known else ():
+        if key not in known:
+            yield name, f"{name}: '{key}' is no {entry['what']}{nearest(key, known)}"

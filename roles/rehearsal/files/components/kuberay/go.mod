@@ -1,0 +1,8 @@
+// No program is built; the version is that of the CRDs.
+module rehearsal.invalid/kuberay
+
+go 1.26.0
+
+require (
+	github.com/ray-project/kuberay/ray-operator v1.6.2
+)

@@ -1,0 +1,47 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The object that role fine_tuning creates for given settings, made from the role's variables as Ansible does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
+
+ROLE = Path(__file__).parents[2] / "roles" / "fine_tuning"
+LOADER = DataLoader()
+
+
+@cache
+def _role_variables() -> dict[str, Any]:
+    files = [ROLE / folder / "main.yml" for folder in ("defaults", "vars")]
+    return {
+        name: value
+        for file in files
+        for name, value in LOADER.load_from_file(str(file), trusted_as_template=True).items()
+    }
+
+
+def variables(settings: Mapping[str, Any], *names: str, simulated: bool = False) -> list[Any]:
+    """Return the values of variables of the role for these settings of a point."""
+    cluster = {"kubeconfig": "/none", "simulated": simulated, "simulated_writers": []}
+    known = {"run_id": "t1", "run_point": "001", "run_dir": "/none", "cluster_acquired": {"sutest": cluster}}
+    given = {name: value for name, value in settings.items() if "fine_tuning_" in name}
+    templar = Templar(loader=LOADER, variables={**_role_variables(), **known, **given})
+    return [templar.template(_role_variables()[name]) for name in names]
+
+
+def workloads(
+    settings: Mapping[str, Any], count: int = 1, simulated: bool = False, run_id: str = "t1"
+) -> list[dict[str, Any]]:
+    """Return the objects of ``count`` trainings, in the namespace of the run."""
+    parameters, flavour = variables(settings, "__fine_tuning_parameters", "__fine_tuning_flavour", simulated=simulated)
+    template = template_renderer.Template(flavour["kind_name"].lower(), flavour["template"], parameters=parameters)
+    made = template_renderer.render(template, run_id, "001", run_id, range(count)).workload
+    found = [made.manifest(index) for index in range(count)]
+    return [{**one, "metadata": {**one["metadata"], "namespace": run_id}} for one in found]

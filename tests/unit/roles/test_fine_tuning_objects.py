@@ -1,0 +1,191 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects of every flavour and preset of fine-tuning, against the schemas of their CRDs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import custom_resources
+import pytest
+import training_objects
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+
+#: Settings of a point with everything that a pod can have.
+EVERYTHING: dict[str, Any] = {
+    "fine_tuning_pod_count": 3,
+    "fine_tuning_gpus": 8,
+    "fine_tuning_command": ["python", "my train.py"],
+    "fine_tuning_networks": ["lab/rail-a", "rail-b", "rail-c"],
+    "fine_tuning_network_count": 2,
+    "fine_tuning_pod_network": False,
+    "fine_tuning_host_network": True,
+    "fine_tuning_extra_resources": {"rdma/shared_ib": 1},
+    "fine_tuning_capabilities": ["IPC_LOCK"],
+    "fine_tuning_service_account": "rdma",
+    "fine_tuning_annotations": {"example.com/note": "x"},
+    "fine_tuning_environment": {"NCCL_DEBUG": "INFO", "HF_HOME": "/data"},
+    "fine_tuning_priority_class": "high",
+    "fine_tuning_storage_claim": "models",
+    "fine_tuning_shared_memory": "20Gi",
+    "fine_tuning_node_selector": {"zone": "a"},
+    "fine_tuning_tolerations": [{"operator": "Exists"}],
+}
+
+
+@pytest.fixture(scope="module")
+def schemas() -> dict[tuple[str, str], Any]:
+    return custom_resources.validator(["training-operator", "kuberay"])
+
+
+def workload(given: dict[str, Any], simulated: bool = False) -> dict[str, Any]:
+    return training_objects.workloads(given, simulated=simulated)[0]
+
+
+def problems(schemas: dict[tuple[str, str], Any], manifest: dict[str, Any]) -> list[str]:
+    found = schemas[manifest["apiVersion"], manifest["kind"]].iter_errors(manifest)
+    return [f"{'.'.join(map(str, one.absolute_path))}: {one.message[:200]}" for one in found]
+
+
+def pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The templates of the pods that train."""
+    if manifest["kind"] == "PyTorchJob":
+        return [one["template"] for one in manifest["spec"]["pytorchReplicaSpecs"].values()]
+    cluster = manifest["spec"]["rayClusterSpec"]
+    return [one["template"] for one in (cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", []))]
+
+
+def environment(pod: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize("flavour", training_flavours.names())
+@pytest.mark.parametrize("given", [{}, {"fine_tuning_gpus": 0}, EVERYTHING], ids=["defaults", "no GPU", "everything"])
+@pytest.mark.parametrize("simulated", [True, False], ids=["simulated", "real"])
+def test_the_schema_of_the_kind_permits_every_field(
+    flavour: str, given: dict[str, Any], simulated: bool, schemas: dict[tuple[str, str], Any]
+) -> None:
+    manifest = workload({**given, "fine_tuning_flavour": flavour}, simulated)
+    assert f"{manifest['apiVersion']}/{manifest['kind']}" == training_flavours.load(flavour).kind
+    assert problems(schemas, manifest) == []
+
+
+def test_the_schemas_find_an_unknown_field_and_a_wrong_type(schemas: dict[tuple[str, str], Any]) -> None:
+    manifest = workload({})
+    manifest["spec"]["nprocPerNode"] = 2
+    pods(manifest)[0]["spec"]["hostNetwrok"] = True
+    assert len(problems(schemas, manifest)) == 2
+
+
+@pytest.mark.parametrize("flavour", training_flavours.names())
+def test_every_pod_has_its_networks_shared_memory_and_rdma(flavour: str) -> None:
+    found = pods(workload({**EVERYTHING, "fine_tuning_flavour": flavour}))
+    assert len(found) == 2
+    for pod in found:
+        notes = pod["metadata"]["annotations"]
+        assert json.loads(notes["k8s.v1.cni.cncf.io/networks"]) == [
+            {"name": "rail-a", "namespace": "lab", "interface": "net1"},
+            {"name": "rail-b", "interface": "net2"},
+        ]
+        assert notes["example.com/note"] == "x"
+        spec, container = pod["spec"], pod["spec"]["containers"][0]
+        values = environment(pod)
+        assert values["NCCL_SOCKET_IFNAME"] == "=net1,net2" and values["GLOO_SOCKET_IFNAME"] == "net1,net2"
+        assert values["NCCL_DEBUG"] == "INFO" and values["HF_HOME"] == "/data"
+        assert spec["hostNetwork"] is True and spec["dnsPolicy"] == "ClusterFirstWithHostNet"
+        assert spec["serviceAccountName"] == "rdma"
+        assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
+        assert (
+            container["resources"]["limits"]["rdma/shared_ib"]
+            == 1
+            == container["resources"]["requests"]["rdma/shared_ib"]
+        )
+        shared = [one["emptyDir"] for one in spec["volumes"] if one["name"] == "shared-memory"]
+        assert shared == [{"medium": "Memory", "sizeLimit": "20Gi"}]
+        assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in spec["tolerations"]
+
+
+def test_a_pod_without_secondary_networks_uses_the_interfaces_that_its_libraries_choose() -> None:
+    pod = pods(workload({}))[0]
+    assert not [name for name in environment(pod) if name.endswith("SOCKET_IFNAME")]
+    assert "k8s.v1.cni.cncf.io/networks" not in pod["metadata"]["annotations"]
+
+
+def test_caches_are_in_a_volume_that_any_user_can_write_to() -> None:
+    pod = pods(workload({}))[0]
+    mount = next(one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"] if one["name"] == "output")
+    for name in ("HF_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
+        assert environment(pod)[name].startswith(f"{mount}/")
+
+
+def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:
+    fms = {"fine_tuning_hyper_parameters": {"r": 8}, "fine_tuning_storage_claim": "models"}
+    (text,) = training_objects.variables(fms, "__fine_tuning_config_text")
+    assert json.loads(text) == {
+        "model_name_or_path": "/mnt/storage/bigscience/bloom-560m",
+        "training_data_path": "/mnt/storage/tatsu-lab/alpaca",
+        "output_dir": "/mnt/output",
+        "r": 8,
+    }
+    container = pods(workload(fms))[0]["spec"]["containers"][0]
+    assert container["command"] == ["torchrun", "-m", "tuning.sft_trainer"] and "args" not in container
+    given = {"seed": 3, "save_last": True, "mock_data": False, "lora_target_modules": ["q", "v"], "lora_r": None}
+    ilab = {"fine_tuning_flavour": "ilab", "fine_tuning_hyper_parameters": given}
+    container = pods(workload(ilab))[0]["spec"]["containers"][0]
+    assert container["command"] == ["torchrun", "-m", "instructlab.training.main_ds"]
+    assert container["args"] == [
+        "--data_path=tatsu-lab/alpaca",
+        "--lora_target_modules",
+        "q",
+        "v",
+        "--model_name_or_path=bigscience/bloom-560m",
+        "--output_dir=/mnt/output",
+        "--save_last",
+        "--seed=3",
+    ]
+
+
+def test_ray_runs_the_program_on_its_cluster_and_gives_the_gpus_back() -> None:
+    given = {**EVERYTHING, "fine_tuning_flavour": "ray"}
+    spec = workload(given)["spec"]
+    assert spec["entrypoint"] == "python 'my train.py'"
+    assert spec["shutdownAfterJobFinishes"] is True
+    assert spec["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"] == 2
+    assert "command" not in spec["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    alone = workload({**given, "fine_tuning_pod_count": 1})["spec"]["rayClusterSpec"]
+    assert "workerGroupSpecs" not in alone
+
+
+def test_a_training_without_gpus_has_one_process_in_each_pod_on_the_cpu() -> None:
+    manifest = workload({"fine_tuning_gpus": 0, "fine_tuning_pod_count": 2})
+    assert manifest["spec"]["nprocPerNode"] == "1"
+    assert environment(pods(manifest)[0])["ACCELERATE_USE_CPU"] == "true"
+    (text,) = training_objects.variables({"fine_tuning_gpus": 0}, "__fine_tuning_config_text")
+    assert {name: json.loads(text)[name] for name in ("use_cpu", "use_flash_attn")} == {
+        "use_cpu": True,
+        "use_flash_attn": False,
+    }
+    assert workload({"fine_tuning_gpus": 4})["spec"]["nprocPerNode"] == "4"
+
+
+def test_the_choices_of_the_setting_are_the_folders() -> None:
+    specs = yaml.safe_load((training_objects.ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    options = specs["argument_specs"]["main"]["options"]
+    assert sorted(options["fine_tuning_flavour"]["choices"]) == training_flavours.names()
+
+
+def test_one_pod_is_a_master_without_workers() -> None:
+    assert list(workload({"fine_tuning_pod_count": 1})["spec"]["pytorchReplicaSpecs"]) == ["Master"]
+
+
+def test_played_run_times_spread_around_the_one_that_was_set() -> None:
+    given = {"__fine_tuning_simulation": {"run_seconds": 10.0}}
+    times = []
+    for job in training_objects.workloads(given, 200, simulated=True):
+        times.append(float(pods(job)[0]["metadata"]["annotations"]["perfscale.seatrial/run-seconds"]))
+    assert 8 <= min(times) < 8.5 and 11.5 < max(times) <= 12 and abs(sum(times) / 200 - 10) < 0.1
+    assert "perfscale.seatrial/run-seconds" not in pods(workload(given))[0]["metadata"]["annotations"]
