@@ -1,0 +1,293 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Presets of TOPSAIL's project fine_tuning as presets of ours, and what could not be translated.
+
+docs/from_topsail.md has the translation of each key.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._topsail import configuration
+
+TESTS = "tests.fine_tuning"
+SETTINGS = f"{TESTS}.test_settings"
+HYPER = "hyper_parameters"
+FLAVOURS = ("fms", "ilab", "ray")
+OURS = f"fine_tuning_{HYPER}"
+
+#: Test setting -> ours.
+_SAME = {
+    "pod_count": "fine_tuning_pod_count",
+    "model_name": "fine_tuning_model_name",
+    "dataset_name": "fine_tuning_dataset_name",
+    "gpu": "fine_tuning_gpus",
+    "shared_memory": "fine_tuning_shared_memory",
+    "memory": "fine_tuning_memory",
+    "cpu": "fine_tuning_cpu",
+    "use_primary_nic": "fine_tuning_pod_network",
+    "use_host_network": "fine_tuning_host_network",
+    "container_image": "fine_tuning_image",
+    "secondary_nic_count": "fine_tuning_network_count",
+}
+#: Test settings that are translated in another way, or that mean nothing here.
+_OTHERWISE = ("name", HYPER, "use_secondary_nic", "secondary_nic_prefix", "node_selector_key", "node_selector_value")
+#: Other keys that are translated.
+_READ = (
+    *(f"{TESTS}.{flavour}.{key}" for flavour in FLAVOURS for key in ("enabled", "image")),
+    *(f"{TESTS}.matbenchmarking.{key}" for key in ("enabled", "stop_on_error")),
+    *(f"{TESTS}.many_model.{key}" for key in ("enabled", "count", "timespan")),
+    f"{TESTS}.namespace",
+    f"{TESTS}.test_extra_settings",
+    "fine_tuning.default_response_template",
+)
+#: Start of a key -> where its counterpart is.
+_ELSEWHERE = {
+    "ci_presets": "",
+    "clusters.create": "settings cluster_* choose or create the cluster",
+    "clusters.sutest": "settings node_scaling_* scale the nodes",
+    "gpu": "fine_tuning_stack installs the GPU operator",
+    "rhods": "fine_tuning_stack installs OpenShift AI",
+    "nfs_provisioner": "storage classes are not installed",
+    "fine_tuning.pvc": "fine_tuning_storage_claim names a volume, which is not created or filled",
+    "fine_tuning.model_registry": "models are from the hub or from fine_tuning_storage_claim",
+    "tests.capture_prom": "metrics_url and metrics_route capture metrics",
+    "matbench": "results_* and export_* settings evaluate and export every run",
+    "export_artifacts": "export_s3_url exports the run",
+    f"{TESTS}.multi_model": "several models are points of a matrix, one after the other",
+}
+
+
+@dataclass
+class ImportedPreset:
+    """One preset in our words; unmapped: what has no counterpart, one sentence each."""
+
+    name: str
+    description: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    unmapped: list[str] = field(default_factory=list)
+
+
+def name_of(presets: str) -> str:
+    """Return the name of the preset that does what these presets (``a b``) do together."""
+    return "__".join(presets.split())
+
+
+def imported(config: Mapping[str, Any], presets: str) -> ImportedPreset:
+    """Translate what presets (``a b``: several, in this order) make of a configuration.
+
+    Raises InputError if TOPSAIL could not apply them, or if they choose no training.
+    """
+    effective, keys = configuration.applied(config, presets.split())
+    return _Import(effective, keys, ImportedPreset(name_of(presets), f"TOPSAIL's {' '.join(presets.split())}")).run()
+
+
+class _Import:
+    """The translation of one effective configuration."""
+
+    def __init__(self, config: Mapping[str, Any], keys: list[str], made: ImportedPreset) -> None:
+        self.config, self.keys, self.made = config, keys, made
+        self.flavour = ""
+
+    def run(self) -> ImportedPreset:
+        """Return the preset."""
+        chosen = [one for one in FLAVOURS if self._get(f"{TESTS}.{one}.enabled")]
+        if len(chosen) > 1:
+            raise InputError(f"{' and '.join(chosen)} are enabled, a training has one flavour")
+        self.flavour = chosen[0] if chosen else FLAVOURS[0]
+        if not chosen:
+            self._note("no flavour is enabled; fms is assumed")
+        tests = self._get(SETTINGS) or {}
+        made = self.made.settings
+        made["fine_tuning_flavour"] = self.flavour
+        if image := self._get(f"{TESTS}.{self.flavour}.image"):
+            made["fine_tuning_image"] = image
+        if namespace := self._get(f"{TESTS}.namespace"):
+            made["fine_tuning_namespace"] = namespace
+        self._load()
+        made["run_stop_on_error"] = bool(self._get(f"{TESTS}.matbenchmarking.stop_on_error"))
+        self._points(tests)
+        self._rest(tests)
+        return self.made
+
+    def _get(self, key: str) -> Any:
+        """Return the value of a key, None if there is none or if it refers to a secret."""
+        try:
+            value = configuration.get(self.config, configuration.parse(key))
+        except InputError:
+            return None
+        try:
+            return configuration.resolved(self.config, value)
+        except InputError as error:
+            self._note(f"{key}: {error}")
+            return None
+
+    def _note(self, text: str) -> None:
+        if text not in self.made.unmapped:
+            self.made.unmapped.append(text)
+
+    def _load(self) -> None:
+        many = self._get(f"{TESTS}.many_model") or {}
+        made = self.made.settings
+        made["fine_tuning_count"] = 1
+        if many.get("enabled"):
+            made["fine_tuning_count"] = int(many["count"])
+            if many.get("timespan"):
+                made["fine_tuning_rate"] = round(int(many["count"]) / (60 * float(many["timespan"])), 7)
+
+    def _points(self, tests: Mapping[str, Any]) -> None:
+        """Translate the settings of the tests: the common ones, and a matrix or a list of points for the others."""
+        varied = bool(self._get(f"{TESTS}.matbenchmarking.enabled"))
+        entries = (self._get(f"{TESTS}.test_extra_settings") or []) if varied else []
+        whole = [_merged(tests, one) for one in ([entries] if isinstance(entries, Mapping) else entries) or [{}]]
+        points, skipped = [], 0
+        for one in whole:
+            for point in _expanded(one, varied):
+                if _is_skipped(point):
+                    skipped += 1
+                else:
+                    points.append(self._translated(point))
+        if skipped:
+            self._note(f"skip_if: {skipped} of {skipped + len(points)} points are left out")
+        if not points:
+            raise InputError("skip_if leaves no point")
+        common = {key: value for key, value in points[0].items() if all(one.get(key) == value for one in points)}
+        hyper = {key.partition(".")[2]: value for key, value in common.items() if key.startswith(f"{OURS}.")}
+        self.made.settings.update({key: one for key, one in common.items() if not key.startswith(f"{OURS}.")})
+        self.made.settings[OURS] = hyper
+        rest = [{key: value for key, value in one.items() if key not in common} for one in points]
+        lists: dict[str, list[Any]] = {}
+        for one in rest:
+            for key, value in one.items():
+                if value not in lists.setdefault(key, []):
+                    lists[key].append(value)
+        product = [dict(zip(lists, one, strict=True)) for one in itertools.product(*lists.values())]
+        if lists and len(rest) == len(product) and all(one in rest for one in product):
+            self.made.settings["matrix"] = lists
+        elif lists:
+            self.made.settings["matrix_points"] = rest
+
+    def _translated(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of one point, hyperparameters as dotted keys; nothing for a null."""
+        found: dict[str, Any] = {}
+        for key, name in _SAME.items():
+            value = point.get(key)
+            if value is not None:
+                found[name] = self._value(key, value)
+        found.setdefault("fine_tuning_gpus", 0)
+        networks = self._networks(point)
+        if networks:
+            found["fine_tuning_networks"] = networks
+        if point.get("node_selector_key"):
+            found["fine_tuning_node_selector"] = {point["node_selector_key"]: point.get("node_selector_value") or ""}
+        hyper = {**point.get(HYPER, {}), **(point.get(HYPER, {}).get("raw_lists") or {})}
+        variables = {}
+        if self.flavour == "fms" and hyper.get("response_template") is None:
+            hyper["response_template"] = self._response_template(str(point.get("dataset_name") or ""))
+        for key, value in hyper.items():
+            if key in ("raw_lists", "skip_if") or value is None:
+                continue
+            if key.startswith("NCCL_"):
+                variables[key] = str(value)
+            else:
+                found[f"{OURS}.{key}"] = value
+        if variables:
+            found["fine_tuning_environment"] = variables
+        return found
+
+    def _value(self, key: str, value: Any) -> Any:
+        if key == "model_name":
+            path, _at, registry = str(value).partition("@")
+            if registry and registry != "hf":
+                self._note(f"model {value}: registry {registry}: put it into the volume of fine_tuning_storage_claim")
+            return path
+        if key in ("shared_memory", "memory"):
+            return f"{value}Gi"
+        if key == "cpu":
+            return str(value)
+        if key == "dataset_name":
+            self._dataset(str(value))
+        return value
+
+    def _dataset(self, name: str) -> None:
+        source = (self._get("fine_tuning.sources") or {}).get(name)
+        if source:
+            where = source.get("source_dir")
+            self._note(f"dataset {name}: put it into the volume of fine_tuning_storage_claim (from {where})")
+            if source.get("transform"):
+                self._note(f"dataset {name}: transform it before ({source['transform']})")
+
+    def _response_template(self, dataset: str) -> Any:
+        source = (self._get("fine_tuning.sources") or {}).get(dataset) or {}
+        return source.get("response_template") or self._get("fine_tuning.default_response_template")
+
+    def _networks(self, point: Mapping[str, Any]) -> list[str]:
+        given = point.get("use_secondary_nic")
+        if given:
+            return [given] if isinstance(given, str) else list(given)
+        prefix = point.get("secondary_nic_prefix")
+        if not prefix:
+            return []
+        counts = self._get(f"{SETTINGS}.secondary_nic_count") or 0
+        most = max(counts) if isinstance(counts, list) else int(counts)
+        return [f"{prefix}{number:02d}" for number in range(1, most + 1)]
+
+    def _rest(self, tests: Mapping[str, Any]) -> None:
+        """Note what has no counterpart."""
+        for key, value in tests.items():
+            neutral = value is None or (key == "dataset_replication" and value == 1)
+            if key not in (*_SAME, *_OTHERWISE) and not neutral:
+                self._note(f"{SETTINGS}.{key} = {value}: there is no such setting")
+        for key in self.keys:
+            if key.startswith(f"{SETTINGS}.") or key == SETTINGS or key in _READ:
+                continue
+            value = self._get(key)
+            why = next(
+                (text for start, text in _ELSEWHERE.items() if key == start or key.startswith(f"{start}.")), None
+            )
+            if why != "" and value not in (None, False, {}, []):
+                self._note(f"{key} = {value}: {why or 'there is no such setting'}")
+
+
+def _merged(tests: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return test settings with those of one entry of test_extra_settings, whose keys may be dotted."""
+    hyper = dict(tests.get(HYPER) or {})
+    rest = {key: value for key, value in tests.items() if key != HYPER}
+    for key, value in extra.items():
+        first, _dot, name = key.partition(".")
+        if first == HYPER and name:
+            hyper[name] = value
+        elif first == HYPER:
+            hyper = dict(value or {})
+        else:
+            rest[key] = value
+    return {**rest, HYPER: hyper}
+
+
+def _expanded(tests: Mapping[str, Any], varied: bool) -> list[dict[str, Any]]:
+    """Return the points of test settings: each list is a dimension. Raises InputError for a list in a single test."""
+    flat = {key: value for key, value in tests.items() if key != HYPER}
+    hyper = tests[HYPER]
+    places = [("", key) for key, value in flat.items() if isinstance(value, list) and key != "use_secondary_nic"]
+    places += [(HYPER, key) for key, value in hyper.items() if isinstance(value, list)]
+    if places and not varied:
+        raise InputError(f"{places[0][1]} is a list, and matbenchmarking is not enabled")
+    lists = [hyper[key] if where else flat[key] for where, key in places]
+    points = []
+    for values in itertools.product(*lists):
+        point, parameters = dict(flat), dict(hyper)
+        for (where, key), value in zip(places, values, strict=True):
+            (parameters if where else point)[key] = value
+        points.append({**point, HYPER: parameters})
+    return points
+
+
+def _is_skipped(point: Mapping[str, Any]) -> bool:
+    condition = point[HYPER].get("skip_if") or {}
+    return bool(condition) and all(point[HYPER].get(key) == value for key, value in condition.items())

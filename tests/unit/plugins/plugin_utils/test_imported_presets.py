@@ -1,0 +1,250 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Presets imported from three configurations in TOPSAIL's manner, resolved as a run resolves them."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._topsail import write_presets
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    collect_settings_layers,
+    resolve_settings,
+    settings_catalogue,
+    settings_checks,
+    settings_preflight,
+)
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+ROOT = settings_preflight.ROOT
+CATALOGUE = settings_catalogue.load(ROOT)
+DEFAULTS = collect_settings_layers.defaults(DataLoader(), ROOT, CATALOGUE)
+
+TESTS: dict[str, Any] = {
+    "fine_tuning": {
+        "namespace": "tuning",
+        "matbenchmarking": {"enabled": False, "stop_on_error": True},
+        "many_model": {"enabled": False, "count": 20, "timespan": 0},
+        "test_settings": {
+            "name": "fine-tuning",
+            "pod_count": 1,
+            "model_name": "org/small@hf",
+            "dataset_name": "tiny.json",
+            "gpu": 1,
+            "dataset_replication": 1,
+            "container_image": None,
+            "use_secondary_nic": None,
+            "secondary_nic_prefix": None,
+            "secondary_nic_count": None,
+            "hyper_parameters": {},
+        },
+        "test_extra_settings": {},
+        "fms": {"enabled": False, "image": "example.com/fms:1"},
+        "ilab": {"enabled": False, "image": "example.com/ilab:@tests.fine_tuning.namespace"},
+        "ray": {"enabled": False, "image": None},
+    }
+}
+SETTINGS = "tests.fine_tuning.test_settings"
+FMS = {
+    "tests.fine_tuning.fms.enabled": True,
+    "fine_tuning.default_response_template": "### Label:",
+    f"{SETTINGS}.hyper_parameters": {
+        "r": None,
+        "max_seq_length": None,
+        "peft_method": None,
+        "raw_lists": None,
+        "skip_if": {},
+    },
+}
+#: A family over one model: nulls, lists as dimensions, a preset that extends others in the middle.
+SCALE = {
+    "ci_presets": {
+        "names": None,
+        "fms": FMS,
+        "one": {"extends": ["fms"], f"{SETTINGS}.gpu": 2, f"{SETTINGS}.hyper_parameters.max_seq_length": 128},
+        "full": {
+            f"{SETTINGS}.gpu": 8,
+            "extends": ["one"],
+            "tests.fine_tuning.matbenchmarking.enabled": True,
+            "tests.fine_tuning.matbenchmarking.stop_on_error": False,
+            f"{SETTINGS}.hyper_parameters.max_seq_length": [128, 256],
+            f"{SETTINGS}.pod_count": [1, 2, 4],
+        },
+        "light": {f"{SETTINGS}.gpu": None, f"{SETTINGS}.dataset_replication": 0.5},
+        "smoke": {"extends": ["one"], f'ci_presets.light["{SETTINGS}.gpu"]': 4},
+        "broken": {"extends": ["scale"]},
+    },
+    "fine_tuning": {
+        "default_response_template": None,
+        "sources": {
+            "tiny.json": {"type": "dataset", "source_dir": "https://example.com", "response_template": "@marker"}
+        },
+    },
+    "marker": "### Response:",
+    "tests": TESTS,
+}
+#: Models that differ in more than one setting, conditions, lists that are values.
+GATING = {
+    "ci_presets": {
+        "fms": FMS,
+        "full": {
+            "extends": ["fms"],
+            "export_artifacts.enabled": True,
+            "tests.fine_tuning.matbenchmarking.enabled": True,
+            f"{SETTINGS}.hyper_parameters.peft_method": "none",
+            "tests.fine_tuning.test_extra_settings": [
+                {"model_name": ["org/a", "org/b"], "hyper_parameters.max_seq_length": 512},
+                {"model_name": "org/c", "gpu": 4, "hyper_parameters.skip_if": {"peft_method": "none"}},
+            ],
+        },
+        "lora": {
+            "extends": ["full"],
+            f"{SETTINGS}.hyper_parameters.peft_method": "lora",
+            f"{SETTINGS}.hyper_parameters.raw_lists": {"target_modules": ["q", "k"]},
+        },
+    },
+    "fine_tuning": {"default_response_template": None, "sources": {}},
+    "export_artifacts": {"enabled": False},
+    "tests": TESTS,
+}
+#: Networks, arguments and variables of another program; many jobs.
+ILAB = {
+    "ci_presets": {
+        "ilab": {
+            "tests.fine_tuning.ilab.enabled": True,
+            f"{SETTINGS}.hyper_parameters": {"num_epochs": 1, "max_batch_len": None, "NCCL_SOCKET_NTHREADS": 4},
+        },
+        "nics": {
+            "extends": ["ilab"],
+            "tests.fine_tuning.matbenchmarking.enabled": True,
+            f"{SETTINGS}.secondary_nic_prefix": "port-",
+            f"{SETTINGS}.secondary_nic_count": [2, 4],
+        },
+        "many": {
+            "extends": ["ilab"],
+            "tests.fine_tuning.many_model.enabled": True,
+            "tests.fine_tuning.many_model.count": 60,
+            "tests.fine_tuning.many_model.timespan": 2,
+        },
+    },
+    "fine_tuning": {"sources": {}},
+    "tests": TESTS,
+}
+
+
+def translated(config: dict[str, Any], *wanted: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The presets as they are read from the written file, and those that cannot be had."""
+    made, failed = write_presets.translate(copy.deepcopy(config), wanted)
+    text = write_presets.text(made, failed)
+    return yaml.safe_load(text)[write_presets.VARIABLE], failed
+
+
+def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The settings of each point of an imported preset, in a run."""
+    presets = translated(config, name)[0]
+    variables = {write_presets.VARIABLE: presets, "preset": next(iter(presets))}
+    request = collect_settings_layers.request("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    checks = ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml"
+    assert [settings_checks.first_problem(checks, one.settings, render) for one in found.measured] == [
+        None for _one in found.measured
+    ]
+    return [one.settings for one in found.measured]
+
+
+def test_a_single_test_has_what_its_presets_assign_and_no_null() -> None:
+    (only,) = points(SCALE, "one")
+    assert only["fine_tuning_hyper_parameters"] == {"max_seq_length": 128, "response_template": "### Response:"}
+    expected = {
+        "fine_tuning_flavour": "fms",
+        "fine_tuning_image": "example.com/fms:1",
+        "fine_tuning_namespace": "tuning",
+        "fine_tuning_model_name": "org/small",
+        "fine_tuning_dataset_name": "tiny.json",
+        "fine_tuning_gpus": 2,
+        "fine_tuning_pod_count": 1,
+        "fine_tuning_count": 1,
+        "run_stop_on_error": True,
+    }
+    assert {name: only[name] for name in expected} == expected
+
+
+def test_lists_are_the_dimensions_of_a_matrix() -> None:
+    found = points(SCALE, "full")
+    seen = sorted(
+        (one["fine_tuning_pod_count"], one["fine_tuning_hyper_parameters"]["max_seq_length"]) for one in found
+    )
+    assert seen == [(1, 128), (1, 256), (2, 128), (2, 256), (4, 128), (4, 256)]
+    assert {one["fine_tuning_gpus"] for one in found} == {2}, "extends after it sets it again"
+    assert not found[0]["run_stop_on_error"]
+    assert list(translated(SCALE, "full")[0]["full"]["matrix"].values()) == [[1, 2, 4], [128, 256]]
+
+
+@pytest.mark.parametrize(("names", "gpus"), [("one light", 0), ("smoke light", 4), ("light one", 2)])
+def test_presets_applied_together_have_the_effect_of_their_order_and_of_their_edits(names: str, gpus: int) -> None:
+    assert points(SCALE, names)[0]["fine_tuning_gpus"] == gpus
+
+
+def test_points_that_differ_in_several_settings_are_listed_and_conditions_leave_points_out() -> None:
+    found = points(GATING, "full")
+    assert [one["fine_tuning_model_name"] for one in found] == ["org/a", "org/b"]
+    assert all(one["fine_tuning_hyper_parameters"]["max_seq_length"] == 512 for one in found)
+    assert "skip_if: 1 of 3 points are left out" in write_presets.translate(GATING, ["full"])[0][0].unmapped
+    lora = points(GATING, "lora")
+    assert [(one["fine_tuning_model_name"], one["fine_tuning_gpus"]) for one in lora] == [
+        ("org/a", 1),
+        ("org/b", 1),
+        ("org/c", 4),
+    ]
+    assert [one["fine_tuning_hyper_parameters"].get("max_seq_length") for one in lora] == [512, 512, None]
+    assert all(one["fine_tuning_hyper_parameters"]["target_modules"] == ["q", "k"] for one in lora)
+    assert all(one["fine_tuning_hyper_parameters"]["response_template"] == "### Label:" for one in lora)
+
+
+def test_networks_variables_and_arguments_of_another_program() -> None:
+    found = points(ILAB, "nics")
+    assert [one["fine_tuning_network_count"] for one in found] == [2, 4]
+    assert found[0]["fine_tuning_networks"] == ["port-01", "port-02", "port-03", "port-04"]
+    assert found[0]["fine_tuning_environment"] == {"NCCL_SOCKET_NTHREADS": "4"}
+    assert found[0]["fine_tuning_hyper_parameters"] == {"num_epochs": 1}
+
+
+def test_many_jobs_come_at_the_rate_that_fills_their_time() -> None:
+    (only,) = points(ILAB, "many")
+    assert (only["fine_tuning_count"], only["fine_tuning_rate"]) == (60, 0.5)
+
+
+def test_what_has_no_counterpart_is_listed_with_its_reason() -> None:
+    (light,) = write_presets.translate(SCALE, ["one light"])[0]
+    assert f"{SETTINGS}.dataset_replication = 0.5: there is no such setting" in light.unmapped
+    assert any(one.startswith("dataset tiny.json: put it into the volume") for one in light.unmapped)
+    (full,) = write_presets.translate(GATING, ["full"])[0]
+    assert "export_artifacts.enabled = True: export_s3_url exports the run" in full.unmapped
+
+
+def test_a_preset_that_topsail_cannot_apply_is_reported_and_the_others_are_written() -> None:
+    presets, failed = translated(SCALE)
+    assert failed == {"broken": "preset 'broken' extends 'scale', which does not exist"}
+    assert {"one", "full", "smoke", "light"} <= set(presets)
+    with pytest.raises(InputError, match="broken: preset 'broken' extends"):
+        translated(SCALE, "broken")
+
+
+def test_the_file_is_written_once_and_not_in_check_mode(tmp_path: Path) -> None:
+    source, target = tmp_path / "config.yaml", tmp_path / "topsail.yml"
+    source.write_text(yaml.safe_dump(ILAB, sort_keys=False), encoding="utf-8")
+    assert write_presets.write(source, target, [], True)["changed"] and not target.exists()
+    assert write_presets.write(source, target, [], False)["presets"] == ["ilab", "nics", "many"]
+    assert not write_presets.write(source, target, [], False)["changed"]
+    with pytest.raises(InputError, match=r"src: there is no .*config.yml \(did you mean '.*config.yaml'\?\)"):
+        write_presets.write(tmp_path / "config.yml", target, [], False)
+    with pytest.raises(InputError, match="there is no folder"):
+        write_presets.write(source, tmp_path / "no" / "x.yml", [], False)
