@@ -412,3 +412,14 @@ def test_a_flavour_brings_its_hyper_parameters_and_a_dotted_key_adds_one() -> No
     assert values["lora_r"] == 4 and values["num_epochs"] == 1
     check(PHASES, fine_tuning_hyper_parameters={"mine": 1}, fine_tuning_hyper_parameters_also=["mine"])
     check(PHASES, fine_tuning_pod_count=2)
+
+
+def test_a_point_has_the_hyper_parameters_of_its_flavour_and_may_change_one() -> None:
+    points = [
+        {"fine_tuning_flavour": "ilab", "fine_tuning_hyper_parameters.lora_r": 8},
+        {"fine_tuning_hyper_parameters.r": 8},
+    ]
+    found = preflight(PHASES, matrix_points=points)
+    found.check(None)
+    ilab, fms = (point.settings["fine_tuning_hyper_parameters"] for point in found.found.points)
+    assert ilab["lora_r"] == fms["r"] == 8 and "num_epochs" in ilab and "num_train_epochs" in fms
