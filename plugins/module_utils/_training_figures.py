@@ -7,7 +7,8 @@ Two formats are supported:
 
 - The last line of a Hugging Face Trainer: a Python dictionary, ``{'train_runtime': 12.3, 'train_loss': 0.9, …}``.
 - JSON lines, mostly with terminal colours, one per step, as instruct-lab's training library prints them
-  (``{"step": 7, "overall_throughput": 11.2, "samples_seen": 350, "total_loss": 0.7, …}``).
+  (``{"step": 7, "overall_throughput": 11.2, "samples_seen": 350, "total_loss": 0.7, …}``). Newer versions print
+  ``batch_size`` and ``avg_loss`` instead of ``elapsed_time`` and ``total_loss``.
 
 Names are those of the Trainer, so that KPIs do not depend on the library. Units are seconds and items per second.
 """
@@ -137,22 +138,30 @@ def _of_steps(steps: list[dict[str, float]]) -> dict[str, float]:
     """Summarize a training that prints only its steps.
 
     Throughput is the median over the steps except the first (which compiles and fills caches), loss that of the last
-    step, runtime the sum of the printed durations.
+    step, runtime the sum of the durations of the steps.
     """
     steady = steps[1:] or steps
     figures: dict[str, float] = {"steps": float(len(steps))}
     rates = [one["overall_throughput"] for one in steady if "overall_throughput" in one]
     if rates:
         figures["train_samples_per_second"] = statistics.median(rates)
-    durations = [one["elapsed_time"] for one in steps if "elapsed_time" in one]
+    durations = [seconds for one in steps if (seconds := _seconds_of(one)) is not None]
     if durations:
         figures["train_runtime"] = sum(durations)
         if figures["train_runtime"] > 0:
             figures["train_steps_per_second"] = len(durations) / figures["train_runtime"]
-    losses = [one["total_loss"] for one in steps if "total_loss" in one]
+    losses = [one[name] for one in steps for name in ("avg_loss", "total_loss") if name in one]
     if losses:
         figures["train_loss"] = losses[-1]
     return figures
+
+
+def _seconds_of(step: dict[str, float]) -> float | None:
+    """Return the duration of a step: as printed, else from its samples and its samples per second."""
+    if "elapsed_time" in step:
+        return step["elapsed_time"]
+    rate, samples = step.get("overall_throughput", 0.0), step.get("batch_size")
+    return samples / rate if samples is not None and rate > 0 else None
 
 
 @dataclass(frozen=True)

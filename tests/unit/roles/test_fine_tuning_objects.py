@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import custom_resources
@@ -136,7 +139,7 @@ def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:
     given = {"seed": 3, "save_last": True, "mock_data": False, "lora_target_modules": ["q", "v"], "lora_r": None}
     ilab = {"fine_tuning_flavour": "ilab", "fine_tuning_hyper_parameters": given}
     container = pods(workload(ilab))[0]["spec"]["containers"][0]
-    assert container["command"] == ["torchrun", "-m", "instructlab.training.main_ds"]
+    assert container["command"][:2] == ["sh", "-c"]
     assert container["args"] == [
         "--data_path=tatsu-lab/alpaca",
         "--lora_target_modules",
@@ -189,3 +192,16 @@ def test_played_run_times_spread_around_the_one_that_was_set() -> None:
         times.append(float(pods(job)[0]["metadata"]["annotations"]["perfscale.seatrial/run-seconds"]))
     assert 8 <= min(times) < 8.5 and 11.5 < max(times) <= 12 and abs(sum(times) / 200 - 10) < 0.1
     assert "perfscale.seatrial/run-seconds" not in pods(workload(given))[0]["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_the_pod_of_ilab_prints_its_figures_and_ends_as_the_program_does(status: int, tmp_path: Path) -> None:
+    """The real command, with a program and a folder that are there."""
+    container = pods(workload({"fine_tuning_flavour": "ilab"}))[0]["spec"]["containers"][0]
+    (tmp_path / "torchrun").write_text(f'#!/bin/sh\necho "got $*"\nexit {status}\n', encoding="utf-8")
+    (tmp_path / "torchrun").chmod(0o755)
+    (tmp_path / "training_params_and_metrics_global0.jsonl").write_text('{"step": 1}\n', encoding="utf-8")
+    command = [word.replace("/mnt/output", str(tmp_path)) for word in container["command"]] + ["--a=b c"]
+    done = subprocess.run(command, env={"PATH": f"{tmp_path}:{os.defpath}"}, capture_output=True, text=True, timeout=60)
+    assert done.stdout == 'got -m instructlab.training.main_ds --a=b c\n{"step": 1}\n'
+    assert done.returncode == status

@@ -71,6 +71,22 @@ def test_json_lines_of_steps_are_summed_up_without_the_first() -> None:
     }
 
 
+def test_steps_of_newer_versions_give_the_same_figures() -> None:
+    """They print neither the duration of a step nor its total loss, but samples, samples per second and mean loss."""
+    names = ("step", "overall_throughput", "batch_size", "avg_loss")
+    steps = [(2.0, 8, 3.0), (4.0, 8, 2.0), (8.0, 8, 1.5)]
+    lines = [
+        json.dumps({**dict(zip(names, [n, *step], strict=True)), "gradnorm": None}) for n, step in enumerate(steps)
+    ]
+    assert _training_figures.parse(lines).values == {
+        "steps": 3.0,
+        "train_samples_per_second": 6.0,
+        "train_runtime": 7.0,
+        "train_steps_per_second": 3 / 7,
+        "train_loss": 1.5,
+    }
+
+
 def test_a_log_without_figures_says_so_and_why_when_it_knows() -> None:
     assert _training_figures.parse(["hello"]).error == "no line with training figures"
     assert _training_figures.parse([]).error == "the log is empty, as those of simulated nodes are"
