@@ -93,6 +93,11 @@ def compare(
         document["made"],
         Path(template),
     )
+    return _result(document, path)
+
+
+def _result(document: Mapping[str, Any], path: Path) -> Result:
+    """Return the result of module results_compare. path: of the page."""
     lines = [line for pair in document["pairs"] for line in comparison_page.headline_lines(pair)]
     counts = point_pairs.summary(row for pair in document["pairs"] for row in pair["kpis"])
     assessments = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
@@ -100,7 +105,7 @@ def compare(
         "changed": True,
         "path": str(path),
         "lines": [*comparison_page.verdict_lines(document), *lines],
-        "warnings": notes,
+        "warnings": document["notes"],
         "summary": f"{path}: figures {assessments}",
         **{name: document.get(name) for name in ("verdict", "code", "exit_status")},
         "why": document.get("why") or [],
@@ -114,7 +119,9 @@ def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
         for point in side.run.points:
             settings |= point.all_settings or {}
     for name, patterns in (("results_compare_on", rules.compare_on), ("results_ignore", rules.ignore)):
-        history_sources.check_patterns(name, patterns, settings, "these runs")
+        # The names of settings are unknown for runs that have none recorded, such as those of other tools.
+        checked = [one for one in patterns if settings or one.startswith("ran.")]
+        history_sources.check_patterns(name, checked, settings, "these runs")
 
 
 def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:

@@ -121,6 +121,13 @@ def test_an_unknown_name_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_names_of_settings_are_not_refused_if_the_runs_recorded_none(tmp_path: Path, definitions: str) -> None:
+    tops = [written(tmp_path, number, 8.0) for number in range(2)]
+    assert not (Path(tops[0]) / "points" / "000" / "settings.yml").exists()
+    rules = ComparisonRules(HistoryRequest(rules=LabelRules((), ("fine_tuning_gpus",))))
+    assert compare_runs.compare(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE), rules)["verdict"]
+
+
 def test_the_points_of_one_run_have_no_verdict(tmp_path: Path, definitions: str) -> None:
     found = compare_runs.compare(
         [written(tmp_path, 0, 8.0, points=2)], str(tmp_path / "out"), [definitions], str(TEMPLATE)
