@@ -151,8 +151,8 @@ class _Import:
             for point in _expanded(one, varied):
                 if _is_skipped(point):
                     skipped += 1
-                else:
-                    points.append(self._translated(point))
+                elif (made := self._translated(point)) not in points:
+                    points.append(made)
         if skipped:
             self._note(f"skip_if: {skipped} of {skipped + len(points)} points are left out")
         if not points:

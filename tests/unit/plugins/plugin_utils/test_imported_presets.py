@@ -217,6 +217,12 @@ def test_networks_variables_and_arguments_of_another_program() -> None:
     assert found[0]["fine_tuning_hyper_parameters"] == {"num_epochs": 1}
 
 
+def test_points_that_differ_only_in_what_has_no_counterpart_are_one() -> None:
+    config = copy.deepcopy(SCALE)
+    config["ci_presets"]["full"][f"{SETTINGS}.dataset_replication"] = [1, 2]
+    assert len(points(config, "full")) == 6
+
+
 def test_many_jobs_come_at_the_rate_that_fills_their_time() -> None:
     (only,) = points(ILAB, "many")
     assert (only["fine_tuning_count"], only["fine_tuning_rate"]) == (60, 0.5)
