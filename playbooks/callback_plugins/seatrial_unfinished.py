@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run, user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import closed_output, interrupted_run, user_path
 
 DOCUMENTATION = r"""
 name: seatrial_unfinished
@@ -21,6 +21,7 @@ description:
   - If the only host of a play is unreachable, on Ctrl-C and on SIGTERM, Ansible runs neither C(rescue) nor C(always)
     tasks. This plugin runs in the process of ansible-playbook, gives back what the run would have given back at its
     end, and prints the give-back command as the last line.
+  - If the reader of the output is gone, as in C(| head), the run goes on to its end without output.
   - Makes a relative C(-e run_dir=) absolute. Nothing that a task sets overrides an extra variable, and modules and
     lookups run in other folders than the one where the user stands.
 """
@@ -36,6 +37,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
+        closed_output.survive(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
 
     def v2_playbook_on_play_start(self, play: Play) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
-from playbook import ROOT, play
+from playbook import PROGRAM, ROOT, environment, play
 
 
 def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_path: Path) -> None:
@@ -179,6 +180,17 @@ def test_the_value_that_the_command_line_replaces_is_shown(tmp_path: Path) -> No
     lab = ["-i", str(inventory(tmp_path, {"fine_tuning_count": 7}))]
     done = play(*lab, "-e", "fine_tuning_count=5", "--tags", "settings", artifacts=tmp_path / "none")
     assert re.search(r"fine_tuning_count +5 +-e, over inventory$", done.output, re.MULTILINE), done.output
+
+
+def test_a_run_whose_output_nobody_reads_ends(tmp_path: Path) -> None:
+    command = [str(PROGRAM), str(ROOT / "playbooks" / "fine_tuning.yml"), "-e", "preset=light", "--tags", "settings"]
+    with subprocess.Popen(command, cwd=ROOT, env=environment(tmp_path), stdout=subprocess.PIPE) as started:
+        assert started.stdout
+        started.stdout.close()  # before the first line
+        try:
+            assert started.wait(timeout=120) == 0
+        finally:
+            started.kill()
 
 
 def test_the_example_of_the_documentation_runs_as_written(tmp_path: Path) -> None:
