@@ -80,7 +80,7 @@ def test_the_list_shows_each_preset_of_each_project_in_one_line() -> None:
     ]
 
 
-PRESET_FILES = sorted((ROOT / "group_vars" / "all").glob("*_presets.yml"))
+PRESET_FILES = sorted((ROOT / "group_vars" / "all").glob("*_presets*.yml"))
 
 
 @pytest.mark.parametrize("path", PRESET_FILES, ids=lambda path: path.stem)
