@@ -67,6 +67,12 @@ options:
     description: Whether the run owns the cluster, so that its objects are deleted with it. Used in the summary only.
     type: bool
     default: false
+  removed_next:
+    description:
+      - Whether the whole cluster is removed right afterwards. The module then waits for the end of the load, asks the
+        server nothing and deletes nothing. No effect with O(verify).
+    type: bool
+    default: false
   run_dir:
     description:
       - The run directory. Before anything is deleted, the module waits until no submitter or sampler writes to it,
@@ -89,7 +95,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reachable:
-  description: Whether the API server responded.
+  description: Whether the API server responded. V(false) with O(removed_next).
   returned: success
   type: bool
 deleted:
@@ -143,6 +149,7 @@ def main() -> None:
             "run_dir": {"type": "path"},
             "unreachable": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
             "owned": {"type": "bool", "default": False},
+            "removed_next": {"type": "bool", "default": False},
             **_common_options.STEP,
             **_common_options.PROGRESS,
         },

@@ -219,6 +219,8 @@ def test_the_printed_command_gives_everything_back_twice(job: Job) -> None:
     for attempt in range(2):
         done = give_back(job)
         assert done.code == 0, (attempt, done.output[-6000:])
+        if not attempt:
+            assert "go with their cluster, which is removed next" in done.output
     assert job.record["held"] == []
     assert "held " not in done.output
     assert not Path(cluster["data_dir"]).exists()

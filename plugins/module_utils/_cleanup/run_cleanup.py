@@ -45,6 +45,7 @@ class CleanupSpec:
     timeout: float = 300.0
     unreachable: str = "fail"
     owned: bool = False
+    removed_next: bool = False
     run_dir: str | None = None
     progress_file: str | None = None
     dry: bool = False
@@ -65,6 +66,10 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
     say = step.reporter(spec.progress_file, "cleanup")
     if spec.run_dir and not spec.verify:
         wait_for_load_end.wait(Path(spec.run_dir), _LOAD_END, say)
+    if spec.removed_next and not spec.verify:
+        text = f"the objects of run {spec.run_id} go with their cluster, which is removed next"
+        say(text)
+        return {"changed": False, "reachable": False, "summary": text, **asdict(CleanupOutcome())}
     if spec.unreachable == "skip" and not Path(spec.kubeconfig).expanduser().exists():
         return _unreached(spec, say, f"{spec.kubeconfig} does not exist")
     with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=_REQUEST) as client:
