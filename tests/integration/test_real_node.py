@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import rehearsal as support
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     cluster_lifecycle,
@@ -23,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     fake_nodes,
     instance_processes,
 )
+from playbook import play, run_dirs
 
 REAL = "perfscale.seatrial/real"
 IMAGE = "localhost/seatrial/base:trixie"
@@ -237,3 +239,45 @@ def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance
     assert cluster_lifecycle.absent(options, support.quiet)["changed"]
     assert control_groups.left(options.instance.path) == []
     assert state_of_the_machine() == before
+
+
+@needs_a_node
+@pytest.mark.long
+@pytest.mark.parametrize("selector", ["", f"{REAL}=true"], ids=["mixed", "real"])
+def test_a_run_marks_as_simulated_only_what_ran_on_simulated_nodes(
+    selector: str, rehearsal_folder: Path, tmp_path: Path
+) -> None:
+    """Trainings that tolerate the taint of the real node; without a selector they run on both nodes."""
+    settings = {
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "rehearsal_nodes_real": 1,
+        "fake_gpu_nodes": 0 if selector else 1,
+        "fake_gpu_cpu": os.cpu_count(),
+        "fake_gpu_node_memory_gib": 16,
+        "fake_gpu_node_selector": selector,
+        "fine_tuning_count": 8,
+        "fine_tuning_gpus": 1 if selector else 0,
+        "fine_tuning_cpu": "100m",
+        "fine_tuning_memory": "64Mi",
+        "fine_tuning_shared_memory": "",
+        "fine_tuning_timeout": 120,
+        "fine_tuning_image": IMAGE,
+        # A kubelet may not report that a shorter container ran.
+        "fine_tuning_command": ["bash", "-c", "sleep 2; echo '{\"train_runtime\": 1.5}'"],
+        "fine_tuning_node_selector": dict([selector.split("=")]) if selector else {},
+        "fine_tuning_tolerations": [{"key": REAL, "operator": "Exists"}],
+    }
+    done = play("-e", json.dumps(settings), artifacts=tmp_path)
+    assert done.code == 0, done.output
+    (point,) = (run_dirs(tmp_path)[0] / "points").iterdir()
+    document = _files.read_json(point / "kpis.json")
+    kpis = {one["name"]: one for one in document["kpis"]}
+    training = {row["simulated"] for row in _files.read_lines(point / "training.jsonl")}
+    assert document["labels"]["ran"]["workload_nodes"] == ("real" if selector else "mixed")
+    assert kpis["time_to_running_p95"]["value"] is not None
+    assert [name for name, one in kpis.items() if one["simulated"] is not name.endswith("_simulated")] == []
+    if selector:
+        assert training == {False} and not any(name.endswith("_simulated") for name in kpis)
+    else:
+        parts = [kpis[f"time_to_running_p95{part}"]["of"] for part in ("", "_simulated")]
+        assert training == {False, True} and sum(parts) == 8 and all(parts)

@@ -55,6 +55,7 @@ def _apart(
     yield _kpi(entry, words, parts[0])
     kpi, figure = _kpi(entry, words, parts[1])
     kpi |= {"name": f"{kpi['name']}_simulated", "title": f"{kpi['title']} on simulated nodes", "headline": False}
+    kpi["simulated"] = True  # also without a value
     kpi["labels"] = {**kpi["labels"], "nodes": workload_nodes.SIMULATED}
     kpi.pop("answer", None)
     yield kpi, figure
