@@ -35,7 +35,7 @@ from run_directory import World, write_run
 VALUES = {1: 10.0, 2: 10.3, 3: 9.8, 4: 10.1, 5: 9.9, 6: 10.2, 7: 50.0, 8: 60.0, 9: 70.0, 10: 80.0}
 ODD: dict[int, dict[str, Any]] = {
     5: {"points": ("001", "001-2"), "repeats": True},
-    6: {"points": ("001", "001-2")},
+    6: {"points": ("001", "001-2", "001-3"), "resumed": ["001-3"]},
     7: {"verdict": "invalid"},
     8: {"ran": {"simulated": False}},
     9: {"settings": {"fine_tuning_count": 99}},

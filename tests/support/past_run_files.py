@@ -53,11 +53,12 @@ def write_past_run(
     name: str = "",
     project: str = "fine_tuning",
     repeats: bool = False,
+    resumed: Sequence[str] = (),
 ) -> Path:
     """Write the run of day ``number`` of November below ``parent``; return its directory.
 
     ran, settings: changes of its labels. points: the names of their folders. repeats: until they are
-    decided. kpis: instead of one with ``value``.
+    decided. resumed: those that were interrupted. kpis: instead of one with ``value``.
     """
     run, started = run_id(number), f"2026-11-{number:02d}T10:00:00.000Z"
     top = parent / (name or f"{project}-light-{run}")
@@ -102,14 +103,14 @@ def write_past_run(
         document = {"schema": "kpis/2", "run": run, "point": point, "labels": labels, "kpis": figures}
         _files.write_json(folder / "kpis.json", document, "kpis/2")
         _files.write_yaml(folder / "settings.yml", own, "settings/1")
-        _files.write_yaml(folder / "point.yml", _point(point, f"{run}-{point}", started), "point/2")
+        _files.write_yaml(folder / "point.yml", _point(point, f"{run}-{point}", started, point in resumed), "point/2")
     return top
 
 
-def _point(point: str, uuid: str, started: str) -> dict[str, Any]:
+def _point(point: str, uuid: str, started: str, resumed: bool) -> dict[str, Any]:
     attempt = int(point.partition("-")[2] or 1)
     record = {"schema": "point/2", "point": point, "attempt": attempt, "uuid": uuid, "settings": {}, "status": "passed"}
-    return {**record, "started": started}
+    return {**record, "started": started, **({"resumed": True} if resumed else {})}
 
 
 def _verdict(run: str, verdict: str) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
                 "@timestamp": point.record.get("started") or started,
                 "point": point.number,
                 "point_status": point.record.get("status"),
+                "resumed": point.resumed,
                 "uuid": own,
                 "settings": settings,
                 "labels": labels,

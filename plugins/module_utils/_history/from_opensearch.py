@@ -58,7 +58,7 @@ def _runs(client: OpenSearchClient, batch: Sequence[Document], notes: list[str])
     for run, document in zip(ids, batch, strict=True):
         own = []
         for point in points:
-            if point.get("run") != run or point.get("point_status", "passed") != "passed":
+            if point.get("run") != run or point.get("point_status", "passed") != "passed" or point.get("resumed"):
                 continue
             with left_out(notes, f"{where}, run {run}"):
                 own.append(_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
@@ -81,7 +81,7 @@ def _points(client: OpenSearchClient, query: Document) -> list[Document]:
         "query": query,
         "collapse": {"field": "uuid"},
         "size": MOST_POINTS,
-        "_source": ["run", "point", "point_status", "uuid", "@timestamp", "labels"],
+        "_source": ["run", "point", "point_status", "resumed", "uuid", "@timestamp", "labels"],
     }
     hits = _hits(client, "kpis", body)
     return sorted((one["_source"] for one in hits), key=lambda one: str(one.get("point")))
