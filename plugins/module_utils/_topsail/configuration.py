@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
@@ -24,7 +24,7 @@ _STEP = re.compile(r"""\.?(?:\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]|\[(?P<ind
 _WHOLE = re.compile(r"@(?P<key>[^{}\s]+)\Z")
 _PART = re.compile(r"\{@(?P<key>[^{}]+)\}")
 
-Path = tuple[str | int, ...]
+Path: TypeAlias = "tuple[str | int, ...]"
 
 
 def presets(config: Mapping[str, Any]) -> list[str]:
