@@ -128,7 +128,7 @@ def started(
     with open(log, "ab") as stream:
         stream.write(title.encode())
         stream.flush()
-        return subprocess.Popen(
+        return subprocess.Popen(  # pylint: disable=ansible-bad-function
             command,
             env=dict(environment),
             cwd=folder,

@@ -152,7 +152,7 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
         return "its GIVE_BACK has no command"
     with open(log, "ab") as stream:
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
                 words,
                 env={**environment, **variables},
                 stdin=subprocess.DEVNULL,

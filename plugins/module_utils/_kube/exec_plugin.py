@@ -45,7 +45,7 @@ def credentials(entry: dict[str, Any], cluster: dict[str, Any], where: Path, sou
     arguments = [str(one) for one in entry.get("args") or []]
     environment = {**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             [command, *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -210,7 +210,10 @@ class Installer:
     def version(self) -> str:
         """Return the installer's version, its first line of output. Raises ProcessError."""
         try:
-            done = subprocess.run([self.program, "version"], capture_output=True, text=True, timeout=60, check=True)
+            command = [self.program, "version"]
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
+                command, capture_output=True, text=True, timeout=60, check=True
+            )
         except (OSError, subprocess.SubprocessError) as error:
             raise ProcessError(f"{self.program} version: {error}") from error
         return done.stdout.strip().splitlines()[0] if done.stdout.strip() else "unknown"

@@ -232,7 +232,7 @@ class Manager:
         if not path:
             raise InputError(f"{program} is not in PATH: set cluster_managed_{program}")
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
                 [path, *words],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

