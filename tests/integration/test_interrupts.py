@@ -18,7 +18,7 @@ from load_world import World, group_is_gone, wait_until_created
 from playbook import begin, run_dirs
 from processes import blocked
 from quads_simulator import server as servers
-from quads_simulator.clock import Clock
+from quads_simulator.clock import Clock, coming_saturday
 from quads_simulator.core import API, Simulator
 from quads_simulator.lab import Config
 
@@ -60,7 +60,9 @@ def labs(tmp_path: Path) -> Iterator[list[servers.Running]]:
     """QUADS servers that take three seconds to answer who leases."""
     running = []
     for number in range(AT_ONCE):
-        simulator = Simulator(Config(move_delay=0.5, validate_delay=0.5, inventory_period=0.5), Clock(1_795_219_182.0))
+        simulator = Simulator(
+            Config(move_delay=0.5, validate_delay=0.5, inventory_period=0.5), Clock(coming_saturday())
+        )
         simulator.access.add("jo@example.com", PASSWORD)
         simulator.faults.ticket_delay = 3.0
         running.append(servers.start(simulator, tmp_path / f"server-{number}"))

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_re
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
 from playbook import PROGRAM, ROOT, begin, environment, play, run_dirs
 from quads_simulator import server as servers
-from quads_simulator.clock import Clock
+from quads_simulator.clock import Clock, coming_saturday
 from quads_simulator.core import API, Simulator
 from quads_simulator.lab import Config, host_names
 
 #: A password that must appear nowhere.
 CANARY = "canary-7Hq2-not-a-word"
 NAMES = host_names()
+SATURDAY = coming_saturday()
+SUNDAY_EVENING = f"{datetime.fromtimestamp(SATURDAY + 2 * 86400, timezone.utc):%Y-%m-%d}T19:00:00Z"
 
 
 @pytest.fixture
@@ -38,8 +41,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., servers.Running]]:
 
     def make(**config: Any) -> servers.Running:
         quick = {"utc_offset": 120, "move_delay": 0.5, "validate_delay": 0.5, "inventory_period": 0.5}
-        # A Saturday: the lab's week ends on Sunday evening.
-        simulator = Simulator(Config(**{**quick, **config}), Clock(1_795_219_182.0, speed=1.0))
+        simulator = Simulator(Config(**{**quick, **config}), Clock(SATURDAY, speed=1.0))
         for name in ("jo", "ann"):
             simulator.access.add(f"{name}@example.com", CANARY)
         running.append(servers.start(simulator, tmp_path / f"server-{len(running)}"))
@@ -92,7 +94,7 @@ def test_machines_are_leased_shown_and_given_back_from_another_machine(start, tm
     (run_dir,) = run_dirs(tmp_path / "here")
     lease = yaml.safe_load((run_dir / "lease.yml").read_text())
     assert [one["hosts"] for one in active(server)] == [lease["hosts"]]
-    assert f"held      lease {lease['lease_id']}: 6 machines in cloud02, until 2026-11-22T19:00:00Z" in done.output
+    assert f"held      lease {lease['lease_id']}: 6 machines in cloud02, until {SUNDAY_EVENING}" in done.output
 
     found = graph(run_dir / "lease.quads.yml")
     assert [len(found[name]["hosts"]) for name in ("bastion", "controlplane", "worker")] == [1, 3, 2]

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import time
 from collections.abc import Callable
+
+WEEK = 7 * 86400.0
+
+
+def coming_saturday() -> float:
+    """Return the start of the coming Saturday (s): a lab's week ends on Sunday evening, and leases end with it.
+
+    It is 18 seconds before midnight UTC. A lease that begins then is not over by the clock of this machine either.
+    """
+    friday = 1_795_219_182.0
+    return friday + math.ceil((time.time() - friday) / WEEK) * WEEK
 
 
 class Clock:
