@@ -8,17 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 
 COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "components"
-PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 
 
 class ActionModule(ProgressAction):
     """Also the action of rehearsal_cluster_info and held_clusters, see meta/runtime.yml."""
 
+    PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
+
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Make the paths absolute and add the folder of the components; a module knows neither."""
-        given = {name: user_path.absolute_all(arguments[name]) for name in PATHS if name in arguments}
-        return {**arguments, **given, "components_dir": arguments.get("components_dir") or str(COMPONENTS)}
+        given = super().prepare(arguments, task_vars)
+        return {**given, "components_dir": given.get("components_dir") or str(COMPONENTS)}

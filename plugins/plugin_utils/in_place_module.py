@@ -14,11 +14,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import temp_folder_check
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import temp_folder_check, user_path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import ansible_errors
 
 _PROFILE = "legacy"
@@ -78,14 +78,20 @@ def _others() -> list[str]:
 
 
 class InPlaceAction(ActionBase):
-    """Base of actions that run the module of their task, in place where that is possible."""
+    """Base of actions that run the module of their task, in place where that is possible.
 
+    PATHS: arguments that are paths of the user, or lists or dictionaries of them.
+    """
+
+    PATHS: ClassVar[tuple[str, ...]] = ()
     TRANSFERS_FILES = False
     _supports_check_mode = True
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments that the module gets. May raise SeatrialError."""
-        return arguments
+        """Return the arguments that the module gets, with absolute paths. May raise SeatrialError."""
+        return {
+            name: user_path.absolute_all(value) if name in self.PATHS else value for name, value in arguments.items()
+        }
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module and return its result."""

@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.action import _progress, results_source, results_verdict
+from ansible_collections.perfscale.seatrial.plugins.action import (
+    _progress,
+    results_source,
+    results_verdict,
+    topsail_presets,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import BadInput, SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
@@ -133,6 +138,13 @@ def test_paths_of_results_verdict_become_absolute(monkeypatch: pytest.MonkeyPatc
     one = made(results_verdict.ActionModule, monkeypatch, history=["a", "s3://b", "opensearch"], level=0.1)
     one.run()
     assert one.ran[0]["module_args"] == {"history": [f"{tmp_path}/a", "s3://b", "opensearch"], "level": 0.1}
+
+
+def test_paths_of_topsail_presets_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = made(topsail_presets.ActionModule, monkeypatch, src="a", dest="/b", presets=["c"])
+    one.run()
+    assert one.ran[0]["module_args"] == {"src": f"{tmp_path}/a", "dest": "/b", "presets": ["c"]}
 
 
 def test_invalid_input_ends_the_task_before_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
