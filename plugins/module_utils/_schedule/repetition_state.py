@@ -55,9 +55,11 @@ def points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoi
     """Return the points that are repeated: all that the matrix does not skip. An attempt that was resumed is none."""
     found: dict[str, list[Attempt]] = {}
     for one in attempts:
-        if one.status not in (PLANNED, SKIPPED):
-            each = found.setdefault(one.of, [])
-            each += [] if one.resumed else [one]
+        if one.status in (PLANNED, SKIPPED):
+            continue
+        each = found.setdefault(one.of, [])
+        if not one.resumed:
+            each.append(one)
     return [
         RepeatedPoint(of, len(each), bool(each) and each[-1].status == FAILED, tuple(_readings(of, kpis)))
         for of, each in found.items()

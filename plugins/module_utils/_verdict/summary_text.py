@@ -35,9 +35,10 @@ def summary(run: Run, verdict: Mapping[str, Any]) -> str:
     )
     bullets = [_bullets(reasons)] if reasons else []
     answer = [_plain(one) for one in verdict.get("answer") or []]
-    table = ["\n".join(list(_table(verdict)))]
+    rows = list(_table(verdict))
+    table = ["\n".join(rows)] if rows else []
     worse = verdict.get("verdict") == overall_verdict.REGRESSION
-    blocks += [*bullets, *answer, *filter(None, table)] if worse else [*answer, *filter(None, table), *bullets]
+    blocks += [*bullets, *answer, *table] if worse else [*answer, *table, *bullets]
     blocks += [f"Warning: {_plain(one)}" for one in verdict.get("warnings") or []]
     if verdict.get("history"):
         blocks.append(_plain(overall_verdict.history_sentence(verdict)))
