@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import debian_packages
-from common import run_logged, say, seatrial_cache, stop, tail
+from common import ROOT, run_logged, say, seatrial_cache, stop, tail
 
 SUITE = "trixie"
 #: Its Python is 3.13. A compiler is for packages without a wheel, the rest for tests.
@@ -55,10 +55,14 @@ def unavailable() -> str:
 
 def mirror() -> list[str]:
     """The mirror that apt-get of this machine uses, as an argument for mmdebstrap; none if it has no Debian mirror."""
-    command = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Identifier: Packages"]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
-    found = [line.split("|") for line in done.stdout.splitlines() if line.count("|") == 2]
-    return [uri for origin, label, uri in found if (origin, label) == ("Debian", "Debian")][:1]
+    sys.path.insert(0, str(ROOT / "collections"))
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import debian_packages as packages
+
+    try:
+        return [packages.archive()]
+    except SeatrialError:
+        return []
 
 
 def create(log: Path) -> None:

@@ -118,6 +118,49 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
 
 
+@dataclass(frozen=True)
+class Completed:
+    """A program that has ended: its exit code and its output as text."""
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def last_line(self) -> str:
+        """The last line of its errors; if there are none, of its output."""
+        return ((self.errors.strip() or self.output.strip()).splitlines() or ["no message"])[-1].strip()
+
+
+def completed(
+    command: list[str], timeout: float, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Completed:
+    """Run a program without input to its end; after ``timeout`` seconds it is killed.
+
+    folder, environment: ours if None. Raises ProcessError if it can't be started, WaitTimeout.
+    """
+    # Here, since tools/leftovers.py imports this file without the collection.
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
+
+    try:
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except OSError as error:
+        raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise WaitTimeout(f"{' '.join(command[:3])} has not ended after {timeout:g} s") from error
+    return Completed(done.returncode, done.stdout, done.stderr)
+
+
 def started(
     command: list[str], folder: Path, environment: Mapping[str, str], log: Path, title: str = ""
 ) -> subprocess.Popen[bytes]:

@@ -10,13 +10,12 @@ contains secrets, so it is outside the run directory, readable by its owner only
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     DataError,
     OwnershipError,
@@ -208,15 +207,11 @@ class Installer:
         return "the installer logged nothing"
 
     def version(self) -> str:
-        """Return the installer's version, its first line of output. Raises ProcessError."""
-        try:
-            command = [self.program, "version"]
-            done = subprocess.run(  # pylint: disable=ansible-bad-function
-                command, capture_output=True, text=True, timeout=60, check=True
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise ProcessError(f"{self.program} version: {error}") from error
-        return done.stdout.strip().splitlines()[0] if done.stdout.strip() else "unknown"
+        """Return the installer's version, its first line of output. Raises ProcessError, WaitTimeout."""
+        done = _processes.completed([self.program, "version"], 60)
+        if done.code:
+            raise ProcessError(f"{self.program} version: {done.last_line}")
+        return (done.output.strip().splitlines() or ["unknown"])[0]
 
     def _command(self, words: list[str]) -> list[str]:
         return [self.program, *words, "--dir", str(self.assets), "--log-level", "debug"]

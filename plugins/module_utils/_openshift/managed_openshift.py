@@ -13,13 +13,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     InputError,
@@ -231,21 +230,7 @@ class Manager:
         path = self.programs.get(program) or shutil.which(program)
         if not path:
             raise InputError(f"{program} is not in PATH: set cluster_managed_{program}")
-        try:
-            done = subprocess.run(  # pylint: disable=ansible-bad-function
-                [path, *words],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-            )
-        except OSError as error:
-            raise ProcessError(f"{path} can't be started: {error.strerror}") from error
-        except subprocess.TimeoutExpired as error:
-            raise WaitTimeout(f"{program} {' '.join(words[:2])} has not ended after {timeout:g} s") from error
-        if done.returncode:
-            message = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise ProcessError(f"{program} {' '.join(words[:2])}: {message}")
-        return done.stdout
+        done = _processes.completed([path, *words], timeout, environment=self.environment)
+        if done.code:
+            raise ProcessError(f"{program} {' '.join(words[:2])}: {done.last_line}")
+        return done.output

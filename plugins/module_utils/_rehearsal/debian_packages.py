@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,24 +51,10 @@ def archive() -> str:
 def run(command: list[str], folder: Path, timeout: float, hint: str = "", **more: str) -> str:
     """Run a program in ``folder`` with the variables ``more``; return its output.
 
-    Raises ProcessError, which ends with ``hint``.
+    Raises ProcessError, which ends with ``hint``, and WaitTimeout.
     """
-    try:
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            command,
-            cwd=folder,
-            env={**_processes.environment(), "LC_ALL": "C", **more},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except OSError as error:
-        raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
-    except subprocess.TimeoutExpired as error:
-        raise ProcessError(f"{command[0]} is not done after {timeout:.0f} s") from error
-    if done.returncode:
-        last = "; ".join(one.strip() for one in done.stderr.splitlines()[-3:])
-        raise ProcessError(f"{command[0]} ended with {done.returncode}: {last}{f' ({hint})' if hint else ''}")
-    return done.stdout
+    done = _processes.completed(command, timeout, folder, {**_processes.environment(), "LC_ALL": "C", **more})
+    if done.code:
+        last = "; ".join(one.strip() for one in done.errors.splitlines()[-3:])
+        raise ProcessError(f"{command[0]} ended with {done.code}: {last}{f' ({hint})' if hint else ''}")
+    return done.output

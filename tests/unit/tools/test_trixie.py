@@ -6,19 +6,22 @@ import os
 import subprocess
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import trixie
 from common import ROOT
 
 
-def test_the_mirror_is_the_one_that_apt_uses(monkeypatch):
-    listed = "Other|Tools|http://tools.example/\nDebian|Debian-Security|http://sec.example/\nDebian|Debian|http://deb.example/\n"
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=listed))
-    assert trixie.mirror() == ["http://deb.example/"]
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout="Ubuntu|Ubuntu|http://u.example/\n"))
-    assert trixie.mirror() == []
+def test_the_mirror_is_the_one_that_apt_uses(monkeypatch, tmp_path):
+    apt = tmp_path / "apt-get"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for listed, found in (
+        ("Debian|Debian-Security|http://sec.example/\nDebian|Debian|http://deb.example/", ["http://deb.example/"]),
+        ("Ubuntu|Ubuntu|http://u.example/", []),
+    ):
+        apt.write_text(f"#!/bin/sh\ncat << 'END'\n{listed}\nEND\n")
+        apt.chmod(0o755)
+        assert trixie.mirror() == found
 
 
 @pytest.mark.parametrize(

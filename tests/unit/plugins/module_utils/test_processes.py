@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._processes import Process
 
 SLEEP = os.path.realpath(str(shutil.which("sleep")))
@@ -112,3 +114,24 @@ def test_an_independent_program_gets_no_setting_of_ansible(monkeypatch) -> None:
     monkeypatch.setenv("SEATRIAL_TEST", "1")
     found = _processes.environment()
     assert "ANSIBLE_CONFIG" not in found and found["SEATRIAL_TEST"] == "1"
+
+
+def test_a_completed_program_has_no_input_and_returns_its_output_as_text(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; print(sys.stdin.read() + os.getcwd() + os.environ['A']); sys.stderr.write('one\\ntwo\\n')"
+    )
+    done = _processes.completed([sys.executable, "-c", program + "; sys.exit(3)"], 60, tmp_path, {"A": "b"})
+    assert (done.code, done.output, done.errors) == (3, f"{tmp_path}b\n", "one\ntwo\n")
+    assert done.last_line == "two"
+
+
+def test_output_that_is_not_text_is_no_error() -> None:
+    done = _processes.completed(["printf", "a\\377b"], 60)
+    assert done.output == "a\ufffdb" and done.last_line == "a\ufffdb"
+
+
+def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WaitTimeout, match=r"sleep 60 has not ended after 0\.1 s"):
+        _processes.completed([SLEEP, "60"], 0.1)
+    with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
+        _processes.completed(["/no/such"], 1)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     component_binaries,
     component_spec,
@@ -100,7 +100,7 @@ def test_a_machine_without_a_debian_archive_says_so(put_apt: Callable[[str], Non
 
 
 def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match="sleep is not done after 0 s"):
+    with pytest.raises(WaitTimeout, match=r"sleep 60 has not ended after 0\.1 s"):
         debian_packages.run(["sleep", "60"], tmp_path, 0.1)
     with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
         debian_packages.run(["/no/such"], tmp_path, 1)
