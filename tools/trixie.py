@@ -1,6 +1,6 @@
 """A root of Debian trixie, for tests with a newer Python than this machine has: created once, entered for a command.
 
-A command runs in namespaces of its own (mounts, processes). Its mounts and the processes that it leaves end with it,
+A command runs in separate namespaces (mounts, processes). Its mounts and the processes that it leaves end with it,
 even if it is killed. The root itself stays as it was made: caches, the home folder and /tmp are folders outside of it.
 """
 

@@ -264,9 +264,9 @@ def text(written: list[dict[str, Any]]) -> str:
     shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
     units = {"train_runtime": " s", "train_loss": ""}
     figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
-    played = [row["simulated"] for row in written]
-    words = "simulated, not measured" if all(played) else "partly simulated"
-    remark = f" ({words})" if any(played) and figures else ""
+    simulated = [row["simulated"] for row in written]
+    words = "simulated, not measured" if all(simulated) else "partly simulated"
+    remark = f" ({words})" if any(simulated) and figures else ""
     tail = f": median {', '.join(figures)}{remark}" if figures else ""
     reasons = [row["error"] for row in written if row["error"]]
     missing = f" ({_format.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""

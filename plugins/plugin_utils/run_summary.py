@@ -146,9 +146,9 @@ def figure_line(figure: Mapping[str, Any]) -> str:
         shown = _format.value(value, unit)
     else:
         shown = "not known" if value is None else str(value)  # a text has its units
-    played = ", simulated" if figure.get("simulated") else ""
+    remark = ", simulated" if figure.get("simulated") else ""
     point = f"point {figure['point']} " if figure.get("point") else ""
-    rest = f" ({figure['n']} of {figure['of']}{played})" if "n" in figure else played
+    rest = f" ({figure['n']} of {figure['of']}{remark})" if "n" in figure else remark
     return f"{'figure':<9} {point}{figure.get('name', '')} {shown}{rest}"
 
 

@@ -12,7 +12,7 @@ An entry is one of these; ``setting`` names the setting that an error is about:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,17 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points i
 Problem = tuple[str, str]
 
 
-def first_problem(path: Path, settings: Mapping[str, Any], render: Render) -> Problem | None:
-    """Return the first setting that a check refuses, and why; None if there is none. path: of the checks."""
-    entries = _files.read_yaml(path) if path.exists() else None
-    return next(_problems(entries or [], settings, render), None)
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the checks of a role's meta/checks.yml, none if there is no such file."""
+    return (_files.read_yaml(path) if path.exists() else None) or []
 
 
-def _problems(entries: list[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Iterator[Problem]:
+def first_problem(checks: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Problem | None:
+    """Return the first setting that a check refuses, and why; None if there is none."""
+    return next(_problems(checks, settings, render), None)
+
+
+def _problems(entries: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Iterator[Problem]:
     for entry in entries:
         if "more" in entry:
             yield from _problems(render(entry["more"], settings)[0], settings, render)

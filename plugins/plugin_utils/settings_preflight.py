@@ -166,9 +166,9 @@ class Preflight:
         return {**roles, **self.catalogue.files}
 
     def _refuse_what_the_project_refuses(self) -> None:
-        path = ROOT / "roles" / self.request.project / "meta" / "checks.yml"
+        checks = settings_checks.read(ROOT / "roles" / self.request.project / "meta" / "checks.yml")
         for point in self.found.measured:
-            if problem := settings_checks.first_problem(path, point.settings, self.render):
+            if problem := settings_checks.first_problem(checks, point.settings, self.render):
                 name, why = problem
                 where = f"point {point.name}: " if len(self.found.measured) > 1 else ""
                 raise InputError(f"{where}{why}{self._set_by(name)}")

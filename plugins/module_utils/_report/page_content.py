@@ -120,9 +120,9 @@ def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
     for one in stages:
         if one["name"] not in simulated:
             real.setdefault(_format.writer(one["writer"]), {})[_format.stage(one["name"])] = None
-    played = sum(len(parts[1]) for table in tables.values() if table and (parts := workload_nodes.apart(table)))
+    count = sum(len(parts[1]) for table in tables.values() if table and (parts := workload_nodes.apart(table)))
     return {
-        "apart": f"{_format.count(played, 'workload')} ran on simulated nodes" if played else "",
+        "apart": f"{_format.count(count, 'workload')} ran on simulated nodes" if count else "",
         "any": bool(simulated) or (run.simulated and kinds != {workload_nodes.REAL}),
         "writers": [_format.writer(one) for one in run.simulated_writers],
         "stages": list(dict.fromkeys(_format.stage(one["name"]) for one in stages if one["name"] in simulated)),
@@ -216,9 +216,9 @@ def _stages_apart(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[
     parts = workload_nodes.apart(table)
     if parts is None:
         return _stages(table, kpis)
-    played = [one for one in kpis if one["labels"].get("nodes") == workload_nodes.SIMULATED]
-    rows = _stages(parts[0], [one for one in kpis if one not in played])
-    others = [one for one in _stages(parts[1], played) if one["simulated"]]
+    simulated_kpis = [one for one in kpis if one["labels"].get("nodes") == workload_nodes.SIMULATED]
+    rows = _stages(parts[0], [one for one in kpis if one not in simulated_kpis])
+    others = [one for one in _stages(parts[1], simulated_kpis) if one["simulated"]]
     return rows + [{**one, "name": f"{one['name']}, simulated nodes"} for one in others]
 
 

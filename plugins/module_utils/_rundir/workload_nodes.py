@@ -50,10 +50,10 @@ def apart(table: Table) -> tuple[Table, Table] | None:
     of_template: dict[str, set[str | None]] = defaultdict(set)
     for template, kind in zip(table.template, table.nodes, strict=True):
         of_template[template].add(kind)
-    played = {template for template, kinds in of_template.items() if REAL not in kinds and kinds != {None}}
+    simulated_templates = {template for template, kinds in of_template.items() if REAL not in kinds and kinds != {None}}
     rows: tuple[list[int], list[int]] = ([], [])
     for row, kind in enumerate(table.nodes):
-        real = kind == REAL or (kind is None and table.template[row] not in played)
+        real = kind == REAL or (kind is None and table.template[row] not in simulated_templates)
         rows[0 if real else 1].append(row)
     if not rows[0] or not rows[1]:
         return None

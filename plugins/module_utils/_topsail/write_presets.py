@@ -28,10 +28,10 @@ def read(path: Path) -> Any:
 
 
 def translate(config: Any, wanted: Sequence[str]) -> tuple[list[ImportedPreset], dict[str, str]]:
-    """Return the presets in our words, and why others cannot be had.
+    """Return the imported presets, and why others were not imported.
 
     wanted: names, or several that are applied together (``a b``); empty means every preset alone. Raises InputError for
-    a wanted one that cannot be had.
+    a wanted one that cannot be imported.
     """
     made: list[ImportedPreset] = []
     failed: dict[str, str] = {}

@@ -65,8 +65,9 @@ def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: s
     assert found.points
     assert point_load_estimates.first_unfit(project, found.points, render).endswith(LACKING.get(name, ""))
     assert name in LACKING or not point_load_estimates.first_unfit(project, found.points, render)
+    checks = settings_checks.read(ROOT / f"roles/{project}/meta/checks.yml")
     for point in found.measured:
-        assert settings_checks.first_problem(ROOT / f"roles/{project}/meta/checks.yml", point.settings, render) is None
+        assert settings_checks.first_problem(checks, point.settings, render) is None
     if project == "fine_tuning" and name not in LACKING:
         costs = point_load_estimates.durations(project, found.measured, render)
         assert all("GPU hours" in costs[point.name] for point in found.measured)

@@ -153,7 +153,7 @@ def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
     request = collect_settings_layers.request("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
     found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
-    checks = ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml"
+    checks = settings_checks.read(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
     assert [settings_checks.first_problem(checks, one.settings, render) for one in found.measured] == [
         None for _one in found.measured
     ]

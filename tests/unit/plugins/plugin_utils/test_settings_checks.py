@@ -23,7 +23,7 @@ def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> se
     path.write_text(yaml.safe_dump(checks), encoding="utf-8")
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
     values = {"colours": {"red": 1}, "place": "sea", "count": 1, "mine": [REFUSED], **settings}
-    return settings_checks.first_problem(path, values, render)
+    return settings_checks.first_problem(settings_checks.read(path), values, render)
 
 
 @pytest.mark.parametrize("check", [KEYS, REFUSED, {"more": "{{ mine }}"}])
@@ -45,4 +45,4 @@ def test_what_a_condition_refuses_is_named_with_its_reason(check: dict[str, Any]
 
 def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
-    assert settings_checks.first_problem(tmp_path / "none.yml", {}, render) is None
+    assert settings_checks.first_problem(settings_checks.read(tmp_path / "none.yml"), {}, render) is None

@@ -395,7 +395,7 @@ def test_a_history_is_accepted(tmp_path: Path) -> None:
             "fine_tuning_pod_count is 2: the launcher of the image, accelerate_launch.py",
         ),
         ({"fine_tuning_flavour": "ilab", "fine_tuning_gpus": 0}, "trains on GPUs only"),
-        ({"fine_tuning_flavour": "ray"}, "flavour ray has no program of its own"),
+        ({"fine_tuning_flavour": "ray"}, "flavour ray comes without a program"),
     ],
 )
 @pytest.mark.parametrize("chosen", [PHASES, ["settings"]], ids=["run", "settings"])
