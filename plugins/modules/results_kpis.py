@@ -36,6 +36,7 @@ options:
     description:
       - YAML files with KPI definitions, in display order. A later definition replaces an earlier one of the same name.
         C(docs/kpis.md) describes the format.
+      - Of a folder, its C(kpis.yml) is read, then those of the folders in it.
     type: list
     elements: path
     required: true

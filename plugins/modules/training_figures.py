@@ -11,9 +11,7 @@ short_description: Read the figures that trainings print in their logs
 version_added: 0.1.0
 description:
   - Reads logs of training pods and writes their figures to C(training.jsonl) of a point, one line per log.
-  - It supports the summary that a Hugging Face Trainer prints last (C(train_runtime), C(train_samples_per_second),
-    C(train_steps_per_second), C(train_tokens_per_second), C(train_loss)) and JSON lines, one per step, with or without
-    terminal colours.
+  - O(log_format) describes what the program prints, such as a summary of the whole training, or a record of each step.
   - It needs no cluster and can be repeated on a run directory at any time.
 author:
   - The perfscale.seatrial authors (@perfscale)
@@ -44,6 +42,12 @@ options:
         index and workload follow from the file name.
     type: list
     elements: dict
+  log_format:
+    description:
+      - How the program prints its figures, as C(log_format) in the C(flavour.yml) of a flavour. The logs of
+        simulated pods have another format, which is known.
+    type: dict
+    required: true
   simulated:
     description: Whether the logs are simulated and not of a training, except those of pods on O(real_nodes).
     type: bool
@@ -61,6 +65,10 @@ EXAMPLES = r"""
 - name: Read the training figures
   perfscale.seatrial.training_figures:
     point_dir: "{{ run_dir }}/points/001"
+    log_format:
+      summary:
+        has: [train_runtime, train_samples_per_second]
+      loss: {of: [loss], over: [epoch]}
     simulated: "{{ cluster_acquired.sutest.simulated }}"
 """
 
@@ -93,8 +101,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _training_figures
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import training_rows
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.log_format import LogFormat
 
 
 def main() -> None:
@@ -104,6 +114,7 @@ def main() -> None:
             "point_dir": {"type": "path", "required": True},
             "logs_dir": {"type": "path", "default": ""},
             "pods": {"type": "list", "elements": "dict"},
+            "log_format": {"type": "dict", "required": True},
             "simulated": {"type": "bool", "required": True},
             "real_nodes": {"type": "list", "elements": "str", "default": []},
             **_common_options.STEP,
@@ -113,19 +124,20 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
+        log_format = LogFormat.of(given["log_format"])
         folder = given["logs_dir"] or Path(given["point_dir"]) / "logs"
         with step.timed("logs", "training figures"):
             logs = (
-                _training_figures.logs_in(folder)
-                if given["pods"] is None
-                else _training_figures.logs_of(given["pods"], folder)
+                training_rows.logs_in(folder) if given["pods"] is None else training_rows.logs_of(given["pods"], folder)
             )
-            changed, rows = _training_figures.write(given["point_dir"], logs, given["simulated"], given["real_nodes"])
-        text = _training_figures.text(rows)
+            changed, rows = training_rows.write(
+                given["point_dir"], logs, log_format, given["simulated"], given["real_nodes"]
+            )
+        text = training_rows.text(rows)
         if rows:
             step.reporter(given["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
-        return {"changed": changed, "summary": text, "errors": errors, **_training_figures.summary(rows)}
+        return {"changed": changed, "summary": text, "errors": errors, **training_rows.summary(rows)}
 
     _module_main.run(module, work)
 

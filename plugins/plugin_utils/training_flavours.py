@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.log_format import LogFormat
 
 ROLE = Path(__file__).resolve().parents[2] / "roles" / "fine_tuning"
 FOLDER = ROLE / "files" / "flavours"
@@ -27,7 +28,7 @@ class TrainingFlavour:
 
     names: the program's names for model, dataset and output. hyper_parameters: their defaults; without_gpus: what a
     training without GPUs needs in addition. known: names of all hyper-parameters, empty if any is permitted. template:
-    the text that workload_submit renders.
+    the text that workload_submit renders. log_format: as _training_figures.log_format describes it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class TrainingFlavour:
     stages: list[str]
     template: str
     logs: dict[str, str]
+    log_format: dict[str, Any]
     command: list[str]
     configuration: str
     names: dict[str, str]
@@ -83,6 +85,10 @@ def load(name: str) -> TrainingFlavour:
     template = next((one / given["template"] for one in places if (one / given["template"]).is_file()), None)
     if template is None:
         raise DataError(f"{path}: there is no template {given['template']} in {' or '.join(map(str, places))}")
+    try:
+        LogFormat.of(given.get("log_format", {}))
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from error
     text = POD.read_text(encoding="utf-8") + template.read_text(encoding="utf-8")
     try:
         return TrainingFlavour(name=name, **{**given, "template": text})

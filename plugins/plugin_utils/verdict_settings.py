@@ -45,9 +45,11 @@ def check(request: RequestedSettings, found: EffectiveSettings, roles: Path) -> 
 
 
 def kpi_files(project: str, settings: Mapping[str, Any], roles: Path) -> list[str]:
-    """Return the files of KPI definitions of a point. settings: of the point. roles: folder of the roles."""
-    files = [roles / "results" / "files" / "kpis" / "workload.yml", roles / project / "files" / "kpis.yml"]
-    return [*(str(path) for path in files if path.is_file()), *map(str, settings.get(KPI_FILES) or ())]
+    """Return files and folders of KPI definitions of a point. settings: of the point. roles: folder of the roles."""
+    project_files = roles / project / "files"
+    given = [str(project_files)] if (project_files / kpi_definitions.IN_FOLDER).is_file() else []
+    workload = roles / "results" / "files" / "kpis" / "workload.yml"
+    return [str(workload), *given, *map(str, settings.get(KPI_FILES) or ())]
 
 
 def _check_history(settings: Mapping[str, Any], given: set[str], definitions: list[dict[str, Any]]) -> None:

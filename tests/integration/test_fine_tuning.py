@@ -17,13 +17,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import (
     _files,
     _labels,
     _pod_logs,
-    _training_figures,
     _training_simulation,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_manifests, fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import training_rows
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -125,7 +125,8 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     assert text.startswith("SIMULATED: ")
     assert _pod_logs.LogCollection(client, logs).run()["changed"] is False, "the same logs once more"
 
-    _training_figures.write(tmp_path, _training_figures.logs_of(result["pods"], tmp_path / "logs"), simulated=True)
+    collected = training_rows.logs_of(result["pods"], tmp_path / "logs")
+    training_rows.write(tmp_path, collected, training_rows.SIMULATED, simulated=True)
     rows = list(_files.read_lines(tmp_path / "training.jsonl"))
     assert [row["figures"] for row in rows] == [played.figures] * 3 and all(row["simulated"] for row in rows)
 

@@ -7,12 +7,14 @@ A definition: name, unit, direction (higher, lower, none), help, source ({functi
 {jmespath: …}), and optionally title, headline (shown first), answer (the sentence that a report leads with), labels,
 and for_each ({word: list of values, "stages", "reasons", "queues", "priorities" or "stepped"}), which creates one KPI
 for each combination; {word} in name, title, help, answer, labels and the arguments is replaced by its value.
+settings ({setting: value}): the KPI exists only at points that have this value.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _definition_files
@@ -20,24 +22,50 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
-OPTIONAL = ("title", "headline", "answer", "for_each", "labels")
+OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
 ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
 STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
 JMESPATH = "jmespath"
+#: The definitions in a folder.
+IN_FOLDER = "kpis.yml"
 
 
 def load(paths: Iterable[str]) -> list[dict[str, Any]]:
-    """Read definitions from YAML files, in this order. Raises InputError naming file, KPI and error."""
-    return _definition_files.load(paths, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, _check)
+    """Read definitions from YAML files, in this order. Raises InputError naming file, KPI and error.
+
+    Of a folder, read its ``kpis.yml``, then those of the folders in it.
+    """
+    files = [file for path in paths for file in _files_of(path)]
+    return _definition_files.load(files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, _check)
+
+
+def _files_of(path: str) -> list[str]:
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    found = sorted(folder.rglob(IN_FOLDER), key=lambda one: (len(one.parts), one))
+    if not found:
+        raise InputError(f"{path}: a folder of KPI definitions has a {IN_FOLDER}, and this one has none")
+    return [str(one) for one in found]
+
+
+def at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the KPIs of a point with these settings. A setting that its version did not know may have any value."""
+    return [
+        one
+        for one in definitions
+        if all(settings.get(name, value) == value for name, value in one.get("settings", {}).items())
+    ]
 
 
 def _check(entry: Mapping[str, Any], where: str) -> None:
     if entry["direction"] not in DIRECTIONS:
         raise InputError(f"{where}: direction '{entry['direction']}' is none of {', '.join(DIRECTIONS)}")
-    if not isinstance(entry.get("labels", {}), Mapping):
-        raise InputError(f"{where}: labels must be a dictionary")
+    for key in ("labels", "settings"):
+        if not isinstance(entry.get(key, {}), Mapping):
+            raise InputError(f"{where}: {key} must be a dictionary")
     _check_for_each(entry.get("for_each") or {}, where)
     if "answer" in entry:
         _check_answer(entry["answer"], where)

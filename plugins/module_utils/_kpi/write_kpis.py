@@ -40,7 +40,8 @@ def write_point(
     """
     data = read_point(run, point, warnings)
     found = []
-    for kpi, figure in compute_kpis.figures(data, definitions) if data.of else []:
+    chosen = kpi_definitions.at(definitions, point.all_settings or {}) if data.of else []
+    for kpi, figure in compute_kpis.figures(data, chosen):
         if "answer" in kpi:
             kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
         found.append(kpi)

@@ -200,7 +200,21 @@ POINT: dict[str, dict[str, Any]] = {
             "figures": {"type": "object", "additionalProperties": {"type": "number"}},
             "simulated": TRUTH,
         },
-        {"log": TEXT, "workload": TEXT, "error": TEXT_OR_NULL},
+        {
+            "log": TEXT,
+            "workload": TEXT,
+            "error": TEXT_OR_NULL,
+            # during the training: [step or epoch, loss]
+            "loss": record(
+                {
+                    "over": TEXT,
+                    "points": {
+                        "type": "array",
+                        "items": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+                    },
+                }
+            ),
+        },
     ),
     # The metric queries of a project.
     "metric_queries/1": {

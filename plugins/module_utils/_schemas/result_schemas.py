@@ -224,6 +224,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                 "headline": TRUTH,
                 "answer": ANSWER,
                 "labels": FREE,
+                "settings": FREE,
                 "for_each": {
                     "type": "object",
                     "additionalProperties": {

@@ -7,8 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _training_figures, _training_simulation
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _training_simulation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import read_log, training_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.nativetypes import NativeEnvironment
@@ -64,7 +65,7 @@ def test_the_log_begins_by_saying_that_it_is_played_and_can_be_parsed() -> None:
     played = _training_simulation.simulate(8, 2, 1, HYPER)
     texts = _training_simulation.lines(played, "bloom-560m", "alpaca", 2, 1)
     assert texts[0].startswith("SIMULATED:") and "no measurement" in texts[0]
-    assert _training_figures.parse(texts).values == played.figures
+    assert read_log.parse(texts, training_rows.SIMULATED).values == played.figures
 
 
 def test_every_line_is_in_the_format_that_kwok_serves() -> None:

@@ -12,6 +12,7 @@ import yaml
 from ansible.errors import AnsibleLookupError
 from ansible_collections.perfscale.seatrial.plugins.lookup import training_flavour
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
 
 
@@ -24,6 +25,23 @@ def test_a_flavour_knows_what_it_sets_itself(name: str) -> None:
         assert not set(flavour.names.values()) & set(flavour.known), "these follow from settings"
     assert set(flavour.names) == {"model", "dataset", "output"}
     assert len(flavour.known) == len(set(flavour.known))
+
+
+@pytest.mark.parametrize("name", training_flavours.names())
+def test_the_kpis_of_a_flavour_exist_only_with_it_and_read_what_its_log_gives(name: str) -> None:
+    path = training_flavours.FOLDER / name / kpi_definitions.IN_FOLDER
+    if not path.exists():
+        return
+    steps = training_flavours.load(name).log_format.get("steps", {}).get("figures")
+    for one in kpi_definitions.load([str(path)]):
+        assert one["settings"] == {"fine_tuning_flavour": name}
+        assert steps is None or one["source"]["figure"] in steps
+
+
+def test_the_choices_of_the_setting_are_the_folders() -> None:
+    specs = yaml.safe_load((training_flavours.ROLE / "meta/argument_specs.yml").read_text(encoding="utf-8"))
+    setting = specs["argument_specs"]["main"]["options"]["fine_tuning_flavour"]
+    assert sorted(setting["choices"]) == training_flavours.names()
 
 
 @pytest.fixture
@@ -55,6 +73,8 @@ def test_another_flavour_is_a_folder_with_its_template(folder: Path) -> None:
         ({"configuration": "files"}, "configuration is 'files', not one of file, arguments"),
         ({"template": "none.j2"}, "there is no template none.j2"),
         ({"command": None}, "missing .*command"),
+        ({"log_format": None}, "log_format describes neither a summary nor steps"),
+        ({"log_format": {"sumary": {}}}, r"flavour.yml: log_format: unknown key 'sumary' \(did you mean 'summary'\?\)"),
     ],
 )
 def test_a_wrong_file_is_refused(folder: Path, changes: dict[str, Any], words: str) -> None:

@@ -242,3 +242,35 @@ def test_a_wrong_quantile_is_refused(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
     with pytest.raises(InputError, match="quantile 'p200'"):
         computed(PointData(good[2]), kpi_definitions.load([path]))
+
+
+def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
+    (tmp_path / "flavours" / "ilab").mkdir(parents=True)
+    written(tmp_path, {**ONE, "name": "of_all"})
+    written(tmp_path / "flavours" / "ilab", {**ONE, "name": "of_ilab", "settings": {"fine_tuning_flavour": "ilab"}})
+    loaded = kpi_definitions.load([str(tmp_path)])
+
+    def names(settings):
+        return [one["name"] for one in kpi_definitions.at(loaded, settings)]
+
+    assert names({"fine_tuning_flavour": "fms"}) == ["of_all"]
+    # A run of a version without the setting keeps all its figures.
+    assert names({"fine_tuning_flavour": "ilab"}) == names({}) == ["of_all", "of_ilab"]
+
+
+def test_a_folder_without_definitions_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"has a kpis.yml, and this one has none"):
+        kpi_definitions.load([str(tmp_path)])
+
+
+def test_the_figures_of_a_point_are_those_of_its_settings(tmp_path):
+    top = write_run(tmp_path / "run", [(World(count=3), {"seatrial_test": 1}), (World(count=3), {"seatrial_test": 2})])
+    for number, value in (("000", 1), ("001", 2)):
+        _files.write_yaml(top / "points" / number / "settings.yml", {"seatrial_test": value})
+    write_timeline(str(top))
+    write_kpis(str(top), [written(tmp_path, ONE, {**ONE, "name": "second", "settings": {"seatrial_test": 2}})])
+    names = [
+        [one["name"] for one in _files.read_json(top / f"points/{number}/kpis.json")["kpis"]]
+        for number in ("000", "001")
+    ]
+    assert names == [["x"], ["x", "second"]]

@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One row of training.jsonl for each log of a point."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.log_format import LogFormat
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.read_log import LogFigures, parse
+
+_POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
+
+#: Figures of a summary, by the names of the Hugging Face Trainer.
+SUMMARY = (
+    "train_runtime",
+    "train_samples_per_second",
+    "train_steps_per_second",
+    "train_tokens_per_second",
+    "train_loss",
+)
+#: The format of simulated logs, whatever the flavour (_training_simulation).
+SIMULATED = LogFormat(summary=SUMMARY, loss=("loss",), over=("epoch",))
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """One log to read: its pod, the index and name of the workload, its node, or why there is no log."""
+
+    pod: str
+    index: int | None = None
+    workload: str = ""
+    path: str = ""
+    error: str | None = None
+    node: str = ""
+
+
+def logs_in(folder: str | Path) -> list[TrainingLog]:
+    """Return the logs <pod>.log in ``folder``; index and workload follow from the name of the pod."""
+    logs: list[TrainingLog] = []
+    for path in sorted(Path(folder).glob("*.log")):
+        found = _POD.search(path.stem)
+        index = int(found["index"]) if found else None
+        workload = path.stem[: found.start("replica") - 1] if found else ""
+        logs.append(TrainingLog(path.stem, index, workload, str(path)))
+    return logs
+
+
+def logs_of(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[TrainingLog]:
+    """Return the logs of ``pods``, a result of module pod_logs."""
+    logs: list[TrainingLog] = []
+    for one in collected:
+        path = str(Path(folder) / one["log"]) if one.get("log") else ""
+        workload, node = one.get("workload") or "", one.get("node") or ""
+        logs.append(TrainingLog(one["pod"], one.get("index"), workload, path, one.get("error"), node))
+    return logs
+
+
+def rows(
+    logs: Iterable[TrainingLog],
+    log_format: LogFormat,
+    simulated: bool,
+    root: str | Path,
+    real_nodes: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Return one row of training.jsonl (schema training/1) for each log; paths are relative to ``root``.
+
+    log_format: of the program. simulated: whether logs are simulated, except those of pods on ``real_nodes``.
+    """
+    return [_row(log, log_format, simulated and log.node not in real_nodes, Path(root)) for log in logs]
+
+
+def _row(log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path) -> dict[str, Any]:
+    figures = LogFigures(error=log.error)
+    if not log.error:
+        try:
+            with open(log.path, encoding="utf-8", errors="replace", newline="\n") as stream:
+                figures = parse(stream, SIMULATED if simulated else log_format)
+        except OSError as error:
+            figures = LogFigures(error=f"log {log.path} cannot be read: {error.strerror}")
+    row: dict[str, Any] = {
+        "index": log.index,
+        "pod": log.pod,
+        "figures": figures.values,
+        "simulated": simulated,
+        "error": figures.error,
+    }
+    if log.workload:
+        row["workload"] = log.workload
+    if log.path:
+        path = Path(log.path)
+        row["log"] = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    if figures.loss:
+        row["loss"] = {"over": figures.over, "points": [list(one) for one in figures.loss]}
+    return row
+
+
+def write(
+    point_dir: str | Path,
+    logs: list[TrainingLog],
+    log_format: LogFormat,
+    simulated: bool,
+    real_nodes: Collection[str] = (),
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Write training.jsonl of a point; return whether it changed, and its rows.
+
+    Raises InputError if the directory of the point does not exist.
+    """
+    folder = Path(point_dir)
+    if not folder.is_dir():
+        raise InputError(f"point directory {folder} does not exist")
+    target = folder / "training.jsonl"
+    written = rows(logs, log_format, simulated, folder, real_nodes)
+    before = target.read_bytes() if target.exists() else None
+    _files.write_lines(target, written, "training/1")
+    return target.read_bytes() != before, written
+
+
+def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the number of logs, of logs with figures, and the median of each figure."""
+    good = [row for row in written if not row["error"]]
+    names = sorted({name for row in good for name in row["figures"]})
+    medians = {
+        name: statistics.median(row["figures"][name] for row in good if name in row["figures"]) for name in names
+    }
+    return {"logs": len(written), "with_figures": len(good), "medians": medians}
+
+
+def text(written: list[dict[str, Any]]) -> str:
+    """Return the summary in one sentence, the headline figure first."""
+    found = summary(written)
+    medians = found["medians"]
+    shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
+    units = {"train_runtime": " s", "train_loss": ""}
+    figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
+    simulated = [row["simulated"] for row in written]
+    words = "simulated, not measured" if all(simulated) else "partly simulated"
+    remark = f" ({words})" if any(simulated) and figures else ""
+    tail = f": median {', '.join(figures)}{remark}" if figures else ""
+    reasons = [row["error"] for row in written if row["error"]]
+    missing = f" ({_format.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
+    return f"training figures in {found['with_figures']} of {_format.count(found['logs'], 'log')}{tail}{missing}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,99 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each log of a point becomes one row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import training_rows
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.log_format import LogFormat
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
+
+FMS = LogFormat.of(training_flavours.load("fms").log_format)
+SUMMARY = "{'train_runtime': 123.4567, 'train_samples_per_second': 8.1, 'train_loss': 1.5}"
+FIGURES = {"train_runtime": 123.4567, "train_samples_per_second": 8.1, "train_loss": 1.5}
+
+
+def test_index_and_workload_are_read_from_the_name_of_the_pod(tmp_path: Path) -> None:
+    for name in ("t1121-abcdef-001-7-master-0", "t1121-abcdef-001-12-worker-1", "other"):
+        (tmp_path / f"{name}.log").write_text(SUMMARY)
+    assert [(one.index, one.workload) for one in training_rows.logs_in(tmp_path)] == [
+        (None, ""),
+        (12, "t1121-abcdef-001-12"),
+        (7, "t1121-abcdef-001-7"),
+    ]
+
+
+def test_each_log_becomes_a_row_also_the_one_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.log").write_text(f"{SUMMARY}\n")
+    (tmp_path / "logs" / "b.log").write_bytes(b"\xff\xfe broken \x00")
+    pods = [
+        {"pod": "a", "index": 0, "workload": "w-0", "log": "a.log", "error": None},
+        {"pod": "b", "index": 1, "workload": "w-1", "log": "b.log", "error": None},
+        {"pod": "c", "index": 2, "workload": "w-2", "log": None, "error": "404 NotFound"},
+    ]
+    logs = training_rows.logs_of(pods, tmp_path / "logs")
+    changed, rows = training_rows.write(tmp_path, logs, FMS, simulated=True)
+    assert changed and list(_files.read_lines(tmp_path / "training.jsonl")) == rows
+    assert rows[0] == {
+        "index": 0,
+        "pod": "a",
+        "figures": FIGURES,
+        "simulated": True,
+        "error": None,
+        "workload": "w-0",
+        "log": "logs/a.log",
+    }
+    assert [row["error"] for row in rows[1:]] == ["no line with training figures", "404 NotFound"]
+    assert training_rows.write(tmp_path, logs, FMS, simulated=True)[0] is False
+
+
+def test_the_sentence_counts_logs_and_names_what_is_simulated_and_what_is_missing(tmp_path: Path) -> None:
+    rows = [
+        {"pod": "a", "index": 0, "figures": {"train_runtime": 2.0, "train_samples_per_second": 10.0}, "error": None},
+        {"pod": "b", "index": 1, "figures": {"train_runtime": 4.0, "train_samples_per_second": 20.0}, "error": None},
+        {"pod": "c", "index": 2, "figures": {}, "error": "none"},
+    ]
+    rows = [{**one, "simulated": True} for one in rows]
+    assert training_rows.text(rows) == (
+        "training figures in 2 of 3 logs: "
+        "median train_samples_per_second 15/s, train_runtime 3 s (simulated, not measured) (1 log without: none)"
+    )
+    assert "simulated" not in training_rows.text([{**one, "simulated": False} for one in rows])
+    assert training_rows.text([]) == "training figures in 0 of 0 logs"
+
+
+def test_a_point_without_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        training_rows.write(tmp_path / "none", [], FMS, simulated=False)
+
+
+def test_the_log_of_a_pod_on_a_real_node_is_measured(tmp_path):
+    (tmp_path / "logs").mkdir()
+    pods = [{"pod": f"p-{node}", "log": f"p-{node}.log", "node": node} for node in ("real-0", "fake-0")]
+    for one in pods:
+        (tmp_path / "logs" / one["log"]).write_text(SUMMARY)
+    logs = training_rows.logs_of(pods, tmp_path / "logs")
+    _changed, rows = training_rows.write(tmp_path, logs, FMS, simulated=True, real_nodes=["real-0"])
+    assert [row["simulated"] for row in rows] == [False, True]
+    assert "(partly simulated)" in training_rows.text(rows)
+    assert "simulated" not in training_rows.text(rows[:1])
+
+
+def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> None:
+    """The simulation writes one format; a pod of the same job on a real node prints that of its program."""
+    (tmp_path / "logs").mkdir()
+    steps = '{"step": 1, "overall_throughput": 4.0, "batch_size": 8, "avg_loss": 2.0}'
+    pods = [{"pod": f"p-{node}", "log": f"p-{node}.log", "node": node} for node in ("real-0", "fake-0")]
+    for one, text in zip(pods, (steps, SUMMARY), strict=True):
+        (tmp_path / "logs" / one["log"]).write_text(text)
+    ilab = LogFormat.of(training_flavours.load("ilab").log_format)
+    logs = training_rows.logs_of(pods, tmp_path / "logs")
+    _changed, rows = training_rows.write(tmp_path, logs, ilab, simulated=True, real_nodes=["real-0"])
+    assert [row["figures"]["train_loss"] for row in rows] == [2.0, 1.5]
+    assert rows[0]["loss"] == {"over": "step", "points": [[1.0, 2.0]]} and "loss" not in rows[1]
