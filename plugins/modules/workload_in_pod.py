@@ -61,7 +61,9 @@ options:
     type: str
     default: ''
   image:
-    description: Image of the pod. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath.
+    description:
+      - Image of the pod. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath. With msgspec the
+        sampler needs less processor time.
     type: str
     default: ''
   namespace:

@@ -196,13 +196,14 @@ sampling:
       event. C(canary) has the number of writes, how long the API server took for them (C(took)) and our processor time
       (C(cpu)), C(soundings) the same of the revision probes. C(cpu) is the processor time of the whole sampler,
       C(cpu_events) its part for events, C(cpu_rows) the part of that from the received bytes to the rows (TLS, parsing,
-      stages).
+      stages). C(decoder) is the Python package that decoded the events: msgspec, or json without it.
   returned: success
   type: dict
   sample:
     cpu: 0.61
     cpu_events: 0.38
     cpu_rows: 0.22
+    decoder: msgspec
     lag: {p50: 0.0021, p95: 0.006, p99: 0.012, max: 0.03, n: 1200}
     canary: {writes: 1200, took: {p50: 0.003, p95: 0.009, p99: 0.02, max: 0.05}, cpu: 0.19}
     soundings: {reads: 1200, took: {p50: 0.002, p95: 0.006, p99: 0.01, max: 0.03}, cpu: 0.16}

@@ -250,7 +250,7 @@ def versions(root: Path) -> dict[str, str]:
     from ansible.release import __version__ as core
 
     found = {"python": platform.python_version(), "ansible-core": core, "perfscale.seatrial": _collection(root)}
-    for name in ("kubernetes", "Jinja2", "jmespath", "numpy", "matplotlib", "cryptography", "PyYAML"):
+    for name in ("kubernetes", "Jinja2", "jmespath", "msgspec", "numpy", "matplotlib", "cryptography", "PyYAML"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

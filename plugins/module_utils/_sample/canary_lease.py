@@ -11,7 +11,6 @@ no controller watches this one.
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import time
 from collections import deque
@@ -29,11 +28,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import ANY, Shape, decoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._quantiles import summary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.periodic_requester import PeriodicRequester
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
-_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+#: The field that is needed of the object.
+VERSION: Shape = {"metadata": {"resourceVersion": ANY}}
 
 
 class Canary(PeriodicRequester):
@@ -58,6 +59,7 @@ class Canary(PeriodicRequester):
         self.version = ""  # of the object when it was created or found
         self._client = client
         self._report = report
+        self._decode = decoder(VERSION)
         path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
         self._head = request_head(client.access, "PATCH", path, METADATA)
         # Not 0: a patch that changes nothing returns the resourceVersion of an earlier session's write.
@@ -100,12 +102,10 @@ class Canary(PeriodicRequester):
             self._over.wait(0.5)
             return
         if reply.status == 200:
-            found = _VERSION.search(reply.body)
-            if found:
-                version = found.group(1).decode()
-                self._took.append(reply.answered - reply.sent)
-                self._report(reply.sent, reply.answered, version)
-                self._answered(version, reply.answered)
+            version = self._decode(reply.body)["metadata"]["resourceVersion"]
+            self._took.append(reply.answered - reply.sent)
+            self._report(reply.sent, reply.answered, version)
+            self._answered(version, reply.answered)
         elif reply.status == 401 and access.refresh(shown):
             connection.close()
         else:
@@ -119,12 +119,8 @@ class Canary(PeriodicRequester):
             with contextlib.suppress(AccessError, ApiError):
                 self.create()  # someone deleted it
 
-    def received(self, at: float, line: bytes) -> None:
-        """Record that a watch received an event of the canary at ``at`` (time.monotonic())."""
-        found = _VERSION.search(line)
-        if found is None:
-            return
-        version = found.group(1).decode()
+    def received(self, at: float, version: str) -> None:
+        """Record that a watch received the event of write ``version`` at ``at`` (time.monotonic())."""
         with self._lock:
             answered = self._answers.pop(version, None)
             if answered is None:

@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, error_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import Decoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
@@ -26,19 +27,28 @@ _PAUSE_AFTER_ERROR = 0.5
 _SHORTEST_GAP = 1.0
 
 #: What happened, in the items (number of the follower, what, time.monotonic(), payload) for the multiplexer. Payloads:
-#: WATCH a line; LIST, RELIST a list of objects (one page); LISTED (how, resourceVersion); WATCHING the resourceVersion;
-#: GAP (since, as time.monotonic(), reason); FAILED the exception that ended the follower.
+#: WATCH (an event as ``decode`` returns it, the same as JSON); LIST, RELIST a list of objects (one page); LISTED (how,
+#: resourceVersion); WATCHING the resourceVersion; GAP (since, as time.monotonic(), reason); FAILED the exception that
+#: ended the follower.
 WATCH, LIST, RELIST, LISTED, WATCHING, GAP, FAILED = "watch", "list", "relist", "listed", "watching", "gap", "failed"
 
 
 class KindFollower(Thread):
     """Reports the events of one kind, with receive times taken before parsing.
 
-    This thread lists and opens watches. The multiplexer's thread reads them, and calls hear() and over().
+    ``decode`` returns at least type and resourceVersion of an event as JSON. This thread lists and opens watches. The
+    multiplexer's thread reads them, and calls hear() and over().
     """
 
     def __init__(
-        self, number: int, client: Client, kind: Kind, namespace: str, selector: str, out: WatchMultiplexer
+        self,
+        number: int,
+        client: Client,
+        kind: Kind,
+        namespace: str,
+        selector: str,
+        out: WatchMultiplexer,
+        decode: Decoder,
     ) -> None:
         super().__init__(name=f"watch {kind.kind}", daemon=True)
         self.kind = kind
@@ -48,13 +58,14 @@ class KindFollower(Thread):
         self._namespace = namespace
         self._selector = selector
         self._out = out
+        self._decode = decode
         self._over = threading.Event()
         self._read = threading.Event()  # the watch that the multiplexer reads has ended
         self._error: ApiError | None = None  # that the server sent in the watch
         self._watch: Watch | None = None
         self._version = ""
         self._last_at = time.monotonic()  # of the last line that was no error
-        self._last_line = b""
+        self._last_version = ""  # of the last line of the watch
         self._broken_since: float | None = None
         self._established = False
 
@@ -89,7 +100,7 @@ class KindFollower(Thread):
                 for page in self._client.pages(self.kind, self._namespace, self._selector):
                     self._put(how, time.monotonic(), page["items"])
                     version = page["metadata"].get("resourceVersion") or version
-                self._version, self._last_line = version, b""
+                self._version, self._last_version = version, ""
                 self._last_at = time.monotonic()
                 self._put(LISTED, self._last_at, (how, version))
                 return
@@ -129,20 +140,20 @@ class KindFollower(Thread):
         """Process a line of the watch; add its items to ``items``."""
         if not line or self._error is not None:
             return
-        kind = line[9:10]  # the first letter of the event's type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
-        if kind == b"E":
+        event = self._decode(line)
+        if event["type"] == "ERROR":
             self._error = error_of(json.loads(line))
             self.interrupt()
             return
         self._last_at = at
-        self._last_line = line
+        self._last_version = event["object"]["metadata"]["resourceVersion"]
         if self._broken_since is not None:
             # Only now is it certain that the server still had the events after our last one.
             why = "resumed: the watch broke and was resumed where it had stopped"
             items.append((self._number, GAP, at, (self._broken_since, why)))
             self._broken_since = None
-        if kind != b"B":
-            items.append((self._number, WATCH, at, line))
+        if event["type"] != "BOOKMARK":
+            items.append((self._number, WATCH, at, (event, line)))
 
     def over(self, _error: Broken | None) -> None:
         """The watch ended or broke: the next one resumes after the last line."""
@@ -155,9 +166,8 @@ class KindFollower(Thread):
             watch.close()
 
     def _ended(self) -> None:
-        if self._last_line:
-            self._version = json.loads(self._last_line)["object"]["metadata"]["resourceVersion"]
-            self._last_line = b""
+        if self._last_version:
+            self._version, self._last_version = self._last_version, ""
         error, self._error = self._error, None
         if error is not None:
             self._answer_error(error)
@@ -172,7 +182,7 @@ class KindFollower(Thread):
     def _relist(self, error: ApiError) -> None:
         """The server no longer has the events after our last one: list, and record the gap."""
         since = self._last_at
-        self._last_line, self._broken_since = b"", None
+        self._last_version, self._broken_since = "", None
         self._list(RELIST)
         self._put(GAP, time.monotonic(), (since, f"relisted: {error}"))
 

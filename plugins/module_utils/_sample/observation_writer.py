@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import partial_event_parser
+from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import ANY, Shape, decoder, merged
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import (
@@ -24,14 +25,50 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
 
 #: Source of an event: a watch.
 WATCH = "watch"
-#: Maximum number of statuses whose values are cached.
+#: Maximum number of encoded values that are cached.
 _REMEMBERED = 1000
+#: Fields of an object of which every event makes use, and those that only its first row needs.
+_EVERY: Shape = {
+    "metadata": {
+        **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), ANY),
+        "ownerReferences": [{"uid": ANY}],
+    }
+}
+_FIRST: Shape = {
+    "metadata": {
+        **dict.fromkeys(("creationTimestamp", "labels", "annotations"), ANY),
+        "ownerReferences": [dict.fromkeys(("apiVersion", "kind", "name", "uid"), ANY)],
+    }
+}
+#: The same for pods.
+_EVERY_POD: Shape = {"spec": {"nodeName": ANY}}
+_FIRST_POD: Shape = {"spec": {"containers": [{"resources": {"limits": ANY}}]}}
+
+
+def _event(kind: KindStages, first: bool) -> Shape | None:
+    """Return the fields of an event that are needed, None for all; first: of an object that was not known."""
+    if kind.fields is None:
+        return None
+    pod = kind.kind == "Pod"
+    parts = [
+        _EVERY,
+        *([_EVERY_POD] if pod else []),
+        *([_FIRST] if first else []),
+        *([_FIRST_POD] if first and pod else []),
+    ]
+    return {"type": ANY, "object": functools.reduce(merged, parts, kind.fields)}
+
+
+@functools.lru_cache(_REMEMBERED)
+def _encoded(values: tuple[tuple[str, Value], ...]) -> str:
+    """Return the values of a row as JSON. Many rows have the same ones, because times are in whole seconds."""
+    return _files.encode(dict(values))
 
 
 class _KnownObject:
     """A known object: its last values, its workload, and the part that all of its rows share."""
 
-    __slots__ = ("values", "index", "said", "rest", "node")
+    __slots__ = ("values", "index", "said", "owners", "node")
 
     def __init__(
         self,
@@ -47,8 +84,8 @@ class _KnownObject:
         self.index = index
         same = {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "owners": owners, "index": index}
         self.said = _files.encode(same)[1:-1].encode()  # without its braces; as bytes, which take less memory
+        self.owners = hash(tuple(owners))  # to detect that they have changed
         self.node = ""  # to which a pod is bound, once a row says so
-        self.rest: int | None = None  # hash of its metadata, from partial_event_parser.parts()
 
     def row(
         self, received: float, how: str, event: str, version: str, values: dict[str, Value], more: dict[str, Any]
@@ -57,7 +94,7 @@ class _KnownObject:
         tail = f",{_files.encode(more)[1:-1]}" if more else ""
         return (
             f'{{"type":"event","received":{received:.6f},"how":"{how}","event":"{event}",{self.said.decode()},'
-            f'"resource_version":"{version}","values":{_files.encode(values)}{tail}}}'
+            f'"resource_version":"{version}","values":{_encoded(tuple(values.items()))}{tail}}}'
         )
 
 
@@ -85,9 +122,9 @@ class ObservationWriter:
         self._known: dict[str, _KnownObject] = {}  # by uid
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
-        self._slim = partial_event_parser.slimmer(kind.of_status)
-        #: Values and hindrance by reduced status as JSON: many objects share one, because times are in whole seconds.
-        self._read: dict[bytes, tuple[list[Value], str]] = {}
+        #: Decodes an event of a watch.
+        self.decode = decoder(_event(kind, first=False))
+        self._decode_first = decoder(_event(kind, first=True))
 
     def recall(self, record: dict[str, Any]) -> None:
         """Read an event row of an earlier session, so that it is not written again."""
@@ -104,31 +141,11 @@ class ObservationWriter:
         held = self._known[uid] = self._describe(uid, values, record, index, record["owners"])
         held.node = record.get("node") or (known.node if known else "")
 
-    def watched(self, received: float, line: bytes) -> None:
-        """Process one event of a watch, as JSON."""
-        whole = self.kind.reads_whole
-        parts = None if whole else partial_event_parser.parts(line)
-        known = None
-        if parts is not None:
-            uid, version, rest, status = parts
-            known = self._known.get(uid)
-            if known is not None and known.rest == rest and line.startswith(b'{"type":"MODIFIED"'):
-                self.events += 1
-                values, reason = self._values(status, known)
-                self.tally.pending.note(uid, known.index, reason, self._pods)
-                if values != known.values:
-                    node = partial_event_parser.node_of(line) if self._pods and not known.node else ""
-                    self._change(received, WATCH, "MODIFIED", uid, version, known, values, status, node=node)
-                return
-        # The spec of an unknown pod has its GPUs.
-        event = partial_event_parser.event(line, whole or (self._pods and known is None and b'/gpu"' in line))
-        if self._pods and (known is None or not known.node):
-            event["object"].setdefault("spec", {})["nodeName"] = partial_event_parser.node_of(line)
+    def watched(self, received: float, event: dict[str, Any], line: bytes) -> None:
+        """Process one event of a watch: as decode() returns it, and as JSON."""
+        if event["object"]["metadata"]["uid"] not in self._known:
+            event = self._decode_first(line)
         self.take(received, WATCH, event["type"], event["object"])
-        if parts is not None:
-            held = self._known.get(uid)
-            if held is not None and held is not known:
-                held.rest = rest  # the known object was created from this metadata
 
     def take(self, received: float, how: str, event: str, thing: dict[str, Any]) -> None:
         """Process one event. ``how``: watch, list or relist."""
@@ -136,8 +153,8 @@ class ObservationWriter:
         metadata = thing["metadata"]
         uid = metadata["uid"]
         held = self._known.get(uid)
-        values = tuple(self.kind.values(thing))
-        reason = hindrance(thing.get("status") or {}, self.kind.awaited) if self.kind.awaited else ""
+        values = self.kind.values(thing)
+        reason = hindrance(thing, self.kind.awaited) if self.kind.awaited else ""
         if held is not None and values == held.values and event != "DELETED":
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
@@ -152,8 +169,9 @@ class ObservationWriter:
                     self.owner_index.wait(received, owners, lambda: self.take(received, how, event, thing))
                 return
         new, known = held is None, held
-        held = self._describe(uid, known.values if known is not None else self._nothing, metadata, index, owners)
-        held.node = known.node if known is not None else ""
+        if held is None or held.owners != hash(tuple(owners)):
+            held = self._describe(uid, known.values if known is not None else self._nothing, metadata, index, owners)
+            held.node = known.node if known is not None else ""
         node = str((thing.get("spec") or {}).get("nodeName") or "") if self._pods else ""
         self._change(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new, node)
         if event != "DELETED":
@@ -161,20 +179,6 @@ class ObservationWriter:
             self.tally.pending.note(uid, index, reason, self._pods)
         if new and self.owner_index is not None and index is not None:
             self.owner_index.add(uid, index)
-
-    def _values(self, status: bytes, known: _KnownObject) -> tuple[tuple[Value, ...], str]:
-        """Return the values of a known object with unchanged metadata, and what keeps it waiting."""
-        status = self._slim(status)
-        read = self._read.get(status)
-        if read is None:
-            if len(self._read) >= _REMEMBERED:
-                self._read.clear()
-            parsed = partial_event_parser.status(status)
-            read = self._read[status] = self.kind.values({"status": parsed}), hindrance(parsed, self.kind.awaited)
-        values = read[0].copy()
-        for number in self.kind.of_metadata:
-            values[number] = known.values[number]
-        return tuple(values), read[1]
 
     def _change(
         self,
@@ -185,14 +189,11 @@ class ObservationWriter:
         version: str,
         held: _KnownObject,
         values: tuple[Value, ...],
-        thing: dict[str, Any] | bytes,
-        new: bool = False,
-        node: str = "",
+        thing: dict[str, Any],
+        new: bool,
+        node: str,
     ) -> None:
-        """Write and record the changes of an object.
-
-        ``thing``: the object, or its status as JSON. ``node``: to which a pod is bound.
-        """
+        """Write and record the changes of an object. ``node``: to which a pod is bound."""
         changed = {}
         kept = []
         for name, value, old in zip(self.kind.names, values, held.values, strict=True):
@@ -202,7 +203,7 @@ class ObservationWriter:
                 changed[name] = value
                 # Times are in whole seconds, so there are few different ones.
                 kept.append(sys.intern(value) if isinstance(value, str) else value)
-        more = self._introduction(thing) if new and isinstance(thing, dict) else {}
+        more = self._introduction(thing) if new else {}
         if node and not held.node:
             more["node"] = held.node = sys.intern(node)
         reason = self._reason(thing, changed)
@@ -239,11 +240,9 @@ class ObservationWriter:
             found["simulated"] = True
         return found
 
-    def _reason(self, thing: dict[str, Any] | bytes, changed: dict[str, Value]) -> str | None:
+    def _reason(self, thing: dict[str, Any], changed: dict[str, Value]) -> str | None:
         for number, outcome in self.kind.ends.items():
             if outcome == "failed" and changed.get(self.kind.names[number]):
-                if isinstance(thing, bytes):
-                    thing = {"status": partial_event_parser.status(thing)}
                 source = self.kind.definition["stages"][number].get("condition") or ""
                 return (why(thing, source) or "")[:1000] or None
         return None

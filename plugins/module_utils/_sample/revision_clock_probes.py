@@ -11,8 +11,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import ANY, decoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary_lease import LEASE, Canary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.canary_lease import LEASE, VERSION, Canary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.revision_probe import RevisionProbes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import WatchMultiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
@@ -44,7 +45,9 @@ class RevisionClockProbes:
         self._probes = RevisionProbes(client.access, name, namespace, spec.canary_rate, self._report_probe)
         self._stores: dict[str, tuple[float, str]] = {}  # kind of unknown etcd -> time of its list, revision
         # The time until its writes arrive as events is the lag of the sampler.
-        self.follower = kind_follower.KindFollower(CANARY, client, LEASE, namespace, self._canary.selector, reader)
+        self.follower = kind_follower.KindFollower(
+            CANARY, client, LEASE, namespace, self._canary.selector, reader, decoder({"type": ANY, "object": VERSION})
+        )
         self.follower.start()
 
     def start(self) -> None:
@@ -53,9 +56,9 @@ class RevisionClockProbes:
         self._canary.begin(now)
         self._probes.begin(now + 0.5 / self._rate)
 
-    def received(self, at: float, line: bytes) -> None:
+    def received(self, at: float, event: dict[str, Any]) -> None:
         """Take an event of the canary that its watch received at ``at`` (time.monotonic())."""
-        self._canary.received(at, line)
+        self._canary.received(at, event["object"]["metadata"]["resourceVersion"])
 
     def listed(self, kind: str, at: float, version: str) -> None:
         """Take the resourceVersion of a kind's first list, received at ``at`` (time.monotonic())."""

@@ -15,7 +15,6 @@ after an invalid one.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -33,10 +32,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import ANY, decoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.periodic_requester import PeriodicRequester
 
 EVENT = Kind("v1", "Event", "events", True)
-_VERSION = re.compile(rb'^\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":\{"resourceVersion":"(\d+)"')
 #: Valid probes in a row before they are used: some probes of another etcd may be valid by chance.
 PROBATION = 10
 
@@ -104,6 +103,7 @@ class RevisionProbes(PeriodicRequester):
         super().__init__("revision probes", access, rate)
         path = with_query(EVENT.path(namespace), {"fieldSelector": f"metadata.name={name}", "limit": 1})
         self._namespace = namespace
+        self._decode = decoder({"metadata": {"resourceVersion": ANY}})
         self._head = request_head(access, "GET", path, METADATA_LIST)
         self._validator = ProbeValidator(report)
 
@@ -118,10 +118,10 @@ class RevisionProbes(PeriodicRequester):
         except (Broken, AccessError):
             self._over.wait(0.5)  # the canary reports the reason
             return
-        found = _VERSION.match(reply.body) if reply.status == 200 else None
-        if found:
+        if reply.status == 200:
             self._took.append(reply.answered - reply.sent)
-            self._validator.probed(reply.sent, reply.answered, int(found.group(1)), above)
+            version = self._decode(reply.body)["metadata"]["resourceVersion"]
+            self._validator.probed(reply.sent, reply.answered, int(version), above)
         elif reply.status == 403:
             self.failure = f"stages are dated less precisely: no permission to list events in {self._namespace}"
         if self.failure or self._validator.foreign:

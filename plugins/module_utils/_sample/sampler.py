@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import library
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import ObservationWriter
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
@@ -109,7 +110,9 @@ class Sampler:
         for number, kind in enumerate(kinds):
             self._waiting.add(number)
             found = "" if self._by_owners(spec.kinds[number]) else selector
-            follower = kind_follower.KindFollower(number, self._client, kind, spec.namespace, found, self._reader)
+            follower = kind_follower.KindFollower(
+                number, self._client, kind, spec.namespace, found, self._reader, self.observers[number].decode
+            )
             self._followers.append(follower)
             follower.start()
         if self._probes is not None:
@@ -151,12 +154,12 @@ class Sampler:
         number, what, at, payload = item
         if number == CANARY:
             if what == kind_follower.WATCH and self._probes is not None:
-                self._probes.received(at, payload)
+                self._probes.received(at, payload[0])
             return
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
         if what == kind_follower.WATCH:
-            observer.watched(moment, payload)
+            observer.watched(moment, *payload)
         elif what in (kind_follower.LIST, kind_follower.RELIST):
             present = self._listed.setdefault(number, set())
             for thing in payload:
@@ -229,6 +232,7 @@ class Sampler:
             reading = time.thread_time() - self._began_thread + sum(one.cpu for one in following)
             self._end["cpu_events"] = round(reading, 6)
             self._end["cpu_rows"] = round(self._cpu_rows + self._reader.cpu, 6)
+            self._end["decoder"] = library()
             self._end.update(cost)
             self._write({"type": "end", "at": round(self.clock.now(), 6), "reason": reason, **self._end})
             self._file.sync()

@@ -177,7 +177,8 @@ POINT: dict[str, dict[str, Any]] = {
             ),
             # ruler: whether resourceVersions of this kind are comparable with the canary's (false: separate etcd)
             "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
-            # lag: from the canary's responses to its events; canary: its cost; cpu: of the sampler; seconds
+            # lag: from the canary's responses to its events; canary: its cost; cpu: of the sampler; seconds.
+            # decoder: the package that decoded the events
             "end": record(
                 {"at": MOMENT, "reason": TEXT},
                 {
@@ -188,6 +189,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "cpu": MOMENT,
                     "cpu_events": MOMENT,
                     "cpu_rows": MOMENT,
+                    "decoder": TEXT,
                 },
             ),
         }

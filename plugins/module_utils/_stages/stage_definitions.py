@@ -21,12 +21,14 @@ the labels of the load by the chain of their owners.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import ANY, Shape, merged, of_path
 
 WRITERS = ("client", "api-server", "controller", "scheduler", "node", "provisioner")
 ENDS = ("succeeded", "failed")
@@ -34,9 +36,11 @@ _SOURCES = ("condition", "field", "jmespath")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
 _TOP = frozenset(("api_version", "kind", "select", "stages", "description"))
 LABELS, OWNERS = "labels", "owners"
-#: Fields of an object that partial_event_parser.parts() returns, and those below them that it does not return.
-_RETURNED = ("metadata.", "status.")
-_NOT_RETURNED = ("metadata.finalizers", "metadata.managedFields")
+#: The fields of an object that conditions, hindrance() and why() read.
+_MESSAGES: Shape = {"status": dict.fromkeys(("message", "reason"), ANY)}
+_CONDITIONS: Shape = {
+    "status": {"conditions": [dict.fromkeys(("type", "status", "lastTransitionTime", "message", "reason"), ANY)]}
+}
 GANG = ("first", "last", "all")
 
 #: The time in the object (text), True, or None if the stage is not reached.
@@ -53,10 +57,9 @@ class KindStages:
     kind: str
     select: str  # labels or owners
     names: tuple[str, ...]
-    values: Callable[[dict[str, Any]], list[Value]]
+    values: Callable[[dict[str, Any]], tuple[Value, ...]]
     ends: dict[int, str]  # number of a stage -> outcome
-    reads_whole: bool  # a stage reads more than status and the metadata of partial_event_parser.parts()
-    of_status: frozenset[str]  # keys of status that stages read
+    fields: Shape | None  # of an object that values(), hindrance() and why() read; None: an expression may read any
     of_metadata: tuple[int, ...]  # numbers of the stages that read metadata, and only that
     running: frozenset[int]  # numbers of the stages in which an object of the workload runs
     awaited: tuple[str, ...]  # conditions whose message explains, while they are False, why the object waits
@@ -82,8 +85,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
     for one in stages:
         _check(kind, one, names)
         names.append(one["name"])
-    # The path that each stage reads; empty for an expression.
-    paths = ["status.conditions" if "condition" in one else str(one.get("field", "")) for one in stages]
+    paths = [str(one.get("field", "")) for one in stages]
     return KindStages(
         api_versions=tuple(str(one) for one in versions) if isinstance(versions, list) else (str(versions),),
         kind=kind,
@@ -91,8 +93,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         names=tuple(names),
         values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
-        reads_whole=any(not path.startswith(_RETURNED) or path.startswith(_NOT_RETURNED) for path in paths),
-        of_status=frozenset(path.split(".")[1] for path in paths if path.startswith("status.")),
+        fields=_fields(stages),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
         awaited=tuple(one["condition"] for one in stages if one.get("condition") and not one.get("ends")),
@@ -139,6 +140,14 @@ def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
         raise InputError(f"{where}: ends '{one['ends']}' is none of {', '.join(ENDS)}")
 
 
+def _fields(stages: Sequence[dict[str, Any]]) -> Shape | None:
+    """Return the fields of an object that its stages read, None if an expression may read any."""
+    if any("jmespath" in one for one in stages):
+        return None
+    shapes = [of_path(str(one["field"])) if "field" in one else _CONDITIONS for one in stages]
+    return functools.reduce(merged, shapes, _MESSAGES)
+
+
 def _getter(kind: str, one: dict[str, Any]) -> Getter:
     if "condition" in one:
         return _condition(str(one["condition"]))
@@ -147,19 +156,21 @@ def _getter(kind: str, one: dict[str, Any]) -> Getter:
     return _expression(f"stage '{one['name']}' of {kind}", str(one["jmespath"]))
 
 
-def _reader(getters: list[Getter], conditions: bool) -> Callable[[dict[str, Any]], list[Value]]:
+def _reader(getters: list[Getter], conditions: bool) -> Callable[[dict[str, Any]], tuple[Value, ...]]:
     none: dict[str, dict[str, Any]] = {}
 
-    def read(thing: dict[str, Any]) -> list[Value]:
-        found_conditions = none
-        if conditions:
-            status = thing.get("status")
-            found = status.get("conditions") if status else None
-            if found:
-                found_conditions = {one["type"]: one for one in found}
-        return [getter(thing, found_conditions) for getter in getters]
+    def read(thing: dict[str, Any]) -> tuple[Value, ...]:
+        found = {one["type"]: one for one in conditions_of(thing) if "type" in one} if conditions else none
+        return tuple([getter(thing, found) for getter in getters])
 
     return read
+
+
+def conditions_of(thing: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the conditions of an object of any kind: none, if its status has something else under this name."""
+    status = thing.get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _condition(kind: str) -> Getter:
@@ -236,18 +247,18 @@ def gpus(thing: dict[str, Any]) -> float:
 
 def why(thing: dict[str, Any], source: str) -> str | None:
     """Return why an object ended: the message of the condition ``source``, else of its status."""
-    status = thing.get("status") or {}
-    for one in status.get("conditions") or ():
+    for one in conditions_of(thing):
         if one.get("type") == source:
             return one.get("message") or one.get("reason")
-    return status.get("message") or status.get("reason")
+    status = thing.get("status")
+    return (status.get("message") or status.get("reason")) if isinstance(status, dict) else None
 
 
-def hindrance(status: dict[str, Any], awaited: Sequence[str]) -> str:
+def hindrance(thing: dict[str, Any], awaited: Sequence[str]) -> str:
     """Return the message of the first awaited condition of an object that is False; empty if none is."""
     messages = {
         one["type"]: one.get("message") or one.get("reason") or ""
-        for one in status.get("conditions") or ()
-        if one.get("status") == "False" and one["type"] in awaited
+        for one in conditions_of(thing)
+        if one.get("status") == "False" and one.get("type") in awaited
     }
     return next((messages[kind] for kind in awaited if messages.get(kind)), "") if messages else ""

@@ -63,7 +63,7 @@ class Play:
         items: list[Item] = []
         deadline = time.monotonic() + 10
         with self.server, Client.from_kubeconfig(self.server.kubeconfig(folder / "k"), timeout=5) as client:
-            follower = kind_follower.KindFollower(7, client, PODS, "n", "a=b", out)
+            follower = kind_follower.KindFollower(7, client, PODS, "n", "a=b", out, json.loads)
             follower.start()
             while not until(items):
                 assert time.monotonic() < deadline, items
@@ -95,7 +95,7 @@ def test_a_watch_begins_where_the_list_ended_and_goes_on_where_it_ended_itself(t
     assert play.asked[:4] == [("list", ""), ("watch", "5"), ("watch", "9"), ("watch", "12")]
     assert whats(items) == ["list", "listed", "watching", "watch", "watch", "watch"]
     assert items[1][3] == ("list", "5") and items[2][3] == "5"
-    assert [json.loads(item[3])["type"] for item in items[3:]] == ["ADDED", "MODIFIED", "DELETED"]
+    assert [item[3][0]["type"] for item in items[3:]] == ["ADDED", "MODIFIED", "DELETED"]
     assert [item[2] for item in items] == sorted(item[2] for item in items)
 
 

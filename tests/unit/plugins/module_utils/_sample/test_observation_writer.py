@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import observation_writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import ObservationWriter
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
@@ -58,6 +62,9 @@ class World:
         limits = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
         bound = {"serviceAccountName": "default", "nodeName": f"node-{index}"} if phase not in (None, "Pending") else {}
         return {"metadata": metadata, "spec": {"containers": [limits], **bound}, "status": {"phase": phase, **status}}
+
+    def read(self, line: bytes) -> None:
+        self.observer.watched(5.0, self.observer.decode(line), line)
 
     def see(self, index: int, phase: str | None, event: str = "MODIFIED", how: str = "watch", **more: Any) -> None:
         self.observer.take(10.0 + self.version, how, event, self.pod(index, phase, **more))
@@ -220,16 +227,15 @@ def test_rows_of_lines_are_those_of_the_whole_objects(events: list[tuple[int, st
         if not owned:
             del thing["metadata"]["ownerReferences"]
         objects.observer.take(5.0, "watch", event, thing)
-        lines.observer.watched(5.0, as_served(event, thing, True))
+        lines.read(as_served(event, thing, True))
     assert lines.rows == objects.rows
     assert lines.tally == objects.tally and lines.observer.events == objects.observer.events
 
 
 def test_what_a_stage_looks_at_is_never_left_out() -> None:
     one = {"name": "addressed", "writer": "node"}
-    for field, whole in (("status.podIP", False), ("metadata.finalizers", True), ("spec.nodeName", True)):
+    for field in ("status.podIP", "metadata.finalizers", "spec.nodeName"):
         kind = stage_definitions.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [{**one, "field": field}]})
-        assert kind.reads_whole == whole
         rows: list[str] = []
         observer = ObservationWriter(kind, False, WorkloadTally(), rows.append)
         world = World()
@@ -237,7 +243,8 @@ def test_what_a_stage_looks_at_is_never_left_out() -> None:
             thing = world.pod(1, "Running", hostIP="h", podIP=f"10.0.0.{number}")
             thing["spec"]["nodeName"] = f"n-{number}"
             thing["metadata"]["finalizers"] = [f"f-{number}"][:number]
-            observer.watched(5.0, as_served("ADDED" if number == 0 else "MODIFIED", thing, True))
+            line = as_served("ADDED" if number == 0 else "MODIFIED", thing, True)
+            observer.watched(5.0, observer.decode(line), line)
         told = [json.loads(row)["values"].get("addressed") for row in rows]
         assert (
             told
@@ -265,7 +272,92 @@ def test_what_hinders_a_pod_is_what_it_said_last(events: list[tuple[int, str, st
         thing = world.pod(index, "Pending")
         condition = {"type": "PodScheduled", "status": "False" if reason else "True", "message": reason}
         thing["status"]["conditions"] = [condition]
-        world.observer.watched(5.0, as_served(event, thing, True))
+        world.read(as_served(event, thing, True))
         truth[index] = reason if event != "DELETED" else ""
     said = sum(bool(reason) for index, reason in truth.items() if index)
     assert sum(number for number, _text in world.tally.reasons()) == said
+
+
+SHIPPED = Path(__file__).resolve().parents[5] / "roles" / "workload" / "files" / "stages"
+EXPRESSION = {
+    "api_version": "x/v1",
+    "kind": "Expression",
+    "stages": [
+        {"name": "done", "jmespath": "spec.parts[?ok].at | [0]", "writer": "controller"},
+        {"name": "named", "field": "spec.owner.name", "equals": ["a", 2], "writer": "controller"},
+    ],
+}
+KINDS = [
+    stage_definitions.compile_kind(one)
+    for one in (*(yaml.safe_load(path.read_text()) for path in sorted(SHIPPED.glob("*.yml"))), EXPRESSION)
+]
+TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(['},"status":{', '\\"', "ü☃", "\u2028"]))
+ODD = st.one_of(st.none(), TEXTS, st.integers(-(2**70), 2**70), st.just([]), st.just({}), st.just([{"type": None}]))
+CHANGED = st.sampled_from(["MODIFIED", "MODIFIED", "ADDED", "DELETED"])
+
+
+def objects_of(kind: stage_definitions.KindStages) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with the fields that the stages of a kind read, some of them missing or of another type than usual."""
+    names = [one["condition"] for one in kind.definition["stages"] if "condition" in one]
+    condition = st.fixed_dictionaries(
+        {"type": st.sampled_from([*names, "Other"]), "status": st.sampled_from(["True", "False"])},
+        optional={"lastTransitionTime": st.sampled_from(["t-1", "t-2"]), "message": TEXTS, "probe": ODD},
+    )
+    optional: dict[str, Any] = {"conditions": st.one_of(st.lists(condition, max_size=4), ODD), "message": TEXTS}
+    for one in kind.definition["stages"]:
+        path = str(one.get("field", "")).split(".")
+        if path[0] == "status":
+            wanted = one.get("equals") or "t-1"
+            right = st.sampled_from(wanted if isinstance(wanted, list) else [wanted])
+            for key in reversed(path[2:]):
+                right = st.fixed_dictionaries({}, optional={key: right})
+            optional[path[1]] = st.one_of(right, right, ODD.filter(lambda one: not isinstance(one, list | dict)))
+    metadata = st.fixed_dictionaries(
+        {"name": st.just("x"), "managedFields": st.just([{"manager": "m", "fieldsV1": {"f:status": {}}}])},
+        optional={
+            "namespace": st.just("n"),
+            "creationTimestamp": st.just("t-0"),
+            "labels": st.fixed_dictionaries({}, optional={_labels.INDEX: st.just("3"), _labels.SIMULATED: TEXTS}),
+            "ownerReferences": st.lists(st.fixed_dictionaries({"uid": TEXTS, "kind": TEXTS}), max_size=2),
+            "annotations": st.dictionaries(TEXTS, TEXTS, max_size=2),
+        },
+    )
+    limits = st.fixed_dictionaries({}, optional={"nvidia.com/gpu": st.sampled_from(["1", 2]), "cpu": st.just("1")})
+    containers = st.lists(st.fixed_dictionaries({"resources": st.fixed_dictionaries({"limits": limits})}), max_size=2)
+    parts = st.lists(st.fixed_dictionaries({"ok": st.booleans(), "at": TEXTS}), max_size=2)
+    spec = {"nodeName": TEXTS, "containers": containers, "parts": parts, "owner": st.one_of(ODD, st.just({"name": 2}))}
+    return st.fixed_dictionaries(
+        {"metadata": metadata, "spec": st.fixed_dictionaries({}, optional=spec)},
+        optional={"status": st.one_of(st.fixed_dictionaries({}, optional=optional), st.none())},
+    )
+
+
+def reordered(document: Any, how: int) -> Any:
+    """The same document with the fields of every object in another order."""
+    if isinstance(document, dict):
+        keys = sorted(document, reverse=how % 2 == 0) if how else list(document)
+        return {key: reordered(document[key], how) for key in keys}
+    return [reordered(one, how) for one in document] if isinstance(document, list) else document
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data(), st.sampled_from(KINDS))
+def test_rows_of_any_kind_depend_neither_on_the_decoder_nor_on_the_order_of_fields(
+    data: st.DataObject, kind: stage_definitions.KindStages
+) -> None:
+    changes = st.tuples(st.integers(0, 1), CHANGED, objects_of(kind), st.integers(0, 2), st.booleans())
+    events = data.draw(st.lists(changes, max_size=6))
+    found: list[tuple[list[str], WorkloadTally, int]] = []
+    for typed in (True, False):
+        rows: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            if not typed:
+                patch.setattr(observation_writer, "decoder", lambda _shape: json.loads)
+            writer = ObservationWriter(kind, True, WorkloadTally(), rows.append)
+        for version, (number, what, thing, order, ascii_only) in enumerate(events):
+            known = {**thing["metadata"], "uid": f"u-{number}", "resourceVersion": str(version)}
+            event = {"type": what, "object": {"kind": kind.kind, **thing, "metadata": known}}
+            line = json.dumps(reordered(event, order if typed else 0), ensure_ascii=ascii_only).encode()
+            writer.watched(5.0, writer.decode(line), line)
+        found.append((rows, writer.tally, writer.events))
+    assert found[0] == found[1]

@@ -176,7 +176,7 @@ def one_stage(**stage: Any) -> stage_definitions.KindStages:
     ],
 )
 def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], status: dict[str, Any], value: Any) -> None:
-    assert one_stage(**stage).values({"metadata": {}, "status": status}) == [value]
+    assert one_stage(**stage).values({"metadata": {}, "status": status}) == (value,)
 
 
 @pytest.mark.parametrize(
