@@ -103,7 +103,7 @@ def announce(wanted: set[str]) -> None:
         needs.append(("programs of the rehearsal cluster", seatrial_cache(), size))
         names = ", ".join(one[0] for one in missing)
         lines.append(
-            f"  programs of the rehearsal cluster ({names}), built from source: "
+            f"  programs of the rehearsal cluster ({names}), built from source unless their publishers can be reached: "
             f"about {minutes:.0f} min on 2 cores, {size:.0f} GB in {seatrial_cache()}"
         )
     if not needs:

@@ -58,6 +58,12 @@ options:
       - A checksum is recorded at the first download and must not change later.
     type: str
     default: ''
+  fetch_published:
+    description:
+      - Whether binaries that upstream publishes are fetched from there before they are built. Without effect with
+        O(download_url).
+    type: bool
+    default: true
   owner:
     description: Id of the run that owns a new instance. Empty means no run.
     type: str

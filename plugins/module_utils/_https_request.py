@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import shutil
 import ssl
+import tarfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -75,9 +79,9 @@ def opened(
 
 
 @contextmanager
-def _fetching(url: str) -> Iterator[HTTPResponse]:
+def _fetching(url: str, timeout: float) -> Iterator[HTTPResponse]:
     try:
-        with opened(urllib.request.Request(url), None, f"{url} cannot be fetched") as answer:
+        with opened(urllib.request.Request(url), None, f"{url} cannot be fetched", timeout) as answer:
             yield answer
     except AccessError as error:
         raise ProcessError(str(error)) from error
@@ -85,15 +89,37 @@ def _fetching(url: str) -> Iterator[HTTPResponse]:
 
 def fetch(url: str) -> bytes:
     """Return the content of ``url``. Raises ProcessError."""
-    with _fetching(url) as answer:
+    with _fetching(url, TIMEOUT) as answer:
         return answer.read()
 
 
-def download(url: str, path: Path) -> str:
-    """Write the content of ``url`` to ``path`` in chunks; return its SHA-256 in hexadecimal. Raises ProcessError."""
+def download(url: str, path: Path, timeout: float = TIMEOUT, limit: float = math.inf) -> str:
+    """Write the content of ``url`` to ``path`` in chunks; return its SHA-256 in hexadecimal.
+
+    timeout: seconds without any data. limit: seconds in all. Raises ProcessError.
+    """
     digest = hashlib.sha256()
-    with _fetching(url) as answer, open(path, "wb") as stream:
-        while chunk := answer.read(_CHUNK):
+    deadline = time.monotonic() + limit
+    with _fetching(url, timeout) as answer, open(path, "wb") as stream:
+        while chunk := answer.read1(_CHUNK):
             digest.update(chunk)
             stream.write(chunk)
+            if time.monotonic() > deadline:
+                raise ProcessError(f"{url} cannot be fetched: not complete after {limit:.0f} s")
+        if answer.length:
+            raise ProcessError(f"{url} cannot be fetched: it ended {answer.length} bytes early")
     return digest.hexdigest()
+
+
+def unpack(file: Path, name: str, path: Path, url: str) -> None:
+    """Write the program ``name`` of the archive ``file``, which ``url`` provided, to ``path``. Raises ProcessError."""
+    try:
+        with tarfile.open(file) as archive:
+            member = next((one for one in archive.getmembers() if one.isfile() and Path(one.name).name == name), None)
+            stream = archive.extractfile(member) if member else None
+            if stream is None:
+                raise ProcessError(f"{url} does not contain {name}")
+            with open(path, "wb") as out:
+                shutil.copyfileobj(stream, out)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise ProcessError(f"{url} cannot be unpacked: {error}") from error

@@ -16,7 +16,8 @@ description:
   - Only processes that were started for this instance are ever signalled. They are identified by environment,
     executable, pid and start time.
   - Programs are those that the user gives, else those in the cache, else they are downloaded if O(download_url) is set,
-    else Go builds them. The time and disk space of a first build, minutes and gigabytes, are reported beforehand.
+    else fetched from their publisher if it has them and answers, else Go builds them. The time and disk space of a
+    first build, minutes and gigabytes, are reported beforehand.
 author:
   - The perfscale.seatrial authors (@perfscale)
 requirements:

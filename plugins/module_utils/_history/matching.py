@@ -33,7 +33,7 @@ NEVER_COMPARED_SETTINGS = (
     *("cluster_reap*", "cluster_wait_nodes", "cluster_*_timeout", "cluster_hive_*", "cluster_ssh_*"),
     *("cluster_metadata_store", "cluster_installer_dir", "cluster_agent_share*"),
     *("rehearsal_name", "rehearsal_*_dir", "rehearsal_owner", "rehearsal_expires", "rehearsal_force"),
-    *("rehearsal_timeout", "rehearsal_download_url", "rehearsal_binaries"),
+    *("rehearsal_timeout", "rehearsal_download_url", "rehearsal_fetch_published", "rehearsal_binaries"),
     *("workload_point", "workload_elsewhere_*", "*_kubeconfig", "*_context", "*_namespace", "*_file"),
 )
 #: Verdicts of runs whose figures are no measurements.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -65,18 +64,7 @@ def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, s
             raise ProcessError(f"{url} has the SHA-256 {found}, expected {digest}: nothing was kept")
         cache.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
-        _unpack(archive, name, part, url)
+        _https_request.unpack(archive, name, part, url)
     part.chmod(0o755)
     part.replace(path)
     return str(path)
-
-
-def _unpack(file: Path, name: str, path: Path, url: str) -> None:
-    """Write the program ``name`` of an archive to ``path``."""
-    with tarfile.open(file) as archive:
-        member = next((one for one in archive.getmembers() if one.isfile() and Path(one.name).name == name), None)
-        stream = archive.extractfile(member) if member else None
-        if stream is None:
-            raise ProcessError(f"{url} does not contain {name}")
-        with open(path, "wb") as out:
-            shutil.copyfileobj(stream, out)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs of the components and their sources: given, cached, downloaded, or built by Go.
+"""Programs of the components and their sources: given, cached, downloaded, fetched from their publisher, built by Go.
 
 The cache has one folder per component, named by its version and a hash of everything that determines its programs.
 A folder appears there complete or not at all; a lock keeps two processes from building the same one.
@@ -17,12 +17,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _https_request
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
     DataError,
     InputError,
     ProcessError,
@@ -48,12 +50,21 @@ CRDS = "crds.yml"
 
 @dataclass(frozen=True)
 class Sources:
-    """Sources of programs. ``given``: name to path; ``folder``: searched for all others."""
+    """Sources of programs. ``given``: name to path; ``folder``: searched for all others; ``url``: the user's server.
+
+    ``publishers``: whether to ask the publishers of programs before building.
+    """
 
     cache: Path
     given: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""
     url: str = ""
+    publishers: bool = True
+
+    @property
+    def record(self) -> Path:
+        """The file of the checksums of downloads, as they were at first use."""
+        return self.cache / "rehearsal" / "downloads.json"
 
 
 @dataclass(frozen=True)
@@ -167,7 +178,9 @@ def announce(lacking: list[Component], sources: Sources) -> list[str]:
     if sources.url:
         return [f"downloading {names}"]
     minutes, disk = sum(one.build.minutes for one in lacking), sum(one.build.disk_gib for one in lacking)
+    published = [one.name for one in lacking if sources.publishers and one.build.published]
     return [
+        *([f"fetching {_format.joined(published)}, or if that fails:"] if published else []),
         f"building {names} with Go, once: up to {minutes:.0f} min on 2 idle cores and {disk:.0f} GiB of disk,"
         " most of it in Go's caches; much less if Go has built them before",
         f"the programs are kept in {sources.cache / 'rehearsal'}",
@@ -181,7 +194,10 @@ def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dic
     """
     check_given(components, sources)
     lacking = missing(components, sources)
-    for line in announce(lacking, sources):
+    made = bool(lacking)
+    if sources.publishers and not sources.url:
+        lacking = _fetch(lacking, sources, say)
+    for line in announce(lacking, replace(sources, publishers=False)):
         say(line)
     if lacking and not sources.url:
         with _explained(lacking[0]):
@@ -191,12 +207,34 @@ def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dic
             if set(from_places(component, sources)) == set(component.build.binaries):
                 _make_crds(component, sources, say)
             else:
-                _make(component, sources, say)
+                _make(component, sources, partial(_fill, component, sources), say)
     found = {one.name: _ready_made(one, sources) for one in components}
     vanished = [name for name, programs in found.items() if programs is None]
     if vanished:
         raise ProcessError(f"the programs of {', '.join(vanished)} were deleted from {sources.cache} meanwhile")
-    return {name: programs for name, programs in found.items() if programs is not None}, bool(lacking)
+    return {name: programs for name, programs in found.items() if programs is not None}, made
+
+
+def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Component]:
+    """Fetch the programs that their publishers have; return the components that are left.
+
+    The first publisher that does not answer is the last one that is asked: most likely this machine has no internet.
+    """
+    left = []
+    online = True
+    for component in lacking:
+        published = component.build.published and set(from_places(component, sources)) != set(component.build.binaries)
+        if not (online and published):
+            left.append(component)
+            continue
+        try:
+            _make(component, sources, partial(_published, component, sources), say)
+        except (SeatrialError, OSError) as error:
+            left.append(component)
+            online = not isinstance(error, AccessError) or isinstance(error, _https_request.HttpRefused)
+            skipped = "" if online else " and nothing else (rehearsal_fetch_published=false skips the attempt)"
+            say(f"{component.name} is not fetched{skipped}: {error}")
+    return left
 
 
 @contextlib.contextmanager
@@ -220,8 +258,11 @@ def _three_ways(component: Component, error: Exception) -> str:
     )
 
 
-def _make(component: Component, sources: Sources, say: Say) -> None:
-    """Create the component's folder in the cache: filled under another name, renamed when it is complete."""
+def _make(component: Component, sources: Sources, fill: Callable[[Path, Say], str], say: Say) -> None:
+    """Create the component's folder in the cache: filled under another name, renamed when it is complete.
+
+    fill: writes the programs into a folder and returns their origin.
+    """
     target = entry_of(component, sources.cache)
     target.parent.mkdir(parents=True, exist_ok=True)
     patience = component.build.minutes * 60 * 10 + 600
@@ -234,7 +275,7 @@ def _make(component: Component, sources: Sources, say: Say) -> None:
         try:
             (fresh / "bin").mkdir()
             began = time.monotonic()
-            source = _fill(component, sources, fresh, say)
+            source = fill(fresh, say)
             for file in fresh.glob("bin/*"):
                 file.chmod(0o755)
             sums = {name: _files.sha256_of(fresh / "bin" / name) for name in component.build.binaries}
@@ -256,8 +297,7 @@ def _make_crds(component: Component, sources: Sources, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
         part = Path(fresh) / CRDS
         if sources.url:
-            record = target.parent / "downloads.json"
-            binary_download.fetch_all(component, sources.url, {CRDS: part}, record, say)
+            binary_download.fetch_all(component, sources.url, {CRDS: part}, sources.record, say)
         else:
             toolchain = go_toolchain.find(go_toolchain.needed(component.folder), sources.cache, say)
             go_build.write_crds(component.crds, toolchain, part, say)
@@ -268,24 +308,18 @@ def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
     if not sources.url:
         if component.build.debian and debian_packages.available():
-            return _from_debian(component, fresh, say)
+            return debian_packages.take(component.build.debian, fresh, say)
         return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     if component.crds:
         wanted[CRDS] = fresh / CRDS
-    record = sources.cache / "rehearsal" / "downloads.json"
-    return binary_download.fetch_all(component, sources.url, wanted, record, say)
+    return binary_download.fetch_all(component, sources.url, wanted, sources.record, say)
 
 
-def _from_debian(component: Component, fresh: Path, say: Say) -> str:
-    """Take the programs of a component out of Debian packages; return their origin."""
-    versions = []
-    for name, (package, path) in component.build.debian.items():
-        version = debian_packages.unpack(package, fresh / "package", say)
-        shutil.move(fresh / "package" / path, fresh / "bin" / name)
-        shutil.rmtree(fresh / "package")
-        versions.append(f"{package} {version}")
-    return f"Debian package {', '.join(versions)}"
+def _published(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
+    """Write the programs that the publisher of a component has into the folder ``fresh``; return their origin."""
+    wanted = {name: fresh / "bin" / name for name in component.build.binaries}
+    return binary_download.fetch_published(component, wanted, sources.record, say)
 
 
 def paths_of(programs: Mapping[str, Programs]) -> dict[str, Path]:

@@ -23,9 +23,21 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 
 
 @dataclass(frozen=True)
+class Published:
+    """Where a publisher has the programs, with placeholders. ``url``: of a program, or of a .tar.gz that contains it.
+
+    ``sums``: of the file with its SHA-256; empty: ``url`` and ".sha256".
+    """
+
+    url: str
+    sums: str = ""
+
+
+@dataclass(frozen=True)
 class GoBuild:
     """How Go builds the programs. ``binaries``: program name to package; ``minutes``, ``disk_gib``: of a cold build.
 
+    ``published``: where upstream has them, built of the same source.
     ``debian``: where a Debian package has them, program name to package and path in it; preferred to a build.
     ``cgo``: the build needs a C compiler.
     """
@@ -38,6 +50,7 @@ class GoBuild:
     disk_gib: float = 1.0
     debian: dict[str, list[str]] = field(default_factory=dict)
     cgo: bool = False
+    published: Published | None = None
 
 
 @dataclass(frozen=True)
@@ -159,7 +172,7 @@ def load(folder: Path) -> Component:
     if not NAME.match(name):
         raise InputError(f"{where}: '{name}' is not a valid component name (lower-case letters, digits, dashes)")
     nested = {
-        "build": _known(GoBuild, document.pop("build", {}), f"{where}: build"),
+        "build": _build(document.pop("build", {}), folder, f"{where}: build"),
         "crds": [
             _known(CrdSource, one, f"{where}: crds[{index}]") for index, one in enumerate(document.pop("crds", []))
         ],
@@ -181,6 +194,8 @@ def load(folder: Path) -> Component:
         ],
     }
     component: Component = _known(Component, document, where, name=name, folder=folder, **nested)
+    if component.build.published and component.crds:
+        raise InputError(f"{where}: build.published has no CRDs, and crds are required")
     needed = [component.objects, component.stages, *(file for one in component.processes for file in one.files)]
     for file in filter(None, needed):
         if not (folder / file).is_file():
@@ -192,6 +207,18 @@ def load(folder: Path) -> Component:
         if process.binary not in component.build.binaries:
             raise InputError(f"{where}: process {process.name}: build.binaries has no '{process.binary}'")
     return component
+
+
+def _build(values: Any, folder: Path, where: str) -> GoBuild:
+    published = values.get("published") if isinstance(values, Mapping) else None
+    if not published:
+        build: GoBuild = _known(GoBuild, values, where)
+        return build
+    if own := sorted(one.name for one in folder.glob("*.go")):
+        raise InputError(f"{where}: published programs do not contain {own[0]}, which is beside this file")
+    rest = {key: value for key, value in values.items() if key != "published"}
+    build = _known(GoBuild, rest, where, published=_known(Published, published, f"{where}.published"))
+    return build
 
 
 def _process(name: str, values: dict[str, Any], where: str, component: str, folder: Path) -> ProcessSpec:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
@@ -36,6 +36,17 @@ def unpack(package: str, folder: Path, say: Say) -> str:
     run(["dpkg", "-x", found[0].name, "."], folder, PATIENCE)
     found[0].unlink()
     return found[0].name.split("_")[1].replace("%3a", ":")
+
+
+def take(programs: Mapping[str, list[str]], fresh: Path, say: Say) -> str:
+    """Write programs (name to package and path in it) into ``fresh``/bin; return their origin. Raises ProcessError."""
+    versions = []
+    for name, (package, path) in programs.items():
+        version = unpack(package, fresh / "package", say)
+        shutil.move(fresh / "package" / path, fresh / "bin" / name)
+        shutil.rmtree(fresh / "package")
+        versions.append(f"{package} {version}")
+    return f"Debian package {', '.join(versions)}"
 
 
 def archive() -> str:

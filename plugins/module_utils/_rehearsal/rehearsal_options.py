@@ -29,6 +29,7 @@ SHARED_OPTIONS: dict[str, Any] = {
     "binaries": {"type": "dict", "default": {}},
     "binaries_dir": {"type": "str", "default": ""},
     "download_url": {"type": "str", "default": ""},
+    "fetch_published": {"type": "bool", "default": True},
     "owner": {"type": "str", "default": ""},
     "expires": {"type": "str", "default": ""},
 }
@@ -51,6 +52,7 @@ class Options:
     binaries: dict[str, str] = field(default_factory=dict)
     binaries_dir: str = ""
     download_url: str = ""
+    fetch_published: bool = True
     owner: str = ""
     expires: str = ""
     force: bool = False
@@ -92,6 +94,5 @@ class Options:
     @property
     def sources(self) -> Sources:
         """Return the sources of the programs."""
-        return Sources(
-            Path(self.cache_dir).expanduser().absolute(), self.binaries, self.binaries_dir, self.download_url
-        )
+        cache = Path(self.cache_dir).expanduser().absolute()
+        return Sources(cache, self.binaries, self.binaries_dir, self.download_url, self.fetch_published)
