@@ -35,15 +35,16 @@ class Published:
 
 @dataclass(frozen=True)
 class GoBuild:
-    """How Go builds the programs. ``binaries``: program name to package; ``minutes``, ``disk_gib``: of a cold build.
+    """How Go builds the programs, if there are any. ``binaries``: program name to package.
 
+    ``minutes``, ``disk_gib``: of a cold build.
     ``published``: where upstream has them, built of the same source.
     ``debian``: where a Debian package has them, program name to package and path in it; preferred to a build.
     ``cgo``: the build needs a C compiler.
     """
 
-    module: str
-    binaries: dict[str, str]
+    module: str = ""
+    binaries: dict[str, str] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
     stamp: dict[str, str] = field(default_factory=dict)
     minutes: float = 1.0
@@ -55,12 +56,21 @@ class GoBuild:
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """An image for real nodes: of one ``program``, or of the release ``debian`` (minbase). ``tag``: of its name."""
+    """An image for real nodes: of one ``program``, or of the release ``debian`` (minbase). ``tag``: of its name.
+
+    ``packages``: further Debian packages. ``requirements``: a file of PyPI packages for Python ``python``.
+    ``setup``: a Python script that completes the tree, run inside it. Both files are in ``folder``, the component's.
+    """
 
     name: str
+    folder: Path = Path()
     program: str = ""
     debian: str = ""
     tag: str = "1"
+    packages: list[str] = field(default_factory=list)
+    python: str = ""
+    requirements: str = ""
+    setup: str = ""
     minutes: float = 1.0
     disk_gib: float = 0.1
 
@@ -185,7 +195,7 @@ def load(folder: Path) -> Component:
             for key, one in document.pop("users", {}).items()
         ],
         "images": [
-            _known(ImageSpec, one, f"{where}: images.{key}", name=key)
+            _known(ImageSpec, one, f"{where}: images.{key}", name=key, folder=folder)
             for key, one in document.pop("images", {}).items()
         ],
         "processes": [
@@ -197,12 +207,17 @@ def load(folder: Path) -> Component:
     if component.build.published and component.crds:
         raise InputError(f"{where}: build.published has no CRDs, and crds are required")
     needed = [component.objects, component.stages, *(file for one in component.processes for file in one.files)]
+    needed += [file for one in component.images for file in (one.requirements, one.setup)]
     for file in filter(None, needed):
         if not (folder / file).is_file():
             raise InputError(f"{where}: {folder / file} does not exist")
     for image in component.images:
         if bool(image.program) == bool(image.debian):
             raise InputError(f"{where}: images.{image.name}: exactly one of program and debian is required")
+        if bool(image.python) != bool(image.requirements):
+            raise InputError(f"{where}: images.{image.name}: requirements and python are required together")
+    if component.build.binaries and not component.build.module:
+        raise InputError(f"{where}: build: missing module, which determines the version of the binaries")
     for process in component.processes:
         if process.binary not in component.build.binaries:
             raise InputError(f"{where}: process {process.name}: build.binaries has no '{process.binary}'")

@@ -172,7 +172,7 @@ def command_of(
     """Return the command of ``process``. Call after its certificates, kubeconfigs and files were written."""
     where = f"process {process.name}"
     program = programs[process.component].paths[process.binary]
-    arguments = [render(one, values, where) for one in process.arguments]
+    arguments = arguments_of(process, values)
     environment = {name: render(str(text), values, where) for name, text in process.environment.items()}
     state = os.stat(program)
     digest = hashlib.sha256()
@@ -180,6 +180,17 @@ def command_of(
     for path in sorted(_files_named(instance, [*arguments, *environment.values()])):
         digest.update(path.read_bytes())
     return Command(process, program, arguments, environment, digest.hexdigest()[:16])
+
+
+def arguments_of(process: ProcessSpec, values: Mapping[str, object]) -> list[str]:
+    """Return the arguments of a process; one with ``@{image.*}`` is repeated for each image of the instance."""
+    images = [f"@{{{name}}}" for name in values if name.startswith("image.")]
+    each = [
+        one.replace("@{image.*}", image)
+        for one in process.arguments
+        for image in (images if "@{image.*}" in one else [""])
+    ]
+    return [render(one, values, f"process {process.name}") for one in each]
 
 
 def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binary_download, debian_packages
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binary_download, debian_tree
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import verify
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component, ImageSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import locked
@@ -32,10 +32,6 @@ PREFIX = "localhost/seatrial/"
 ARCHIVE, ENTRY = "image.tar", "image.json"
 #: Changes whenever the code below makes other images of the same settings.
 RECIPE = 1
-#: Seconds that mmdebstrap may take.
-PATIENCE = 1800.0
-#: Files that no pod reads.
-UNUSED = ("doc", "man", "locale", "info")
 
 
 def name_of(image: ImageSpec) -> str:
@@ -45,7 +41,10 @@ def name_of(image: ImageSpec) -> str:
 
 def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
     """Return the folder of an image in the cache, which need not exist. Its name has a hash of the recipe."""
-    recipe: list[Any] = [RECIPE, name_of(image), image.debian, *UNUSED, *binary_download.system()]
+    recipe: list[Any] = [RECIPE, name_of(image), image.debian, *debian_tree.UNUSED, *binary_download.system()]
+    files = [_files.sha256_of(image.folder / one) for one in (image.requirements, image.setup) if one]
+    if image.packages or files:
+        recipe += [image.packages, image.python, files]
     if image.program:
         recipe.append(_files.sha256_of(programs[image.program]))
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
@@ -95,7 +94,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
 def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say) -> None:
     """Create the folder of an image: filled under another name, renamed when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.parent / f".{target.name}.lock", PATIENCE + 600, f"image {image.name}"):
+    with locked(target.parent / f".{target.name}.lock", 2 * debian_tree.PATIENCE, f"image {image.name}"):
         if _read(target) is not None:
             return
         for left in target.parent.glob(f".{target.name}.new-*"):
@@ -109,7 +108,7 @@ def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say
                 _one_file(layer, programs[image.program], image.program)
                 command = [f"/{image.program}"]
             else:
-                about["packages"] = _debian(image, layer, fresh, say)
+                about["packages"] = debian_tree.make(image, layer, fresh, say)
                 command = ["/bin/bash"]
             write_archive(name_of(image), layer, fresh / ARCHIVE, command)
             layer.unlink()
@@ -142,55 +141,6 @@ def _one_file(layer: Path, program: Path, name: str) -> None:
         member.mtime, member.mode = 0, 0o755
         with open(program, "rb") as stream:
             archive.addfile(member, stream)
-
-
-def _debian(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
-    """Make the file tree of a Debian release; return its packages with their versions."""
-    if not debian_packages.available():
-        raise ProcessError(f"image {image.name} is made of Debian packages, which takes a machine with apt")
-    if os.geteuid() != 0:
-        raise ProcessError(f"image {image.name} is made by root only: copy {fresh.parent} from another machine")
-    if shutil.which("mmdebstrap"):
-        path = os.environ.get("PATH", "")
-    else:
-        debian_packages.unpack("mmdebstrap", fresh / "tool", say)
-        path = f"{fresh / 'tool' / 'usr' / 'bin'}:{os.environ.get('PATH', '')}"
-    (fresh / "tmp").mkdir()
-    listed = fresh / "packages"
-    command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--quiet"]
-    command += ['--aptopt=Acquire::Languages "none"', '--aptopt=APT::Install-Recommends "false"']
-    command += [f"--dpkgopt=path-exclude=/usr/share/{one}/*" for one in UNUSED]
-    command += [f"--customize-hook=chroot \"$1\" dpkg-query -W > '{listed}'"]
-    command += ['--customize-hook=rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*']
-    program = shutil.which("mmdebstrap", path=path) or "mmdebstrap"
-    debian_packages.run(
-        [program, *command[1:], image.debian, str(fresh / "tree.tar"), debian_packages.archive()],
-        fresh,
-        PATIENCE,
-        PATH=path,
-        TMPDIR=str(fresh / "tmp"),
-    )
-    own_by_root(fresh / "tree.tar", layer)
-    (fresh / "tree.tar").unlink()
-    packages = listed.read_text(encoding="utf-8")
-    for one in ("tool", "tmp"):
-        shutil.rmtree(fresh / one, ignore_errors=True)
-    listed.unlink()
-    return packages
-
-
-def own_by_root(tree: Path, layer: Path) -> None:
-    """Copy a tar archive: everything belongs to root, and there are no devices.
-
-    The user namespace of a node without root has one user, and may create no devices.
-    """
-    with tarfile.open(tree) as source, tarfile.open(layer, "w") as target:
-        for member in source:
-            if member.isdev():
-                continue
-            member.uid = member.gid = 0
-            member.uname = member.gname = ""
-            target.addfile(member, source.extractfile(member) if member.isreg() else None)
 
 
 def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> None:

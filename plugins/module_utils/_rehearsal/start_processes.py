@@ -107,8 +107,8 @@ class Start:
         started = [commands[name].process for name in due]
         names = {name for one in started for name in (one.binary, *one.programs)}
         component_binaries.check_sums(self.programs, names)
-        owners = {one.component for one in started}
-        node_images.check_sums([one for one in self.components if one.name in owners], self.images)
+        if any("@{image." in argument for one in started for argument in one.arguments):
+            node_images.check_sums(self.components, self.images)
         _raise_file_limit()
         for level in levels(wanted):
             self._start_level([commands[one.name] for one in level])

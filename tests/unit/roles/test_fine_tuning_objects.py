@@ -121,8 +121,24 @@ def test_a_pod_without_secondary_networks_uses_the_interfaces_that_its_libraries
 def test_caches_are_in_a_volume_that_any_user_can_write_to() -> None:
     pod = pods(workload({}))[0]
     mount = next(one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"] if one["name"] == "output")
-    for name in ("HF_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
+    for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
         assert environment(pod)[name].startswith(f"{mount}/")
+    # Python looks up a user without this variable by its number, and a random one has no name.
+    assert environment(pod)["USER"]
+
+
+@pytest.mark.parametrize(
+    ("given", "threads"),
+    [
+        ({"fine_tuning_gpus": 0}, {"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}),
+        ({"fine_tuning_gpus": 0, "fine_tuning_environment": {"OMP_NUM_THREADS": 3}}, {"value": "3"}),
+        ({"fine_tuning_gpus": 1}, None),
+    ],
+)
+def test_a_pod_without_gpus_starts_as_many_threads_as_it_has_cpus(given: dict[str, Any], threads: Any) -> None:
+    manifest = workload(given)
+    found = [one for one in pods(manifest)[0]["spec"]["containers"][0]["env"] if one["name"] == "OMP_NUM_THREADS"]
+    assert found == ([{"name": "OMP_NUM_THREADS", **threads}] if threads else [])
 
 
 def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:

@@ -2,7 +2,8 @@
 //
 // The published program also starts a webhook server on all addresses and a certificate rotator with a fixed
 // folder in /tmp; neither can be switched off. This one starts the same reconciler with what a rehearsal needs:
-// loopback only, settable request rates, and a readiness probe that means "my informers have synced".
+// loopback only, settable request rates, an init container for nodes without a registry, and a readiness probe that means "my
+// informers have synced".
 package main
 
 import (
@@ -31,6 +32,7 @@ import (
 
 type options struct {
 	health, metrics     string
+	image, template     string
 	qps, burst, threads int
 }
 
@@ -38,6 +40,8 @@ func parse() options {
 	var o options
 	flag.StringVar(&o.health, "health-probe-bind-address", "127.0.0.1:0", "address of /healthz and /readyz")
 	flag.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:0", "address of /metrics")
+	flag.StringVar(&o.image, "pytorch-init-container-image", config.PyTorchInitContainerImageDefault, "image of the init container of workers")
+	flag.StringVar(&o.template, "pytorch-init-container-template-file", config.PyTorchInitContainerTemplateFileDefault, "template of the init container of workers")
 	flag.IntVar(&o.qps, "kube-api-qps", 500, "requests a second to the API server")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once to the API server")
 	flag.IntVar(&o.threads, "controller-threads", 8, "jobs reconciled at once")
@@ -62,8 +66,8 @@ func synced(informers cache.Cache) healthz.Checker {
 }
 
 func run(o options) error {
-	config.Config.PyTorchInitContainerTemplateFile = config.PyTorchInitContainerTemplateFileDefault
-	config.Config.PyTorchInitContainerImage = config.PyTorchInitContainerImageDefault
+	config.Config.PyTorchInitContainerTemplateFile = o.template
+	config.Config.PyTorchInitContainerImage = o.image
 	config.Config.PyTorchInitContainerMaxTries = config.PyTorchInitContainerMaxTriesDefault
 
 	scheme := runtime.NewScheme()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -53,7 +54,7 @@ def test_a_published_component_is_complete(
     images = {image.name: tmp_path for one in chosen for image in one.images}
     values = launch_plan.places(instance, chosen, ports, programs, images)
     for process in component_spec.processes([known[name]]):
-        for text in [*process.arguments, *process.environment.values()]:
+        for text in [*launch_plan.arguments_of(process, values), *process.environment.values()]:
             assert "@{" not in placeholders.render(text, values, process.name)
         for file in process.files:
             placeholders.render((process.folder / file).read_text(encoding="utf-8"), values, file)
@@ -67,6 +68,9 @@ def test_a_published_component_is_complete(
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known) -> None:
     folder = known[name].folder
+    if not known[name].build.module:
+        assert known[name].images and not known[name].build.binaries
+        return
     assert (folder / "go.sum").stat().st_size > 0
     assert go_toolchain.needed(folder) >= (1, 25)
     wanted = f"\t{known[name].build.module} v{known[name].version}"
@@ -132,6 +136,35 @@ def test_an_image_of_nothing_or_of_two_things_is_refused(image: dict[str, str], 
     write(tmp_path, "one", images={"base": image})
     with pytest.raises(InputError, match=r"images\.base: exactly one of program and debian"):
         component_spec.load_all(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        ({"requirements": "pins.txt", "python": "3.13"}, "pins.txt does not exist"),
+        ({"python": "3.13"}, "requirements and python are required together"),
+        ({"packages": "bash"}, r"'packages' must be list"),
+    ],
+)
+def test_an_image_whose_contents_are_not_there_is_refused(image: dict[str, Any], words: str, tmp_path: Path) -> None:
+    write(tmp_path, "one", images={"base": {"debian": "trixie", **image}})
+    with pytest.raises(InputError, match=words):
+        component_spec.load_all(tmp_path)
+
+
+def test_the_node_gets_the_images_of_all_components(known, tmp_path: Path) -> None:
+    def images(*names: str) -> list[str]:
+        chosen = component_spec.select(known, names)
+        (process,) = [one for one in component_spec.processes(chosen) if one.name == "node"]
+        wanted = component_spec.processes(chosen)
+        ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
+        programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
+        archives = {image.name: Path(f"/cache/{image.name}") for one in chosen for image in one.images}
+        values = launch_plan.places(Instance(tmp_path, "x"), chosen, ports, programs, archives)
+        return [one for one in launch_plan.arguments_of(process, values) if one.startswith("-image=")]
+
+    assert images("node") == ["-image=/cache/pause", "-image=/cache/base"]
+    assert images("training-image") == ["-image=/cache/pause", "-image=/cache/base", "-image=/cache/training"]
 
 
 def test_a_process_starts_after_those_it_needs(known) -> None:

@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     component_spec,
     debian_packages,
+    debian_tree,
     node_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component, ImageSpec
@@ -115,6 +116,19 @@ def test_an_image_that_does_not_fit_or_has_no_apt_is_refused(tmp_path: Path, mon
     assert list((cache / "rehearsal").iterdir()) == []
 
 
+def test_another_requirement_or_setup_makes_another_image(tmp_path: Path) -> None:
+    for name in ("pins.txt", "setup.py"):
+        (tmp_path / name).write_text("one")
+    plain = ImageSpec("base", tmp_path, debian="trixie")
+    full = dataclasses.replace(plain, packages=["bash"], python="3.13", requirements="pins.txt", setup="setup.py")
+    found = [node_images.entry_of(one, {}, tmp_path) for one in (plain, full)]
+    found.append(node_images.entry_of(dataclasses.replace(full, packages=["bash", "dash"]), {}, tmp_path))
+    for name in ("pins.txt", "setup.py"):
+        (tmp_path / name).write_text("two")
+        found.append(node_images.entry_of(full, {}, tmp_path))
+    assert len(set(found)) == 5
+
+
 def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
     tree, layer = tmp_path / "tree.tar", tmp_path / "layer.tar"
     kinds = {"bin": tarfile.DIRTYPE, "bin/sh": tarfile.REGTYPE, "sh": tarfile.SYMTYPE, "null": tarfile.CHRTYPE}
@@ -125,7 +139,7 @@ def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
             member.linkname = "bin/sh" if kind == tarfile.SYMTYPE else ""
             member.size = 4 if kind == tarfile.REGTYPE else 0
             archive.addfile(member, io.BytesIO(b"text") if member.size else None)
-    node_images.own_by_root(tree, layer)
+    debian_tree.own_by_root(tree, layer)
     with tarfile.open(layer) as archive:
         found = {one.name: one for one in archive}
         assert archive.extractfile("bin/sh").read() == b"text"  # type: ignore[union-attr]
