@@ -57,6 +57,11 @@ options:
     type: list
     elements: str
     default: []
+  settings:
+    description:
+      - Numbers by name, for the formulas in C(expected) of O(log_format). Others than numbers are left out.
+    type: dict
+    default: {}
 seealso:
   - module: perfscale.seatrial.pod_logs
 """
@@ -91,6 +96,11 @@ errors:
   returned: success
   type: list
   elements: str
+unexpected:
+  description: Figures that are not what C(expected) of O(log_format) gives, except those of simulated logs.
+  returned: success
+  type: list
+  elements: str
 summary:
   description: The result in one sentence.
   returned: success
@@ -103,7 +113,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import training_rows
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import read_log, training_rows
 from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.log_format import LogFormat
 
 
@@ -117,6 +127,7 @@ def main() -> None:
             "log_format": {"type": "dict", "required": True},
             "simulated": {"type": "bool", "required": True},
             "real_nodes": {"type": "list", "elements": "str", "default": []},
+            "settings": {"type": "dict", "default": {}},
             **_common_options.STEP,
             **_common_options.PROGRESS,
         },
@@ -137,7 +148,9 @@ def main() -> None:
         if rows:
             step.reporter(given["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
-        return {"changed": changed, "summary": text, "errors": errors, **training_rows.summary(rows)}
+        unexpected = training_rows.unexpected(rows, log_format.expected_of(read_log.numbers(given["settings"])))
+        found = {"errors": errors, "unexpected": unexpected, **training_rows.summary(rows)}
+        return {"changed": changed, "summary": text, **found}
 
     _module_main.run(module, work)
 

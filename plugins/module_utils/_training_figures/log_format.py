@@ -66,7 +66,8 @@ class LogFormat:
 
     records: kinds of records. summary: a record with one of these names is a summary; names: other names of its
     figures, and ours. steps: a record with one of these names is a step; figures: their figures. loss, over: names of
-    the loss in records during the training, and of their position (step or epoch).
+    the loss in records during the training, and of their position (step or epoch). lines: figures that stand alone in
+    a line, found by the group of a regular expression. expected: formulas of what a figure must be, by the settings.
     """
 
     records: tuple[str, ...] = ("dictionary",)
@@ -76,11 +77,13 @@ class LogFormat:
     figures: Mapping[str, StepFigure] = field(default_factory=dict)
     loss: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
+    lines: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    expected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> LogFormat:
         """Return the format that ``log_format`` describes. Raises InputError for a wrong description."""
-        _check_keys(given, ("records", "summary", "steps", "loss"), "log_format")
+        _check_keys(given, ("records", "summary", "steps", "loss", "lines", "expected"), "log_format")
         summary, steps, loss = (_part(given, name, keys) for name, keys in _PARTS.items())
         if not summary and not steps:
             raise InputError("log_format describes neither a summary nor steps")
@@ -95,7 +98,14 @@ class LogFormat:
             {name: _figure(name, one) for name, one in steps.get("figures", {}).items()},
             tuple(loss.get("of", ())),
             tuple(loss.get("over", ())),
+            {name: _pattern(name, one) for name, one in given.get("lines", {}).items()},
+            {name: _formulas(f"log_format.expected.{name}", one) for name, one in given.get("expected", {}).items()},
         )
+
+    def expected_of(self, settings: Record) -> dict[str, float]:
+        """Return what figures must be, of those whose formula has all its names in ``settings``."""
+        found = {name: first_of(formulas, settings) for name, formulas in self.expected.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 _PARTS = {"summary": ("has", "names"), "steps": ("has", "figures"), "loss": ("of", "over")}
@@ -129,17 +139,31 @@ def _part(given: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[s
 def _figure(name: str, given: Mapping[str, Any]) -> StepFigure:
     where = f"log_format.steps.figures.{name}"
     _check_keys(given, ("of", "statistic", "without_first"), where)
-    formulas, statistic = tuple(given.get("of", ())), given.get("statistic", "")
+    formulas, statistic = _formulas(where, given.get("of", ())), given.get("statistic", "")
     if statistic not in STATISTICS:
         raise InputError(
             f"{where}: statistic '{statistic}' is none of {', '.join(STATISTICS)}{nearest(statistic, STATISTICS)}"
         )
-    for one in formulas:
-        if not _FORMULA.fullmatch(one):
-            raise InputError(f"{where}: '{one}' is no formula such as 'samples / seconds': names, ' * ' and ' / '")
     if not formulas:
         raise InputError(f"{where}: 'of' is missing")
     return StepFigure(formulas, statistic, bool(given.get("without_first", False)))
+
+
+def _formulas(where: str, given: Sequence[str]) -> tuple[str, ...]:
+    for one in given:
+        if not _FORMULA.fullmatch(one):
+            raise InputError(f"{where}: '{one}' is no formula such as 'samples / seconds': names, ' * ' and ' / '")
+    return tuple(given)
+
+
+def _pattern(name: str, given: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(given)
+    except re.error as error:
+        raise InputError(f"log_format.lines.{name}: '{given}' is no regular expression: {error}") from error
+    if pattern.groups != 1:
+        raise InputError(f"log_format.lines.{name}: '{given}' has {pattern.groups} groups, and one must be the figure")
+    return pattern
 
 
 def _check_keys(given: Any, known: Sequence[str], where: str) -> None:

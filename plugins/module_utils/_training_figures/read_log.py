@@ -54,9 +54,10 @@ def parse(lines: Iterable[str], given: LogFormat) -> LogFigures:
     summary: dict[str, float] = {}
     steps: list[dict[str, float]] = []
     losses: dict[str, list[tuple[float, float]]] = {}
+    printed: dict[str, float] = {}
     trouble = _Trouble()
-    for record in _records(lines, given.records, trouble):
-        found = _numbers(record)
+    for record in _records(_noting(lines, given, printed), given.records, trouble):
+        found = numbers(record)
         named = {given.names.get(name, name): value for name, value in found.items()}
         if any(name in named for name in given.summary):
             summary = named
@@ -72,8 +73,17 @@ def parse(lines: Iterable[str], given: LogFormat) -> LogFigures:
         values = summary or {
             name: value for name, one in given.figures.items() if (value := one.over(steps)) is not None
         }
-        return LogFigures(values, loss=_thinned(curve), over=over)
+        return LogFigures({**printed, **values}, loss=_thinned(curve), over=over)
     return LogFigures(error=trouble.text())
+
+
+def _noting(lines: Iterable[str], given: LogFormat, printed: dict[str, float]) -> Iterator[str]:
+    """Yield the lines; put figures that stand alone in one into ``printed``."""
+    for raw in lines:
+        for name, pattern in given.lines.items():
+            if found := pattern.search(raw):
+                printed.update(numbers({name: found[1].replace(",", "")}))
+        yield raw
 
 
 @dataclass
@@ -141,7 +151,7 @@ def _literal(body: str) -> Any:
     return ast.literal_eval(_NOT_FINITE.sub("None", body))
 
 
-def _numbers(record: dict[Any, Any]) -> dict[str, float]:
+def numbers(record: dict[Any, Any]) -> dict[str, float]:
     """Return the finite numbers of a record by name, including numbers as text."""
     found: dict[str, float] = {}
     for name, value in record.items():

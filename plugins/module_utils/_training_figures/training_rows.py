@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,17 @@ def write(
     before = target.read_bytes() if target.exists() else None
     _files.write_lines(target, written, "training/1")
     return target.read_bytes() != before, written
+
+
+def unexpected(written: list[dict[str, Any]], expected: Mapping[str, float]) -> list[str]:
+    """Return the figures of logs, except simulated ones, that are not as expected."""
+    return [
+        f"{name} is {_shown(row['figures'][name])} in the log of {row['pod']}, and the settings give {_shown(value)}"
+        for row in written
+        if not row["simulated"]
+        for name, value in expected.items()
+        if row["figures"].get(name, value) != value
+    ]
 
 
 def summary(written: list[dict[str, Any]]) -> dict[str, Any]:

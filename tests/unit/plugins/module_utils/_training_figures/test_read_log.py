@@ -191,3 +191,26 @@ def test_no_numbers_of_steps_give_figures_that_are_no_numbers(steps: list[dict[s
 def test_a_wrong_format_is_refused(given: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         LogFormat.of(given)
+
+
+BATCH = "[INFO|trainer.py] 2026-11-22 >>   Total train batch size (w. parallel, distributed & accumulation) = 1,024"
+
+
+def test_a_figure_that_stands_alone_in_a_line_is_read() -> None:
+    found = read_log.parse([BATCH, SUMMARY], FMS)
+    assert found.values == {**FIGURES, "total_batch_size": 1024.0}
+    assert read_log.parse([BATCH], FMS) == read_log.LogFigures(error="no line with training figures")
+
+
+@pytest.mark.parametrize(
+    ("description", "words"),
+    [
+        ({"lines": {"total": "size ="}}, "'size =' has 0 groups, and one must be the figure"),
+        ({"lines": {"total": "(["}}, "is no regular expression"),
+        ({"expected": {"total": ["batch plus processes"]}}, "is no formula"),
+        ({"expcted": {}}, "did you mean 'expected'"),
+    ],
+)
+def test_a_wrong_description_of_a_line_is_refused(description: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words.replace("(", "[(]")):
+        LogFormat.of({"summary": {"has": ["x"]}, **description})

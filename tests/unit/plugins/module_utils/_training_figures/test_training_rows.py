@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import training_rows
+from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import read_log, training_rows
 from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.log_format import LogFormat
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
 
@@ -97,3 +97,32 @@ def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> 
     _changed, rows = training_rows.write(tmp_path, logs, ilab, simulated=True, real_nodes=["real-0"])
     assert [row["figures"]["train_loss"] for row in rows] == [2.0, 1.5]
     assert rows[0]["loss"] == {"over": "step", "points": [[1.0, 2.0]]} and "loss" not in rows[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "value"),
+    [
+        ({"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "processes": 2}, 16.0),
+        ({"per_device_train_batch_size": "4", "processes": 2, "peft_method": "lora", "use_cpu": True}, 8.0),
+        ({"processes": 2}, None),
+    ],
+)
+def test_the_total_batch_size_follows_from_the_settings(settings: dict[str, object], value: float | None) -> None:
+    found = FMS.expected_of(read_log.numbers(settings))
+    assert found == ({} if value is None else {"total_batch_size": value})
+
+
+def test_a_pod_that_trained_alone_is_found_unless_it_is_simulated() -> None:
+    def row(pod: str, simulated: bool, **figures: float) -> dict[str, object]:
+        return {"pod": pod, "figures": figures, "simulated": simulated}
+
+    rows = [
+        row("together", False, total_batch_size=8.0),
+        row("alone", False, total_batch_size=4.0),
+        row("simulated", True, total_batch_size=4.0),
+        row("silent", False),
+    ]
+    assert training_rows.unexpected(rows, {"total_batch_size": 8.0}) == [
+        "total_batch_size is 4 in the log of alone, and the settings give 8"
+    ]
+    assert training_rows.unexpected(rows, {}) == []
