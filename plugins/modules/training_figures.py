@@ -60,6 +60,8 @@ options:
   settings:
     description:
       - Numbers by name, for the formulas in C(expected) of O(log_format). Others than numbers are left out.
+      - C(processes) is the number of processes of a training, in all its pods. Figures in C(summary.per_process) of
+        O(log_format), which count what one process did, are multiplied by it.
     type: dict
     default: {}
 seealso:
@@ -135,20 +137,25 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        log_format = LogFormat.of(given["log_format"])
+        log_format, settings = LogFormat.of(given["log_format"]), read_log.numbers(given["settings"])
         folder = given["logs_dir"] or Path(given["point_dir"]) / "logs"
         with step.timed("logs", "training figures"):
             logs = (
                 training_rows.logs_in(folder) if given["pods"] is None else training_rows.logs_of(given["pods"], folder)
             )
             changed, rows = training_rows.write(
-                given["point_dir"], logs, log_format, given["simulated"], given["real_nodes"]
+                given["point_dir"],
+                logs,
+                log_format,
+                given["simulated"],
+                given["real_nodes"],
+                settings.get("processes", 1.0),
             )
         text = training_rows.text(rows)
         if rows:
             step.reporter(given["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
-        unexpected = training_rows.unexpected(rows, log_format.expected_of(read_log.numbers(given["settings"])))
+        unexpected = training_rows.unexpected(rows, log_format.expected_of(settings))
         found = {"errors": errors, "unexpected": unexpected, **training_rows.summary(rows)}
         return {"changed": changed, "summary": text, **found}
 

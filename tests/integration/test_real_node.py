@@ -281,3 +281,49 @@ def test_a_run_marks_as_simulated_only_what_ran_on_simulated_nodes(
     else:
         parts = [kpis[f"time_to_running_p95{part}"]["of"] for part in ("", "_simulated")]
         assert training == {False, True} and sum(parts) == 8 and all(parts)
+
+
+@needs_a_node
+@pytest.mark.long
+def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: Path, tmp_path: Path) -> None:
+    """LoRA and all weights in 1 and 2 pods, with the image of component training-image, which the first run makes."""
+    before = state_of_the_machine()
+    given = {"rehearsal_data_dir": str(rehearsal_folder)}
+    done = play("-e", "preset=light_real", "-e", json.dumps(given), artifacts=tmp_path, timeout=2400)
+    assert done.code == 0, done.output
+    assert "PASS" in done.output
+    assert state_of_the_machine() == before
+    points = sorted((run_dirs(tmp_path)[0] / "points").iterdir())
+    found = []
+    for point in points:
+        (row,) = _files.read_lines(point / "training.jsonl")
+        document = _files.read_json(point / "kpis.json")
+        kpis = {one["name"]: one for one in document["kpis"]}
+        assert row["error"] is None and row["simulated"] is False
+        assert document["labels"]["ran"]["workload_nodes"] == "real"
+        assert [name for name, one in kpis.items() if one["simulated"]] == []
+        assert kpis["train_tokens_per_second"]["value"] > 0 and kpis["time_to_running_p95"]["value"] > 0
+        # Samples, steps and batch agree only if the pods of a job trained together.
+        figures = row["figures"]
+        rate = figures["train_steps_per_second"] * figures["total_batch_size"]
+        assert figures["train_samples_per_second"] == pytest.approx(rate, rel=0.01)
+        found.append((figures["total_batch_size"], len(row["loss"]["points"])))
+        if point.name in ("003", "004"):  # all weights learn within ten steps, of LoRA's few it is not sure
+            losses = [loss for _epoch, loss in row["loss"]["points"]]
+            assert losses[-1] < losses[0] - 0.1
+    assert found == [(4, 10), (8, 10), (4, 10), (8, 10)]
+
+
+@needs_a_node
+@pytest.mark.long
+def test_a_run_whose_pods_train_alone_fails(rehearsal_folder: Path, tmp_path: Path) -> None:
+    settings = {
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "matrix": {"fine_tuning_pod_count": [2]},
+        "fine_tuning_hyper_parameters.max_steps": 2,
+        # Then accelerate does not see that it may use several processes on CPUs.
+        "fine_tuning_environment": {"ACCELERATE_USE_CPU": "false"},
+    }
+    done = play("-e", json.dumps({"preset": "light_real", "overrides": settings}), artifacts=tmp_path, timeout=1200)
+    assert done.code != 0, done.output
+    assert "total_batch_size is 4 in the log of" in done.flat() and "the settings give 8" in done.flat()

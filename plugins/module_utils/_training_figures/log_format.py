@@ -65,14 +65,16 @@ class LogFormat:
     """The format of a log.
 
     records: kinds of records. summary: a record with one of these names is a summary; names: other names of its
-    figures, and ours. steps: a record with one of these names is a step; figures: their figures. loss, over: names of
-    the loss in records during the training, and of their position (step or epoch). lines: figures that stand alone in
-    a line, found by the group of a regular expression. expected: formulas of what a figure must be, by the settings.
+    figures, and ours; per_process: figures, by our names, that count what one process did. steps: a record with one of
+    these names is a step; figures: their figures. loss, over: names of the loss in records during the training, and of
+    their position (step or epoch). lines: figures that stand alone in a line, found by the group of a regular
+    expression. expected: formulas of what a figure must be, by the settings.
     """
 
     records: tuple[str, ...] = ("dictionary",)
     summary: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    per_process: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     figures: Mapping[str, StepFigure] = field(default_factory=dict)
     loss: tuple[str, ...] = ()
@@ -94,6 +96,7 @@ class LogFormat:
             tuple(given.get("records", cls.records)),
             tuple(summary.get("has", ())),
             dict(summary.get("names", {})),
+            tuple(summary.get("per_process", ())),
             tuple(steps.get("has", ())),
             {name: _figure(name, one) for name, one in steps.get("figures", {}).items()},
             tuple(loss.get("of", ())),
@@ -108,7 +111,8 @@ class LogFormat:
         return {name: value for name, value in found.items() if value is not None}
 
 
-_PARTS = {"summary": ("has", "names"), "steps": ("has", "figures"), "loss": ("of", "over")}
+_OPTIONAL = ("names", "per_process")
+_PARTS = {"summary": ("has", "names", "per_process"), "steps": ("has", "figures"), "loss": ("of", "over")}
 
 
 def first_of(formulas: Sequence[str], record: Record) -> float | None:
@@ -131,7 +135,7 @@ def _part(given: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[s
     part = given.get(name) or {}
     _check_keys(part, keys, f"log_format.{name}")
     for key in keys if part else ():
-        if key != "names" and not part.get(key):
+        if key not in _OPTIONAL and not part.get(key):
             raise InputError(f"log_format.{name}: '{key}' is missing")
     return part
 

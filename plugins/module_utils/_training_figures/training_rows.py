@@ -70,15 +70,17 @@ def rows(
     simulated: bool,
     root: str | Path,
     real_nodes: Collection[str] = (),
+    processes: float = 1.0,
 ) -> list[dict[str, Any]]:
     """Return one row of training.jsonl (schema training/1) for each log; paths are relative to ``root``.
 
     log_format: of the program. simulated: whether logs are simulated, except those of pods on ``real_nodes``.
+    processes: of a training, in all its pods.
     """
-    return [_row(log, log_format, simulated and log.node not in real_nodes, Path(root)) for log in logs]
+    return [_row(log, log_format, simulated and log.node not in real_nodes, Path(root), processes) for log in logs]
 
 
-def _row(log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path) -> dict[str, Any]:
+def _row(log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path, processes: float) -> dict[str, Any]:
     figures = LogFigures(error=log.error)
     if not log.error:
         try:
@@ -86,6 +88,9 @@ def _row(log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path) -
                 figures = parse(stream, SIMULATED if simulated else log_format)
         except OSError as error:
             figures = LogFigures(error=f"log {log.path} cannot be read: {error.strerror}")
+    if not simulated:
+        for name in figures.values.keys() & log_format.per_process:
+            figures.values[name] *= processes
     row: dict[str, Any] = {
         "index": log.index,
         "pod": log.pod,
@@ -109,6 +114,7 @@ def write(
     log_format: LogFormat,
     simulated: bool,
     real_nodes: Collection[str] = (),
+    processes: float = 1.0,
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Write training.jsonl of a point; return whether it changed, and its rows.
 
@@ -118,7 +124,7 @@ def write(
     if not folder.is_dir():
         raise InputError(f"point directory {folder} does not exist")
     target = folder / "training.jsonl"
-    written = rows(logs, log_format, simulated, folder, real_nodes)
+    written = rows(logs, log_format, simulated, folder, real_nodes, processes)
     before = target.read_bytes() if target.exists() else None
     _files.write_lines(target, written, "training/1")
     return target.read_bytes() != before, written

@@ -126,3 +126,14 @@ def test_a_pod_that_trained_alone_is_found_unless_it_is_simulated() -> None:
         "total_batch_size is 4 in the log of alone, and the settings give 8"
     ]
     assert training_rows.unexpected(rows, {}) == []
+
+
+def test_tokens_of_one_process_become_those_of_all(tmp_path: Path) -> None:
+    """With a line that two real pods printed."""
+    line = "{'train_samples_per_second': 11.625, 'train_steps_per_second': 1.453, 'train_tokens_per_second': 447.544}"
+    (tmp_path / "one.log").write_text(line)
+    logs = [training_rows.TrainingLog("one", path=str(tmp_path / "one.log"))]
+    for simulated, tokens in ((False, 895.088), (True, 447.544)):
+        (row,) = training_rows.rows(logs, FMS, simulated, tmp_path, processes=2)
+        assert row["figures"]["train_tokens_per_second"] == pytest.approx(tokens)
+        assert row["figures"]["train_samples_per_second"] == 11.625
