@@ -28,11 +28,8 @@ INTERRUPTED = (4, 99)
 def projects() -> list[str]:
     """Names of the projects: playbooks that run the phases for the project of their name; other playbooks are tools."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("[a-z]*.yml")}
-    return sorted(
-        name
-        for name, text in texts.items()
-        if "import_playbook: _project.yml" in text and f"run_project: {name}\n" in text
-    )
+    imports = r"import_playbook: (perfscale\.seatrial\._project|_project\.yml)\n *vars:\n"
+    return sorted(name for name, text in texts.items() if re.search(rf"{imports} *run_.*[ .]{name}\n", text))
 
 
 def check_project(name: str) -> None:

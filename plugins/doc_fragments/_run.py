@@ -43,7 +43,7 @@ options:
     PROJECT = r"""
 options:
   project:
-    description: Name of the project.
+    description: Name of the role of the project; in full for a role of another collection, such as V(me.bench.x).
     type: str
     required: true
 """

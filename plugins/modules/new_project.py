@@ -10,8 +10,9 @@ module: new_project
 short_description: Write a new project
 version_added: 0.1.0
 description:
-  - Writes the playbook, role, presets, KPIs, molecule scenario and documentation page of a project from a skeleton. The
-    project runs without changes.
+  - Writes the playbook, role, presets, KPIs and molecule scenario of a project from a skeleton. The project runs
+    without changes.
+  - Writes to a collection of the user's, which is created if it does not exist, or to a clone of this one.
   - Fails before anything is written if a file exists with other content.
 author:
   - The perfscale.seatrial authors (@perfscale)
@@ -29,22 +30,27 @@ options:
     description: Name of the project, such as V(my_llm_test).
     type: str
     required: true
+  collection:
+    description: Full name of the collection to write the project to. That of this one means a clone of it.
+    type: str
+    default: perfscale.seatrial
   root:
-    description: The clone of the collection to write the project to.
+    description: Folder of that collection.
     type: path
     required: true
-  skeleton:
-    description: Folder of the skeleton.
+  skeletons:
+    description: Folder of the skeletons.
     type: path
     required: true
 """
 
 EXAMPLES = r"""
-- name: Write the project my_llm_test
+- name: Write the project my_llm_test to the collection me.bench
   perfscale.seatrial.new_project:
     name: my_llm_test
-    root: "{{ playbook_dir | dirname }}"
-    skeleton: "{{ role_path }}/files/skeleton"
+    collection: me.bench
+    root: /home/me/collections/ansible_collections/me/bench
+    skeletons: /home/me/collections/ansible_collections/perfscale/seatrial/skeletons
 """
 
 RETURN = r"""
@@ -53,6 +59,10 @@ files:
   returned: success
   type: list
   elements: str
+root:
+  description: Folder of the collection.
+  returned: success
+  type: str
 """
 
 from pathlib import Path
@@ -68,15 +78,17 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
+            "collection": {"type": "str", "default": _new_project.OURS},
             "root": {"type": "path", "required": True},
-            "skeleton": {"type": "path", "required": True},
+            "skeletons": {"type": "path", "required": True},
         },
         supports_check_mode=True,
     )
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        return _new_project.write(Path(given["skeleton"]), Path(given["root"]), given["name"], module.check_mode)
+        project = _new_project.NewProject(given["name"], given["collection"], Path(given["root"]))
+        return _new_project.write(project, Path(given["skeletons"]), module.check_mode)
 
     _module_main.run(module, work)
 

@@ -75,8 +75,8 @@ runs:
     run:
       description: The id of the run.
       type: str
-    project:
-      description: Its project; empty if unknown.
+    role:
+      description: The role of its project, in full for one of another collection; empty if unknown.
       type: str
     source:
       description: The source.
@@ -123,8 +123,8 @@ def main() -> None:
             if run.record and kept is None:
                 note = {"source": one, "at": stamp(), "migrated": found.migrated}
                 _files.write_yaml(found.path / "run.yml", {**run.record, "replot": note})
-            project = str(run.record.get("project") or "")
-            row = {"path": str(found.path), "run": run.id, "project": project, "source": one}
+            role = str(run.record.get("role") or run.record.get("project") or "")
+            row = {"path": str(found.path), "run": run.id, "role": role, "source": one}
             rows.append({**row, "migrated": found.migrated})
         return {"changed": True, "runs": rows}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
@@ -47,11 +46,11 @@ def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict
     }
 
 
-def defaults(loader: Any, root: Path, catalogue: Catalogue) -> dict[str, Any]:
+def defaults(loader: Any, catalogue: Catalogue) -> dict[str, Any]:
     """Return the raw default of every setting except secrets, from the roles' defaults/main.yml."""
     found: dict[str, Any] = {}
-    for role in catalogue.roles:
-        path = root / "roles" / role / "defaults" / "main.yml"
+    for folder in catalogue.roles.values():
+        path = folder / "defaults" / "main.yml"
         if path.exists():
             found.update(raw(loader.load_from_file(str(path), trusted_as_template=True) or {}))
     known = {name: setting.default for name, setting in catalogue.settings.items() if not setting.secret}

@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._schedule import planned_points
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
+    project_role,
     resolve_settings,
     workload_files,
 )
@@ -71,16 +72,19 @@ class ExaminedRun:
 def needs_of(project: str, required: bool) -> list[Document]:
     """Return the meta/doctor.yml of the common roles and of the project's role, which is the last one.
 
+    project: name of the role, in full for one of another collection.
+
     Raises InputError with the nearest name if the project has none and it is ``required``.
     """
-    paths = {role: ROLES / role / "meta" / "doctor.yml" for role in (*COMMON, project)}
-    if required and not paths[project].exists():
+    own = project_role.find(project).folder
+    paths = [folder / "meta" / "doctor.yml" for folder in (*(ROLES / role for role in COMMON), own)]
+    if required and not paths[-1].exists():
         known = sorted({path.parents[1].name for path in ROLES.glob("*/meta/doctor.yml")} - set(COMMON))
         raise InputError(
-            f"project '{project}' has no roles/{project}/meta/doctor.yml{nearest(project, known)}; "
+            f"project '{project}' has no roles/{own.name}/meta/doctor.yml{nearest(project, known)}; "
             f"there are: {', '.join(known)}"
         )
-    return [_files.read_yaml(path) or {} for path in paths.values() if path.exists()]
+    return [_files.read_yaml(path) or {} for path in paths if path.exists()]
 
 
 def requirements(

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    project_role,
     read_secret_settings,
     run_record,
     settings_catalogue,
@@ -19,20 +20,20 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
 
-ROOT = Path(__file__).parents[2]
-
 
 class ExportAction(ProgressAction):
     """Base of the actions export_*."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""
+        top = Path(str(arguments.get("run_dir") or ""))
+        record = read_optional(top / "run.yml")
+        role = project_role.find(str(record.get("role") or record.get("project") or ""))
         known = {
             name: value
-            for name in settings_catalogue.load(ROOT).secrets
+            for name in settings_catalogue.load(project_role.ROOT, role).secrets
             if (value := read_secret_settings.read(name, task_vars, os.environ, self._templar.template))
         }
-        top = Path(str(arguments.get("run_dir") or ""))
         clusters = read_optional(top / "cluster.yml").get("clusters") or {}
         paths = [one["kubeconfig"] for one in clusters.values() if one.get("kubeconfig")]
         given = arguments.get("secrets") or {}

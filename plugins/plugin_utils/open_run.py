@@ -40,7 +40,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import TREE_WORDS
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import ROOT, SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
 
 
 @dataclass
@@ -122,7 +122,7 @@ class SettingsSession:
 
         def fill(directory: Path) -> None:
             self._write(directory, found, request)
-            record = run_record.new(run_id, project, presets, [point.name for point in found.points], ROOT, command)
+            record = run_record.new(run_id, self.context.role, presets, [point.name for point in found.points], command)
             tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
             record["give_back"] = command.give_back(parent / name, project, tags)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
@@ -274,7 +274,7 @@ class SettingsSession:
     def _show_points(
         self, found: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
     ) -> None:
-        loads = point_load_estimates.durations(self.context.project, found.measured, self.context.render)
+        loads = point_load_estimates.durations(self.context.role.folder, found.measured, self.context.render)
         states = point_states.of(directory, found.points, redone)
         for line in settings_display.points(found, loads, states, point_states.time_left(directory, states.values())):
             self.say(line)

@@ -17,18 +17,16 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import user_pat
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import MatrixPoint
 
-ROLES = Path(__file__).parents[2] / "roles"
 
-
-def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
+def durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
 
-    Empty for a project without a load. The number of GPUs is that of the simulated nodes, else as many as the load
-    needs. Raises InputError for an invalid load.
+    role: folder of the project's role. Empty for a project without a load. The number of GPUs is that of the
+    simulated nodes, else as many as the load needs. Raises InputError for an invalid load.
     """
     found: dict[str, load_duration_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
-    for point, plan in _loads(project, points, render):
+    for point, plan in _loads(role, points, render):
         nodes = simulated_nodes(point.settings, plan.selector)
         why = _lacking(plan, nodes)
         gpus = plan.gpus * plan.workloads if nodes is None else cluster_capacity.gpus(plan, nodes)
@@ -42,14 +40,14 @@ def durations(project: str, points: Sequence[MatrixPoint], render: Render) -> di
     return texts
 
 
-def first_unfit(project: str, points: Sequence[MatrixPoint], render: Render) -> str:
+def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
     """Return the first point with a load that can never run on the simulated nodes, and why; an empty string if none.
 
-    Raises InputError for an invalid load.
+    role: folder of the project's role. Raises InputError for an invalid load.
     """
-    for point, plan in _loads(project, points, render):
+    for point, plan in _loads(role, points, render):
         if why := _lacking(plan, simulated_nodes(point.settings, plan.selector)):
-            return f"{project}, point {point.name}: {why}"
+            return f"{role.name}, point {point.name}: {why}"
     return ""
 
 
@@ -74,32 +72,32 @@ def _lacking(plan: load_duration_estimate.PointLoad, nodes: Sequence[cluster_cap
 
 
 def _loads(
-    project: str, points: Sequence[MatrixPoint], render: Render
+    role: Path, points: Sequence[MatrixPoint], render: Render
 ) -> Iterator[tuple[MatrixPoint, load_duration_estimate.PointLoad]]:
     """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
-    path = ROLES / project / "meta" / "doctor.yml"
+    path = role / "meta" / "doctor.yml"
     template: dict[str, Any] = ((_files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
     for point in points if template else ():
         given, unknown = render(template, point.settings)
-        if unknown or not _with_trace(given, project):
+        if unknown or not _with_trace(given, role):
             continue
         if problem := load_duration_estimate.first_problem(given):
             name, why = problem
             text = " ".join(str(template[name]).split())
-            raise InputError(f"{project}, point {point.name}: {why} (from {text})")
+            raise InputError(f"{role.name}, point {point.name}: {why} (from {text})")
         try:
             yield point, load_duration_estimate.point_load(point.name, given)
         except InputError as error:
-            raise InputError(f"{project}, point {point.name}: {error}") from error
+            raise InputError(f"{role.name}, point {point.name}: {error}") from error
 
 
-def _with_trace(given: dict[str, Any], project: str) -> bool:
+def _with_trace(given: dict[str, Any], role: Path) -> bool:
     """Add the content of its trace to a plan; return False if the trace file was not found."""
     arrival = given.get("arrival")
     if not isinstance(arrival, dict) or not arrival.get("src") or arrival.get("content"):
         return True
     name = str(arrival["src"])
-    for path in (Path(user_path.absolute(name)), ROLES / project / "files" / name):
+    for path in (Path(user_path.absolute(name)), role / "files" / name):
         if path.is_file():
             given["arrival"] = {**arrival, "content": path.read_text(encoding="utf-8")}
             return True

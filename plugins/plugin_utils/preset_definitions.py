@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import requested_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import project_role, requested_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.source_locations import place
 
@@ -71,6 +71,23 @@ def _of(variables: Mapping[str, Any], project: str) -> Iterator[PresetDefinition
             if values is not None and not isinstance(values, Mapping):
                 raise SettingsError(f"preset '{name}' is not a dictionary of settings", values)
             yield PresetDefinition(str(name), variable, values or {}, place(name))
+
+
+def installed(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
+    """Return the presets of the role's collection, and the common ones of ours, that no variable defines yet.
+
+    Ansible reads only the group_vars beside the playbook that was started, which may be one of another collection.
+    loader: Ansible's.
+    """
+    found: dict[str, Any] = {}
+    for project, root in ((COMMON, project_role.ROOT), (role.project, role.root)):
+        if f"{project}_presets" in variables:
+            continue
+        folder = root / "playbooks" / "group_vars" / "all"
+        for path in sorted(one for one in folder.glob("*") if one.suffix in (".yml", ".yaml", ".json")):
+            values = loader.load_from_file(str(path), trusted_as_template=True) or {}
+            found |= {name: value for name, value in values.items() if project_of(name) == project}
+    return found
 
 
 def by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:

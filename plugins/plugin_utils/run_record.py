@@ -19,6 +19,7 @@ from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import project_role
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.read_secret_settings import mask
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run_directory import read_optional
 
@@ -47,21 +48,22 @@ def change(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, A
 
 
 def new(
-    run_id: str, project: str, presets: list[str], points: list[str], root: Path, arguments: CommandLine
+    run_id: str, role: project_role.ProjectRole, presets: list[str], points: list[str], arguments: CommandLine
 ) -> dict[str, Any]:
     """Return the record of a new run. The caller fills in ``give_back``, which needs the name of the directory."""
     return {
         "schema": "run/1",
         "id": run_id,
-        "project": project,
+        "project": role.project,
+        "role": role.name,
         "presets": presets,
         "status": "running",
         "started": stamp(),
         "ended": None,
         "command": arguments.text(),
         "give_back": "",
-        "git": git(root),
-        "versions": versions(root),
+        "git": git(role.root),
+        "versions": versions(role),
         "environment": environment(),
         "phases": {},
         "clusters": {},
@@ -243,19 +245,25 @@ def _git(root: Path, *words: str) -> str:
     return done.stdout
 
 
-def versions(root: Path) -> dict[str, str]:
+def versions(role: project_role.ProjectRole) -> dict[str, str]:
     """Return the versions of all software that results may depend on."""
     from importlib import metadata
 
     from ansible.release import __version__ as core
 
-    found = {"python": platform.python_version(), "ansible-core": core, "perfscale.seatrial": _collection(root)}
+    found = {
+        "python": platform.python_version(),
+        "ansible-core": core,
+        "perfscale.seatrial": _collection(project_role.ROOT),
+    }
     for name in ("kubernetes", "Jinja2", "jmespath", "msgspec", "numpy", "matplotlib", "cryptography", "PyYAML"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
-    found["kubernetes.core"] = _other_collection("kubernetes", "core")
+    for name in dict.fromkeys(["kubernetes.core", role.collection]):
+        folder = project_role.collection_folder(name)
+        found.setdefault(name, _collection(folder) if folder else "not installed")
     return found
 
 
@@ -264,16 +272,6 @@ def _collection(root: Path) -> str:
         return str(_files.read_yaml(root / "galaxy.yml")["version"])
     manifest = root / "MANIFEST.json"
     return str(_files.read_json(manifest)["collection_info"]["version"]) if manifest.exists() else "unknown"
-
-
-def _other_collection(namespace: str, name: str) -> str:
-    import importlib
-
-    try:
-        package = importlib.import_module(f"ansible_collections.{namespace}.{name}")
-    except ImportError:
-        return "not installed"
-    return _collection(Path(next(iter(package.__path__))))
 
 
 def environment() -> dict[str, Any]:

@@ -58,8 +58,8 @@ def bisection_of(request: RequestedSettings) -> dict[str, Any]:
     return next((dict(one.values["bisect"]) for one in request.of("extra") if "bisect" in one.values), {})
 
 
-def check(project: str, found: EffectiveSettings, roles: Path) -> None:
-    """Raise InputError for a wrong word. roles: folder of the roles."""
+def check(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+    """Raise InputError for a wrong word. roles: their folders by name."""
     repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
     if repeat and bisect:
         raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
@@ -113,7 +113,7 @@ def _decidable(found: EffectiveSettings) -> bool:
     )
 
 
-def _kpis(project: str, found: EffectiveSettings, roles: Path) -> Iterator[str]:
+def _kpis(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> Iterator[str]:
     paths = dict.fromkeys(
         path for point in found.points for path in verdict_settings.kpi_files(project, point.settings, roles)
     )

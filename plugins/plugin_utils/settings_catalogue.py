@@ -1,17 +1,19 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The catalogue of all settings: the options of all roles of this collection, from their argument_specs."""
+"""The catalogue of all settings: the options of all roles of this collection and of the project's role, from their
+argument_specs."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.project_role import ProjectRole
 
 #: Variables that a user may set and that are not settings.
 WORDS = (
@@ -61,10 +63,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All settings by name, all roles, parameters that callers must pass, conditions of secrets and files."""
+    """All settings by name, folders of all roles, parameters of callers, conditions of secrets and files."""
 
     settings: dict[str, Setting]
-    roles: tuple[str, ...]
+    roles: Mapping[str, Path]
     parameters: frozenset[str] = frozenset()
     #: secret -> {"phases": [...], "when": Jinja expression}
     needs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -113,11 +115,12 @@ def _very_near(name: str, known: Iterable[str]) -> bool:
 
 
 @functools.cache
-def load(root: Path) -> Catalogue:
-    """Read the catalogue of the collection at ``root``.
+def load(root: Path, project: ProjectRole | None = None) -> Catalogue:
+    """Read the catalogue of the collection at ``root``, and the role of a project of another collection.
 
     An option with ``required: true`` is a parameter of that entry point, every other one a setting. The file of a
-    secret (``<name>_file``) is a setting that every secret has implicitly.
+    secret (``<name>_file``) is a setting that every secret has implicitly. Raises InputError if a role here has the
+    name of that role, or one of its settings.
     """
     from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 
@@ -125,12 +128,17 @@ def load(root: Path) -> Catalogue:
     parameters: set[str] = set()
     needs: dict[str, dict[str, Any]] = {}
     files: dict[str, dict[str, Any]] = {}
-    roles = sorted(path.name for path in (root / "roles").iterdir() if path.is_dir())
-    for role in roles:
-        meta = root / "roles" / role / "meta"
+    roles = {path.name: path for path in sorted((root / "roles").iterdir()) if path.is_dir()}
+    if project and not project.ours:
+        _refuse_taken_name(project, roles)
+        roles[project.project] = project.folder
+    for role, folder in roles.items():
+        meta = folder / "meta"
         specs = _files.read_yaml(meta / "argument_specs.yml") if (meta / "argument_specs.yml").exists() else {}
         for entry in (specs.get("argument_specs") or {}).values():
             for name, spec in (entry.get("options") or {}).items():
+                if name in settings and settings[name].role != role:
+                    raise InputError(f"{meta}/argument_specs.yml: '{name}' is a setting of role {settings[name].role}")
                 if spec.get("required"):
                     parameters.add(name)
                 else:
@@ -141,4 +149,12 @@ def load(root: Path) -> Catalogue:
     for name in [name for name, setting in settings.items() if setting.secret]:
         text = f"File that holds the value of {name}."
         settings[f"{name}_file"] = Setting(f"{name}_file", settings[name].role, {"type": "path", "description": text})
-    return Catalogue(settings, tuple(roles), frozenset(parameters) - set(settings), needs, files)
+    return Catalogue(settings, roles, frozenset(parameters) - set(settings), needs, files)
+
+
+def _refuse_taken_name(project: ProjectRole, roles: Mapping[str, Path]) -> None:
+    if project.project in roles:
+        raise InputError(
+            f"role {project.name}: perfscale.seatrial has a role of this name, and settings {project.project}_* belong "
+            "to it; give the role another name"
+        )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
@@ -16,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_profiles,
     collect_settings_layers,
     preset_definitions,
+    project_role,
     resolve_settings,
     settings_catalogue,
     source_locations,
@@ -30,14 +30,14 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 
 #: Variable in which Ansible keeps the parts of ``-e`` without an equals sign.
 LEFT_OVER = "_raw_params"
-ROOT = Path(__file__).parents[2]
+ROOT = project_role.ROOT
 
 
 @dataclass(frozen=True)
 class SettingsContext:
     """Variables of the task, ``-e`` (``extra``), all settings, their raw defaults, and what renders templates."""
 
-    project: str
+    role: project_role.ProjectRole
     variables: Mapping[str, Any]
     extra: Mapping[str, Any]
     catalogue: settings_catalogue.Catalogue
@@ -54,12 +54,23 @@ class SettingsContext:
         templar: Any,
         **more: Any,
     ) -> SettingsContext:
-        """Read the catalogue and the defaults. more: values of variables that otherwise only a run defines."""
-        catalogue = settings_catalogue.load(ROOT)
-        defaults = collect_settings_layers.defaults(loader, ROOT, catalogue)
+        """Read the catalogue, the defaults, and the presets that are installed with the roles.
+
+        project: name of its role, in full for one of another collection. more: values of variables that otherwise only
+        a run defines. Raises InputError for a role that is not installed.
+        """
+        role = project_role.find(project)
+        catalogue = settings_catalogue.load(ROOT, role)
+        defaults = collect_settings_layers.defaults(loader, catalogue)
+        variables = {**preset_definitions.installed(role, variables, loader), **variables}
         others = {name: value for name, value in variables.items() if name not in defaults} | more
         render = collect_settings_layers.renderer(templar, others)
-        return cls(project, variables, extra, catalogue, defaults, render)
+        return cls(role, variables, extra, catalogue, defaults, render)
+
+    @property
+    def project(self) -> str:
+        """The name of the project."""
+        return self.role.project
 
     def request(self) -> RequestedSettings:
         """Return the request of a new run. Raises InputError for an unknown name in ``-e`` or an unknown preset."""

@@ -71,13 +71,13 @@ class Preflight:
             self._refuse_what_the_project_refuses()
         if "test" in self.chosen:
             self._refuse_impossible_load()
-        schedule_words.check(self.request.project, self.found, ROOT / "roles")
+        schedule_words.check(self.request.project, self.found, self.catalogue.roles)
         if any(phase in planned for phase in TAKING):
             self._refuse_wrong_cluster()
 
     def _refuse_wrong_verdict(self) -> None:
         try:
-            verdict_settings.check(self.request, self.found, ROOT / "roles")
+            verdict_settings.check(self.request, self.found, self.catalogue.roles)
         except InputError as error:
             name = next((one for one in verdict_settings.NAMED if str(error).startswith(one)), "")
             raise InputError(f"{error}{self._set_by(name)}") from error
@@ -166,7 +166,10 @@ class Preflight:
         return {**roles, **self.catalogue.files}
 
     def _refuse_what_the_project_refuses(self) -> None:
-        checks = settings_checks.read(ROOT / "roles" / self.request.project / "meta" / "checks.yml")
+        folder = self.catalogue.roles.get(self.request.project)
+        if folder is None:
+            return
+        checks = settings_checks.read(folder / "meta" / "checks.yml")
         for point in self.found.measured:
             if problem := settings_checks.first_problem(checks, point.settings, self.render):
                 name, why = problem
@@ -175,7 +178,8 @@ class Preflight:
 
     def _refuse_impossible_load(self) -> None:
         """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""
-        unfit = point_load_estimates.first_unfit(self.request.project, self.found.measured, self.render)
+        folder = self.catalogue.roles.get(self.request.project)
+        unfit = point_load_estimates.first_unfit(folder, self.found.measured, self.render) if folder else ""
         asks = self.found.settings.get("doctor_fail", True)
         # A named rehearsal cluster may have more nodes.
         if unfit and asks and "cluster" in self.chosen and "rehearsal_name" not in self._given():

@@ -28,8 +28,8 @@ HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.OPTIONS)
 NAMED = (JUDGED, MAX_ERRORS, *HISTORY)
 
 
-def check(request: RequestedSettings, found: EffectiveSettings, roles: Path) -> None:
-    """Raise InputError for a wrong setting of the verdict at any point of the matrix. roles: folder of the roles."""
+def check(request: RequestedSettings, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+    """Raise InputError for a wrong setting of the verdict at any point of the matrix. roles: their folders by name."""
     given = {str(change.path[0]) for change in found.resolved.changes} - set(found.late)
     given |= {name.partition(".")[0] for name in found.matrix}
     if not given & {limits.SETTING, *NAMED} or KPI_FILES in found.late:
@@ -44,11 +44,11 @@ def check(request: RequestedSettings, found: EffectiveSettings, roles: Path) -> 
         _check_history(point.settings, given, definitions)
 
 
-def kpi_files(project: str, settings: Mapping[str, Any], roles: Path) -> list[str]:
-    """Return files and folders of KPI definitions of a point. settings: of the point. roles: folder of the roles."""
-    project_files = roles / project / "files"
-    given = [str(project_files)] if (project_files / kpi_definitions.IN_FOLDER).is_file() else []
-    workload = roles / "results" / "files" / "kpis" / "workload.yml"
+def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Path]) -> list[str]:
+    """Return files and folders of KPI definitions of a point. settings: of the point. roles: their folders by name."""
+    folders = [roles[project] / "files"] if project in roles else []
+    given = [str(one) for one in folders if (one / kpi_definitions.IN_FOLDER).is_file()]
+    workload = roles["results"] / "files" / "kpis" / "workload.yml"
     return [str(workload), *given, *map(str, settings.get(KPI_FILES) or ())]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import project_role, run_record
 from playbook import Done, play
 
 PLAYBOOK = """
@@ -72,7 +72,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "the run"
     folder.mkdir()
     command = run_record.CommandLine(["ansible-playbook"], {}, [])
-    run_record.write(folder, run_record.new("t1121-abcdef", "fine_tuning", [], ["001"], folder, command))
+    run_record.write(folder, run_record.new("t1121-abcdef", project_role.find("fine_tuning"), [], ["001"], command))
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The page on writing a project, followed word for word in a copy of the clone."""
+"""The page on writing a project, followed word for word on a machine where the built collection is installed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import artefact
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from playbook import ROOT, environment, run_dirs
@@ -33,12 +34,20 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def shell(text: str, clone: Path, artifacts: Path) -> None:
-    """Run a block of the page as bash does when a person pastes it."""
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home folder in which the built collection is installed, and nothing else."""
+    artefact.install(artefact.build(tmp_path / "built"), tmp_path / "home" / ".ansible" / "collections")
+    return tmp_path / "home"
+
+
+def shell(text: str, folder: Path, artifacts: Path, **env: str) -> Path:
+    """Run a block of the page as bash does when a person pastes it; return the folder in which it ends."""
+    end = artifacts.parent / "folder"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=clone,
-        env=environment(artifacts, {"XDG_STATE_HOME": str(artifacts.parent / "state")}),
+        ["bash", "-euo", "pipefail", "-c", f"{text}\npwd > {end}"],
+        cwd=folder,
+        env=environment(artifacts, {"XDG_STATE_HOME": str(artifacts.parent / "state"), **env}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -47,22 +56,44 @@ def shell(text: str, clone: Path, artifacts: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{text}\n{done.stdout[-6000:]}"
+    return Path(end.read_text(encoding="utf-8").strip())
 
 
-def test_every_command_of_the_page_works_and_the_own_kind_is_measured(clone: Path, tmp_path: Path) -> None:
-    artifacts = tmp_path / "artifacts"
-    blocks = re.findall(r"^```bash\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 6
-    for text in blocks:
-        shell(text, clone, artifacts)
+def blocks(kind: str) -> list[str]:
+    """The blocks of the page that follow ```<kind>."""
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_every_command_of_the_page_works_and_the_own_kind_is_measured(home: Path, tmp_path: Path) -> None:
+    artifacts, folder = tmp_path / "artifacts", tmp_path / "anywhere"
+    folder.mkdir()
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    env = {"HOME": str(home), "XDG_CACHE_HOME": cache}
+    for text in blocks("bash"):
+        folder = shell(text, folder, artifacts, **env)
     first, second, third = run_dirs(artifacts)
     assert _files.read_yaml(second / "settings.yml")["my_llm_test_cpu"] == "250m"
+    assert _files.read_yaml(third / "run.yml")["versions"]["me.bench"] == "0.1.0"
     for run, kind, count in ((first, "Job", 5), (second, "Job", 5), (third, "PyTorchJob", 4)):
         assert _files.read_yaml(run / "run.yml")["status"] == "passed"
         rows = [one for one in _files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
         assert [(one["kind"], one["outcome"]) for one in rows] == [(kind, "succeeded")] * count
     kpis = {one["name"]: one for one in _files.read_json(third / "points/001/kpis.json")["kpis"]}
     assert kpis["time_to_accepted_p95"]["n"] == 4
+    # The archive is complete: installed in place of its sources, it finds its presets, settings and KPIs.
+    shutil.rmtree(folder)
+    artefact.install(home / "me-bench-0.1.0.tar.gz", home / ".ansible" / "collections")
+    limits = '{"results_limits": {"time_to_accepted_p95": {"max": "5 s"}}}'
+    command = (
+        f"ansible-playbook me.bench.my_llm_test -e preset=smoke --tags settings -e my_llm_test_cpu=1 -e '{limits}'"
+    )
+    shell(command, tmp_path / "anywhere", artifacts, **env)
+
+
+def test_the_commands_for_a_clone_work_in_one(clone: Path, tmp_path: Path) -> None:
+    (text,) = blocks("bash clone")
+    shell(text, clone, tmp_path / "artifacts")
+    assert (clone / "playbooks/group_vars/all/my_llm_test_presets.yml").is_symlink()
 
 
 @pytest.mark.parametrize(("word", "warns"), [("new_project_name", False), ("name", True)])

@@ -114,6 +114,8 @@ RUN: dict[str, dict[str, Any]] = {
         },
         {
             "ended": STAMP_OR_NULL,
+            # full name of the project's role; absent in runs of older versions, whose roles were all of this collection
+            "role": TEXT,
             "sessions": {
                 "type": "array",
                 "items": record(

@@ -42,7 +42,7 @@ Known = tuple[settings_catalogue.Catalogue, dict[str, Any]]
 def known(ansible_plugins: None) -> Known:
     """The settings that there are, and their defaults, which may look up the environment."""
     settings = settings_catalogue.load(ROOT)
-    return settings, collect_settings_layers.defaults(LOADER, ROOT, settings)
+    return settings, collect_settings_layers.defaults(LOADER, settings)
 
 
 #: What simulated nodes never have.
@@ -63,13 +63,13 @@ def resolved(project: str, name: str, known: Known) -> tuple[resolve_settings.Ef
 def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: str, name: str, known: Known) -> None:
     found, render = resolved(project, name, known)
     assert found.points
-    assert point_load_estimates.first_unfit(project, found.points, render).endswith(LACKING.get(name, ""))
-    assert name in LACKING or not point_load_estimates.first_unfit(project, found.points, render)
+    unfit = point_load_estimates.first_unfit(ROOT / "roles" / project, found.points, render)
+    assert unfit.endswith(LACKING.get(name, "")) and bool(unfit) == (name in LACKING)
     checks = settings_checks.read(ROOT / f"roles/{project}/meta/checks.yml")
     for point in found.measured:
         assert settings_checks.first_problem(checks, point.settings, render) is None
     if project == "fine_tuning" and name not in LACKING:
-        costs = point_load_estimates.durations(project, found.measured, render)
+        costs = point_load_estimates.durations(ROOT / "roles" / project, found.measured, render)
         assert all("GPU hours" in costs[point.name] for point in found.measured)
 
 

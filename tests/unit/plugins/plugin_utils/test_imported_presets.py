@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROOT = settings_preflight.ROOT
 CATALOGUE = settings_catalogue.load(ROOT)
-DEFAULTS = collect_settings_layers.defaults(DataLoader(), ROOT, CATALOGUE)
+DEFAULTS = collect_settings_layers.defaults(DataLoader(), CATALOGUE)
 
 TESTS: dict[str, Any] = {
     "fine_tuning": {

@@ -17,7 +17,12 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import interrupted_run, progress_action, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    interrupted_run,
+    progress_action,
+    project_role,
+    run_record,
+)
 
 PROJECT = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 CLUSTER = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
@@ -50,7 +55,7 @@ def test_a_playbook_that_takes_what_stays_gives_nothing_back() -> None:
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     arguments = run_record.CommandLine(["ansible-playbook", "x.yml"], {}, [])
-    record = run_record.new("t1121-abcdef", "fine_tuning", [], ["001"], tmp_path, arguments)
+    record = run_record.new("t1121-abcdef", project_role.find("fine_tuning"), [], ["001"], arguments)
     phase = {"status": "running", "started": record["started"], "ended": None, "seconds": None, "error": None}
     run_record.write(tmp_path, {**record, "give_back": "THE COMMAND", "phases": {"test": phase}})
     return tmp_path

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import schedule_words
 
-ROLES = Path(__file__).parents[4] / "roles"
+ROLES = {path.name: path for path in (Path(__file__).parents[4] / "roles").iterdir()}
 LIMITED = {"results_limits": {"workloads_failed": {"max": 0}, "makespan": {"max": "2 s"}}}
 BISECT = {"over": "fine_tuning_count", "values": [1, 2], "kpi": "makespan"}
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings, MatrixPoint
 
+ROLES = Path(__file__).resolve().parents[4] / "roles"
 LOAD = {
     "cluster_provider": "rehearsal",
     "fake_gpu_nodes": 1,
@@ -68,7 +70,9 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
         for number, gpus in ((1, 4), (2, 8))
     )
     found = EffectiveSettings({}, Resolved({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
-    assert settings_display.points(found, point_load_estimates.durations("fine_tuning", points, render))[1:] == [
+    assert settings_display.points(found, point_load_estimates.durations(ROLES / "fine_tuning", points, render))[
+        1:
+    ] == [
         "  001  fine_tuning_gpus=4: 4 workloads in about 20 s, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
         "  002  fine_tuning_gpus=8: 4 workloads in about 40 s, 0.09 GPU hours, at most 8 GPUs and 1 pod at once",
         "  all 2 points: about 60 s, 0.13 GPU hours, at most 8 GPUs at once",
@@ -77,14 +81,14 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
 
 def test_a_load_that_does_not_fit_on_the_fake_nodes_is_said_to() -> None:
     point = MatrixPoint("001", {}, {**LOAD, "fine_tuning_gpus": 9})
-    told = point_load_estimates.durations("fine_tuning", [point], render)
+    told = point_load_estimates.durations(ROLES / "fine_tuning", [point], render)
     assert told == {"001": "can never run on the 1 simulated node: one workload wants 9 GPUs, there are 8"}
     elsewhere = MatrixPoint("001", {}, {**point.settings, "cluster_provider": "existing"})
-    assert "at most 36 GPUs" in point_load_estimates.durations("fine_tuning", [elsewhere], render)["001"]
+    assert "at most 36 GPUs" in point_load_estimates.durations(ROLES / "fine_tuning", [elsewhere], render)["001"]
 
 
 def test_a_project_without_a_load_has_no_estimate() -> None:
-    assert point_load_estimates.durations("cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
+    assert point_load_estimates.durations(ROLES / "cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
 
 
 @pytest.mark.parametrize(

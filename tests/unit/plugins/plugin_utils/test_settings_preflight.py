@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
 CATALOGUE = settings_catalogue.load(settings_preflight.ROOT)
-DEFAULTS = collect_settings_layers.defaults(DataLoader(), settings_preflight.ROOT, CATALOGUE)
+DEFAULTS = collect_settings_layers.defaults(DataLoader(), CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role that makes up a project: a role of this collection, or of any other collection by its full name."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+
+ROOT = Path(__file__).parents[2]
+OURS = "perfscale.seatrial"
+_FULL = re.compile(r"(?P<collection>[a-z_]\w*\.[a-z_]\w*)\.(?P<role>\w+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ProjectRole:
+    """A role, its collection and the folder of that. The project has the name of the role."""
+
+    project: str
+    collection: str
+    root: Path
+
+    @property
+    def name(self) -> str:
+        """The full name of the role."""
+        return f"{self.collection}.{self.project}"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the role. A role of ours may not exist: a playbook such as cluster.yml has none."""
+        return self.root / "roles" / self.project
+
+    @property
+    def ours(self) -> bool:
+        """Whether the role belongs to this collection."""
+        return self.collection == OURS
+
+
+def find(name: str) -> ProjectRole:
+    """Return the role of a project. name: a role of this collection, or the full name of one of any collection.
+
+    Raises InputError for a collection that is not installed, and for a role that it does not have.
+    """
+    if "." not in name:
+        return ProjectRole(name, OURS, ROOT)
+    found = _FULL.fullmatch(name)
+    if not found:
+        raise InputError(f"'{name}' is no role: write <namespace>.<collection>.<role>, such as me.bench.my_llm_test")
+    collection, role = found["collection"], found["role"]
+    if collection == OURS:
+        return ProjectRole(role, OURS, ROOT)
+    root = collection_folder(collection)
+    if root is None:
+        raise InputError(
+            f"role {name}: collection {collection} is not installed where Ansible looks for collections "
+            "(ansible-galaxy collection list shows these folders)"
+        )
+    known = sorted(path.name for path in (root / "roles").glob("*") if path.is_dir())
+    if role not in known:
+        there = ", ".join(known) or "none"
+        raise InputError(f"role {name}: {root} has no role '{role}'{nearest(role, known)}; roles: {there}")
+    return ProjectRole(role, collection, root)
+
+
+def collection_folder(collection: str) -> Path | None:
+    """Return the folder of an installed collection, None if there is none."""
+    try:
+        package = importlib.import_module(f"ansible_collections.{collection}")
+    except ImportError:
+        return None
+    return Path(next(iter(package.__path__)))
