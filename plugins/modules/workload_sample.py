@@ -121,7 +121,7 @@ sampling:
       event. C(canary) has the number of writes, how long the API server took for them (C(took)) and our processor time
       (C(cpu)), C(soundings) the same of the revision probes. C(cpu) is the processor time of the whole sampler,
       C(cpu_events) its part for events, C(cpu_rows) the part of that from the received bytes to the rows (TLS, parsing,
-      stages). C(decoder) is the Python package that decoded the events: msgspec, or json without it.
+      stages). C(decoder) is the Python package that decoded the events, V(msgspec) or, without it, V(json).
   returned: success
   type: dict
   sample:
