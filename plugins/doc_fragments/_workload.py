@@ -200,6 +200,17 @@ options:
         a stage that C(ends) it.
     type: bool
     default: true
+  lifetime:
+    description:
+      - Distribution of the time, in seconds, after which each workload is deleted, counted from when it reached the
+        stage that C(ends) it with success. For workloads that run until somebody stops them, such as notebooks. An
+        empty dictionary deletes none.
+      - C(type) is V(fixed) (C(mean)), V(uniform) (C(low), C(high)), V(exponential) (C(mean)) or V(lognormal) (C(mean),
+        C(sigma) of the logarithm). C(low) and C(high) truncate any of them. The lifetime of an index is the same for
+        the same O(seed), V(1) if there is none.
+      - Requires O(wait). The end of the last lifetime is waited for even beyond O(timeout).
+    type: dict
+    default: {}
   request_timeout:
     description: Timeout for the response to one request, in seconds.
     type: float

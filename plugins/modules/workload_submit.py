@@ -115,6 +115,10 @@ counts:
       description: Workloads that were created and have not ended.
       returned: success
       type: int
+    stopped:
+      description: Workloads that were deleted because their lifetime was over.
+      returned: if O(lifetime) is set
+      type: int
   sample:
     {planned: 1000, created: 1000, already_mine: 0, refused: 0, blocked: 0, unsent: 0, retries: 0, succeeded: 998,
      failed: 2, deleted: 0, unfinished: 0}

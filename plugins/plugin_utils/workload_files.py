@@ -63,8 +63,21 @@ def _definition(one: Any, find: Find) -> Any:
     if isinstance(one, str):
         return _named(one, find)
     if isinstance(one, dict) and "use" in one:
-        return {**_named(str(one["use"]), find), **{key: value for key, value in one.items() if key != "use"}}
+        found = _named(str(one["use"]), find)
+        if "ends_at" in one:
+            found = _ending_at(found, str(one["ends_at"]))
+        return {**found, **{key: value for key, value in one.items() if key not in ("use", "ends_at")}}
     return one
+
+
+def _ending_at(definition: dict[str, Any], stage: str) -> dict[str, Any]:
+    """Return a definition whose workloads have succeeded when they reach ``stage``. Raises InputError."""
+    names = [one["name"] for one in definition["stages"]]
+    if stage not in names:
+        known = f"{nearest(stage, names)}; there are {', '.join(names)}"
+        raise InputError(f"ends_at: {definition['kind']} has no stage '{stage}'{known}")
+    stages = [{**one, "ends": "succeeded"} if one["name"] == stage else one for one in definition["stages"]]
+    return {**definition, "stages": stages}
 
 
 def _named(name: str, find: Find) -> dict[str, Any]:
@@ -73,7 +86,9 @@ def _named(name: str, find: Find) -> dict[str, Any]:
     else:
         path = SHIPPED / f"{name.lower()}.yml"
         if not path.exists():
-            known = [_files.read_yaml(one)["kind"] for one in sorted(SHIPPED.glob("*.yml"))]
+            kinds = {one.stem: _files.read_yaml(one)["kind"] for one in sorted(SHIPPED.glob("*.yml"))}
+            # Two groups may have a kind of the same name; then one of the files has another name.
+            known = [kind if kind.lower() == stem else stem for stem, kind in kinds.items()]
             raise InputError(
                 f"the collection has no stage definition of kind '{name}'{nearest(name, known)}; "
                 f"it has {', '.join(known)}. "

@@ -20,6 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender
 
 SCHEMA = "ledger/1"
 CREATED, ALREADY_MINE, REFUSED, RETRY, AMBIGUOUS = "created", "already_mine", "refused", "retry", "ambiguous"
+#: HTTP statuses after which an object is deleted or being deleted.
+STOPPED = frozenset((200, 202, 404))
 #: Outcomes after which nothing is left to do for an object.
 FINAL = frozenset((CREATED, ALREADY_MINE, REFUSED))
 
@@ -29,6 +31,7 @@ class ResumeState:
     """The result of earlier sessions: the final outcome of each object by (kind, name)."""
 
     outcomes: dict[tuple[str, str], str] = field(default_factory=dict)
+    stopped: set[int] = field(default_factory=set)  # workloads that were stopped at the end of their lifetime
     sessions: int = 0
     anchor: dict[str, Any] | None = None
 
@@ -36,6 +39,8 @@ class ResumeState:
         """Add one line of a ledger."""
         if record["type"] == "attempt" and record["outcome"] in FINAL:
             self.outcomes[record["kind"], record["name"]] = record["outcome"]
+        elif record["type"] == "stop" and record["status"] in STOPPED:
+            self.stopped.add(record["index"])
         elif record["type"] == "session":
             self.sessions += 1
             self.anchor = self.anchor or record["anchor"]

@@ -70,6 +70,7 @@ SUBMIT: dict[str, Any] = {
     },
     "sample": {"type": "bool", "default": True},
     "wait": {"type": "bool", "default": True},
+    "lifetime": {"type": "dict", "default": {}},
     "request_timeout": {"type": "float", "default": 60},
     "retry_time": {"type": "float", "default": 120},
     "max_lateness": {"type": "float", "default": 0.1},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -112,6 +112,7 @@ class LoadSpec(WatchSpec):
     retry_time: float
     max_lateness: float
     breaker_latency: float = 0.0
+    lifetime: dict[str, Any] = field(default_factory=dict)  # a distribution; empty: nothing is stopped
 
 
 def check(given: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import cpu_steal, ledger
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import Dispatcher
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lifetimes import Lifetimes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer, workload_plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import pending_reasons
@@ -39,6 +40,7 @@ class LoadState:
         dispatcher: Dispatcher,
         sampler: SamplerProcess | NoSampler,
         stall: StalledLoad,
+        lifetimes: Lifetimes | None = None,
     ) -> None:
         self.request = request
         self.planned = planned
@@ -49,6 +51,7 @@ class LoadState:
         self._dispatcher = dispatcher
         self._sampler = sampler
         self._stall = stall
+        self.lifetimes = lifetimes
         self._sessions = past.sessions + 1
         self._stolen = cpu_steal.reading()
         self._loads: list[float] = []  # load averages, one a second
@@ -70,6 +73,14 @@ class LoadState:
     def ended(self) -> int:
         """Return the number of workloads that were seen to end: succeeded, failed or deleted."""
         return sum(self._sampler.state.get(name, 0) for name in ("succeeded", "failed", "deleted"))
+
+    def alive(self) -> int:
+        """Return the number of workloads that are complete and will be stopped when their lifetime is over."""
+        return self.lifetimes.left if self.lifetimes is not None else 0
+
+    def gone(self) -> int:
+        """Return the number of workloads that have ended and do not wait for the end of their lifetime."""
+        return self.ended() - self.alive()
 
     def unfinished(self) -> int:
         """Return the number of created workloads that were not seen to end."""
@@ -124,6 +135,7 @@ class LoadState:
         for name, number in (
             ("deleted", counts["deleted"]),
             ("refused", self.count(ledger.REFUSED) + self._dispatcher.blocked),
+            ("stopped", len(self.lifetimes.stopped) if self.lifetimes is not None else 0),
             ("retries", self._dispatcher.retries),
         ):
             if number:
@@ -166,6 +178,7 @@ class LoadState:
             "failed": counts["failed"],
             "deleted": counts["deleted"],
             "unfinished": waiting,
+            **({"stopped": len(self.lifetimes.stopped)} if self.lifetimes is not None else {}),
         }
         found: dict[str, Any] = {
             "changed": self._dispatcher.outcomes.get(ledger.CREATED, 0) > 0,
@@ -217,8 +230,8 @@ class LoadState:
             parts[0] += f" at {found['rate']:.1f}/s"
         if self.request.wait:
             parts.append(f"{counts['succeeded']} succeeded")
-        for name in ("failed", "deleted", "refused", "blocked", "unsent", "retries"):
-            if counts[name]:
+        for name in ("stopped", "failed", "deleted", "refused", "blocked", "unsent", "retries"):
+            if counts.get(name):
                 parts.append(f"{counts[name]} {name}")
         late = found["lateness"]
         if late is not None:

@@ -26,10 +26,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatche
     Dispatcher,
     raise_priority,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lifetimes import Lifetimes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, SenderSettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals, template_renderer, workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import (
     NoSampler,
@@ -85,6 +87,7 @@ class Load:
             namespaces = {one.namespace or namespace for one in template_renderer.documents(rendered)}
             watched = namespaces.pop() if len(namespaces) == 1 else ""
             sampling = request.sampling(kinds, own, watched, namespace)
+            sampling = replace(sampling, completions=bool(request.lifetime))
             client.close()
             return self._with_sampler(client, sampling, clock, log, past, planned, todo, rendered)
         finally:
@@ -118,6 +121,10 @@ class Load:
         namespace = request.namespace or client.access.namespace
         chosen = _chosen(request, found)
         rendered = _rendered(request, namespace, chosen)
+        if request.lifetime:
+            if not request.wait:
+                raise InputError("lifetime requires wait=true: workloads are stopped while the call waits for them")
+            drawn(0, request.lifetime)  # refuses an invalid distribution
         if request.wait or found.header.get("at_once"):
             definitions_for(sorted({one.workload.kind for one in rendered}), kinds)
         template_renderer.resolve(client, rendered, namespace)
@@ -154,7 +161,8 @@ class Load:
                 loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP}
                 dispatcher = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
                 stall = StalledLoad(client.access, sampling)
-                state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall)
+                lifetimes = _lifetimes(request, settings, templates, planned, past)
+                state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes)
                 dispatcher.before = state.there
                 reason = "failed"
                 log.write(session_line(ledger.SCHEMA, request.run, request.point, clock))
@@ -169,6 +177,8 @@ class Load:
                     raise _interrupt.Interrupted(f"{error}: {state.line()}") from error
                 finally:
                     dispatcher.stop(_PATIENCE)
+                    if lifetimes is not None:
+                        lifetimes.close(_PATIENCE)
                     end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": state.machine()}
                     log.write(end)
                     log.sync()
@@ -220,9 +230,8 @@ class Load:
         ) as breaker:
             while not dispatcher.done.is_set():
                 stop.check()
-                sampler.poll(_LOOK)
-                dispatcher.note_ended(state.ended())
-                self._report(state)
+                self._look(sampler, state)
+                dispatcher.note_ended(state.gone())
                 if breaker.reason:
                     state.stopped = breaker.reason
                     self.progress.say(
@@ -241,17 +250,19 @@ class Load:
     def _wait(
         self, sampler: SamplerProcess | NoSampler, stop: _interrupt.Interrupt, state: load_state.LoadState
     ) -> None:
-        """Wait until every created workload has ended, or without wait has been seen; then settle."""
+        """Wait until every created workload has ended, or without wait has been seen; then settle.
+
+        The timeout is for the ends; a lifetime that is longer still passes.
+        """
         began = time.monotonic()
         wait = self.request.wait
         deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
-        while (state.unfinished() if wait else state.unseen()) > 0 and not state.hopeless():
-            if time.monotonic() >= deadline:
+        while (state.unfinished() + state.alive() if wait else state.unseen()) > 0 and not state.hopeless():
+            if time.monotonic() >= deadline and (state.unfinished() > 0 or not wait):
                 state.timed_out = wait
                 break
             stop.check()
-            sampler.poll(_LOOK)
-            self._report(state)
+            self._look(sampler, state)
         else:
             # Objects of the last workloads still change for a moment.
             settled = time.monotonic() + (self.request.settle if self.request.sample else 0.0)
@@ -260,9 +271,36 @@ class Load:
                 sampler.poll(min(_LOOK, left))
         self.step.timing("wait", time.monotonic() - began, f"point {self.request.point}")
 
+    def _look(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
+        """Take what the sampler saw; raise the error of the lifetimes, if any."""
+        sampler.poll(_LOOK)
+        if state.lifetimes is not None:
+            state.lifetimes.note(sampler.completed)
+            sampler.completed.clear()
+            state.lifetimes.check()
+        self._report(state)
+
     def _report(self, state: load_state.LoadState) -> None:
         state.record_machine()
         self.progress.update(state.state(), state.line())
+
+
+def _lifetimes(
+    request: LoadSpec,
+    settings: SenderSettings,
+    templates: dict[str, template_renderer.Rendered],
+    planned: workload_plan.Plan,
+    past: ledger.ResumeState,
+) -> Lifetimes | None:
+    """Return what stops the workloads, None if nothing does."""
+    if not request.lifetime:
+        return None
+
+    def find(index: int) -> tuple[str, str, str]:
+        workload = templates[planned.workloads[index].template].workload
+        return workload.kind, workload.path, workload.name(index)
+
+    return Lifetimes(settings, request.lifetime, request.seed or 1, find, past.stopped)
 
 
 def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:

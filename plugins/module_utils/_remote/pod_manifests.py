@@ -205,7 +205,8 @@ def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) ->
         kind = client.kind(document.api_version, document.kind)
         where = (document.namespace or usual) if kind.namespaced else ""
         places.add(document.namespace or usual)
-        found |= _on(document.api_version, kind.resource, where, ("create", "get", "list", "watch"))
+        verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
+        found |= _on(document.api_version, kind.resource, where, verbs)
     # Workloads in several namespaces are watched in all.
     watched = places.pop() if len(places) == 1 else ""
     for one in compile_kinds(request.stages):

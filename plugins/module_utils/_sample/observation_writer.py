@@ -132,11 +132,11 @@ class ObservationWriter:
         known = self._known.get(uid)
         before = known.values if known else self._nothing
         values = tuple(record["values"].get(name, held) for name, held in zip(self.kind.names, before, strict=True))
-        self._count(index, values)
+        self._count(index, values, record["received"])
         if self.owner_index is not None and index is not None:
             self.owner_index.add(uid, index)
         if record["event"] == "DELETED":
-            self._forget(uid, index)
+            self._forget(uid, index, record["received"])
             return
         held = self._known[uid] = self._describe(uid, values, record, index, record["owners"])
         held.node = record.get("node") or (known.node if known else "")
@@ -210,9 +210,9 @@ class ObservationWriter:
         if reason:
             more["reason"] = reason
         self._write(held.row(received, how, event, version, changed, more))
-        self._count(held.index, values)
+        self._count(held.index, values, received)
         if event == "DELETED":
-            self._forget(uid, held.index)
+            self._forget(uid, held.index, received)
         else:
             held.values = tuple(kept)
 
@@ -221,7 +221,7 @@ class ObservationWriter:
         for uid in self._known.keys() - set(present):
             held = self._known[uid]
             self._write(held.row(received, how, "DELETED", version, {}, {}))
-            self._forget(uid, held.index)
+            self._forget(uid, held.index, received)
 
     def _describe(
         self, uid: str, values: tuple[Value, ...], named: dict[str, Any], index: int | None, owners: list[str]
@@ -247,23 +247,23 @@ class ObservationWriter:
                 return (why(thing, source) or "")[:1000] or None
         return None
 
-    def _count(self, index: int | None, values: tuple[Value, ...]) -> None:
+    def _count(self, index: int | None, values: tuple[Value, ...], at: float) -> None:
         if index is None:
             return
         if self.own:
             self.tally.seen.add(index)
             for number, outcome in self.kind.ends.items():
                 if values[number]:
-                    self.tally.end(index, outcome)
+                    self.tally.end(index, outcome, at)
         for number in self.kind.running:
             if values[number]:
                 self.tally.run(index)
 
-    def _forget(self, uid: str, index: int | None) -> None:
+    def _forget(self, uid: str, index: int | None, at: float) -> None:
         self._known.pop(uid, None)
         self.tally.pending.note(uid, None, "", self._pods)
         if self.own and index is not None:
-            self.tally.end(index, "deleted")
+            self.tally.end(index, "deleted", at)
 
 
 def _index(metadata: dict[str, Any]) -> int | None:

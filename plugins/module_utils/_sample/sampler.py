@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,12 @@ class Sampler:
     """Samples a load from watching() to close(). For one thread."""
 
     def __init__(self, client: Client, spec: SamplingSpec, clock: Clock) -> None:
-        self.spec = spec
-        self.clock = clock
-        self.tally = WorkloadTally()
-        self.gaps = 0
         self._client = client
+        self._absent = [one for one in spec.kinds if one.optional and not self._has(one)]
+        self.spec = replace(spec, kinds=tuple(one for one in spec.kinds if one not in self._absent))
+        self.clock = clock
+        self.tally = WorkloadTally(completed=[] if spec.completions else None)
+        self.gaps = 0
         self._file = _open(spec.path)
         self._reader = WatchMultiplexer()
         self._rows: list[str] = []  # to be written together
@@ -84,6 +86,13 @@ class Sampler:
     def _by_owners(self, kind: KindStages) -> bool:
         """Return whether objects of a kind are found by their owners; the workloads themselves have our labels."""
         return kind.select == OWNERS and kind.kind not in self.spec.own
+
+    def _has(self, kind: KindStages) -> bool:
+        try:
+            self._kept(kind)
+        except InputError:
+            return False
+        return True
 
     def _kept(self, kind: KindStages) -> discovery.Kind:
         """Return a kind in the first of its versions that the server has. Raises InputError."""
@@ -204,6 +213,10 @@ class Sampler:
     def notes(self) -> list[str]:
         """Return remarks on the sampling for the user."""
         found = self._probes.notes() if self._probes is not None else []
+        found += [
+            f"the cluster has no {one.kind} ({' or '.join(one.api_versions)}): its stages are not measured"
+            for one in self._absent
+        ]
         if self.owners is not None and self.owners.dropped:
             found.append(
                 f"{self.owners.dropped} events were dropped because the owners of their objects were not seen in time: "

@@ -39,6 +39,7 @@ class SamplerProcess:
     def __init__(self, access: Access, spec: SamplingSpec, clock: Clock, close_in_child: Callable[[], None]) -> None:
         """Fork. ``close_in_child`` closes what the child must not keep open: the submitter's locked ledger."""
         self.state: dict[str, Any] = {}
+        self.completed: list[tuple[int, float]] = []  # (index, since when); whoever takes them removes them
         self.watching = False
         self.ended = False
         self._pending = b""
@@ -82,6 +83,7 @@ class SamplerProcess:
             if "error" in message:
                 raise ProcessError(f"the sampler failed: {message['error']}")
             self.watching = self.watching or bool(message.get("watching"))
+            self.completed += message.pop("completed", ())
             self.state.update(message)
         return True
 
@@ -172,7 +174,9 @@ def _sample(sampler: Sampler, stop: SignalEvent, report_state: Callable[[dict[st
 
 
 def _state(sampler: Sampler) -> dict[str, Any]:
-    state = {"events": sampler.events, "gaps": sampler.gaps, "notes": sampler.notes()}
+    state: dict[str, Any] = {"events": sampler.events, "gaps": sampler.gaps, "notes": sampler.notes()}
+    if sampler.tally.completed:
+        state["completed"], sampler.tally.completed = sampler.tally.completed, []
     return {**sampler.tally.counts(), **state, "reasons": sampler.tally.reasons()}
 
 

@@ -19,6 +19,8 @@ class WorkloadTally:
     running: set[int] = field(default_factory=set)
     ended: dict[int, str] = field(default_factory=dict)  # succeeded, failed or deleted
     pending: PendingReasons = field(default_factory=PendingReasons)
+    #: (Index, since when) of workloads that succeeded and were not yet reported, on the point's clock; None: not kept.
+    completed: list[tuple[int, float]] | None = None
 
     _outcomes: Counter[str] = field(default_factory=Counter)
     _over: int = 0  # number of workloads that ran and have ended
@@ -29,9 +31,11 @@ class WorkloadTally:
             self.running.add(index)
             self._over += index in self.ended
 
-    def end(self, index: int, outcome: str) -> None:
-        """Record that a workload has ended; only the first end counts."""
+    def end(self, index: int, outcome: str, at: float) -> None:
+        """Record that a workload has ended, seen at ``at`` on the point's clock; only the first end counts."""
         if index not in self.ended:
+            if self.completed is not None and outcome == "succeeded":
+                self.completed.append((index, round(at, 3)))
             self.ended[index] = outcome
             self._outcomes[outcome] += 1
             self._over += index in self.running

@@ -134,6 +134,18 @@ POINT: dict[str, dict[str, Any]] = {
                     "namespace": TEXT,
                 },
             ),
+            # a workload that was deleted because its lifetime was over; intended: end of the lifetime
+            "stop": record(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "kind": TEXT,
+                    "intended": MOMENT,
+                    "sent": MOMENT,
+                    "answered": MOMENT,
+                    "status": COUNT,  # HTTP status; 0: no response
+                }
+            ),
             # machine: that sent the load. stolen: share of CPU time stolen by the hypervisor, null where the system
             # does not report it. load: mean load average.
             "end": record(

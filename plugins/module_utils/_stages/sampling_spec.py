@@ -17,7 +17,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
 
 @dataclass(frozen=True)
 class SamplingSpec:
-    """Parameters of the sampler. ``own``: kinds of the workloads. ``canary_rate``: writes per second, 0 for none."""
+    """Parameters of the sampler. ``own``: kinds of the workloads. ``canary_rate``: writes per second, 0 for none.
+
+    completions: report which workloads are complete, and since when.
+    """
 
     run: str
     point: str
@@ -28,6 +31,7 @@ class SamplingSpec:
     own: frozenset[str]
     simulated_writers: tuple[str, ...]
     canary_rate: float
+    completions: bool = False
 
 
 class NoSampler:
@@ -35,6 +39,7 @@ class NoSampler:
 
     def __init__(self) -> None:
         self.state: dict[str, Any] = {}
+        self.completed: list[tuple[int, float]] = []
         self.watching = True
 
     def poll(self, timeout: float) -> bool:

@@ -16,7 +16,7 @@ with ``equals``, whether its value is one of the given) or ``jmespath`` (a time 
 last one requires the package jmespath.
 
 ``api_version`` may be a list; the first version that the server has is used. ``select: owners`` finds objects without
-the labels of the load by the chain of their owners.
+the labels of the load by the chain of their owners. A kind with ``optional: true`` is left out if the server lacks it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WRITERS = ("client", "api-server", "controller", "scheduler", "node", "provision
 ENDS = ("succeeded", "failed")
 _SOURCES = ("condition", "field", "jmespath")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
-_TOP = frozenset(("api_version", "kind", "select", "stages", "description"))
+_TOP = frozenset(("api_version", "kind", "select", "optional", "stages", "description"))
 LABELS, OWNERS = "labels", "owners"
 #: The fields of an object that conditions, hindrance() and why() read.
 _MESSAGES: Shape = {"status": dict.fromkeys(("message", "reason"), ANY)}
@@ -64,6 +64,7 @@ class KindStages:
     running: frozenset[int]  # numbers of the stages in which an object of the workload runs
     awaited: tuple[str, ...]  # conditions whose message explains, while they are False, why the object waits
     definition: dict[str, Any]
+    optional: bool  # left out if the server does not have the kind
 
 
 def compile_kind(definition: dict[str, Any]) -> KindStages:
@@ -98,6 +99,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
         awaited=tuple(one["condition"] for one in stages if one.get("condition") and not one.get("ends")),
         definition=definition,
+        optional=bool(definition.get("optional")),
     )
 
 
