@@ -10,16 +10,40 @@ module: runai_files
 short_description: Write the result files of the Run:ai scale-test tool
 version_added: 0.1.0
 description:
-  - Writes C(submitted.json), C(sampled.json), C(times.csv) with 26 columns, and C(names.csv) to C(runai/) of each
-    point, from its timeline, for the plotter of that tool. Workloads get names in the tool's format, C(j-) and six
-    hexadecimal digits; C(names.csv) maps them to the names of the run.
-  - Missing stages get the sentinels of the tool.
+  - Writes C(submitted.json), C(sampled.json), C(times.csv) with 26 columns, C(general.png), C(detailed.png), and
+    C(names.csv) to C(runai/) of each point whose workloads went through Run:ai, from its timeline. Workloads get names
+    in the tool's format, C(j-) and six hexadecimal digits; C(names.csv) maps them to the names of the run.
+  - Missing stages get the sentinels of the tool in the JSON files, and have a duration of 0 in C(times.csv). The plots
+    leave them out.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._run
   - perfscale.seatrial._step
+options:
+  all_points:
+    description: Whether to write the files of every point, and not only of those whose workloads went through Run:ai.
+    type: bool
+    default: false
+  plots:
+    description: Which plots to draw.
+    type: list
+    elements: str
+    choices: [general, detailed]
+    default: [general, detailed]
+  skip_errors:
+    description: Whether C(times.csv) and the plots leave out workloads whose times contradict each other.
+    type: bool
+    default: true
+  head:
+    description: Draw only this number of workloads from the start, in submission order. V(0) means all.
+    type: int
+    default: 0
+  tail:
+    description: Draw only this number of workloads from the end. V(0) means all.
+    type: int
+    default: 0
 attributes:
   check_mode:
     support: none
@@ -36,6 +60,13 @@ EXAMPLES = r"""
 - name: Write the files of the Run:ai scale-test tool
   perfscale.seatrial.runai_files:
     run_dir: "{{ run_dir }}"
+
+- name: Draw only the first 500 workloads, of native objects too
+  perfscale.seatrial.runai_files:
+    run_dir: "{{ run_dir }}"
+    all_points: true
+    plots: [detailed]
+    head: 500
 """
 
 RETURN = r"""
@@ -51,24 +82,28 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_scale_test_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_point_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.scale_test_plots import PLOTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={**_common_options.RUN_DIR, **_common_options.STEP})
+    module = AnsibleModule(
+        argument_spec={
+            **_common_options.RUN_DIR,
+            **_common_options.STEP,
+            "all_points": {"type": "bool", "default": False},
+            "plots": {"type": "list", "elements": "str", "choices": ["general", "detailed"], "default": list(PLOTS)},
+            "skip_errors": {"type": "bool", "default": True},
+            "head": {"type": "int", "default": 0},
+            "tail": {"type": "int", "default": 0},
+        }
+    )
 
     def work(_step: Step) -> dict[str, Any]:
-        points = {}
-        for point in run_reader.read(Path(module.params["run_dir"])).points:
-            timeline = point.folder / "timeline.jsonl"
-            if timeline.exists():  # a point that did not start has none
-                points[point.number] = write_scale_test_files.write(
-                    timeline_table.read(timeline), point.folder / "runai"
-                )
-        return {"changed": True, "points": points}
+        options = {name: module.params[name] for name in ("all_points", "plots", "skip_errors", "head", "tail")}
+        return write_point_files.write(Path(module.params["run_dir"]), **options)
 
     _module_main.run(module, work)
 

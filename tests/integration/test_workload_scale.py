@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import rehearsal as support
+import runai_platform
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import random_jinja_filter
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_scale_test_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 from load_world import World
 from playbook import ROOT, begin, play, run_dirs
+from runai_platform import Platform
 
 TEMPLATES = ROOT / "roles" / "workload_scale" / "templates"
-STAGES = ROOT / "roles" / "workload" / "files" / "stages"
 
 
 def parameters(world: World, **more: Any) -> dict[str, Any]:
@@ -50,10 +53,6 @@ def parameters(world: World, **more: Any) -> dict[str, Any]:
     return {**usual, **more}
 
 
-def stages(*kinds: str) -> list[dict[str, Any]]:
-    return [yaml.safe_load((STAGES / f"{kind}.yml").read_text(encoding="utf-8")) for kind in kinds]
-
-
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
@@ -80,95 +79,117 @@ def test_the_api_server_takes_what_the_template_makes(kind: str, more: dict[str,
 
 
 @pytest.fixture
-def runai(world: World) -> Iterator[World]:
-    """Stand-ins for Run:ai's definitions, labelled as such; nothing of them is left."""
-    kinds = ("TrainingWorkload", "DistributedWorkload", "InteractiveWorkload")
-    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    for kind in kinds:
-        plural = f"{kind.lower()}s"
-        version = {
-            "name": "v2alpha1",
-            "served": True,
-            "storage": True,
-            "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
-        }
-        names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-        world.client.create(
-            {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": f"{plural}.run.ai", "labels": {"perfscale.seatrial/stand-in": "true"}},
-                "spec": {"group": "run.ai", "scope": "Namespaced", "names": names, "versions": [version]},
-            }
-        )
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            for kind in kinds:
-                world.client.list(world.client.kind("run.ai/v2alpha1", kind), world.namespace)
-            break
-        except (ApiError, InputError):  # not served yet
-            assert time.monotonic() < deadline, "the stand-in definitions are not served"
-            time.sleep(0.2)
+def nodes(world: World) -> Iterator[World]:
+    """A world with a node on which pods run until they are deleted."""
+    pool = fake_nodes.NodePoolSpec(1, pool="test-scale", run_id=world.run_id)
+    fake_nodes.present(world.client, pool, 60, support.quiet)
     yield world
-    definitions = world.client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-    for kind in kinds:
-        world.client.delete(definitions, f"{kind.lower()}s.run.ai")
-    deadline = time.monotonic() + 60
-    while any(one["metadata"]["name"].endswith(".run.ai") for one in world.client.list(definitions)[0]):
-        assert time.monotonic() < deadline, "the stand-in definitions do not go away"
-        time.sleep(0.2)
+    fake_nodes.absent(world.client, pool, 60, support.quiet)
 
 
-class Platform(threading.Thread):
-    """Plays Run:ai's controller: every workload that appears is brought through its phases."""
-
-    def __init__(self, world: World, kind: str, phases: list[str]) -> None:
-        super().__init__(daemon=True)
-        self.world, self.phases, self.over = world, phases, threading.Event()
-        self.kind = world.client.kind("run.ai/v2alpha1", kind)
-        self.at: dict[str, int] = {}
-
-    def run(self) -> None:
-        while not self.over.wait(0.1):
-            for one in self.world.client.list(self.kind, self.world.namespace)[0]:
-                name = one["metadata"]["name"]
-                step = self.at.get(name, 0)
-                if step < len(self.phases):
-                    path = f"{self.kind.path(self.world.namespace, name)}/status"
-                    body = {"status": {"phase": self.phases[step]}}
-                    self.world.client.request("PATCH", path, body, content_type="application/merge-patch+json")
-                    self.at[name] = step + 1
+@pytest.fixture
+def runai(nodes: World) -> Iterator[World]:
+    """A world whose server has stand-ins for the kinds of Run:ai."""
+    with runai_platform.definitions(nodes.client):
+        yield nodes
 
 
-@pytest.mark.parametrize(
-    ("kind", "phases"),
-    [
-        ("TrainingWorkload", ["Pending", "Running", "Completed"]),
-        ("DistributedWorkload", ["Pending", "Running", "Completed"]),
-        ("InteractiveWorkload", ["Initializing", "Running"]),
-    ],
-)
-def test_workloads_of_runai_are_made_and_followed_to_their_end(kind: str, phases: list[str], runai: World) -> None:
-    made = parameters(runai, type=kind.removesuffix("Workload").lower())
+#: How long the simulated controllers of Run:ai wait before each object, seconds.
+DELAYS = {"job": 0.3, "group": 0.5, "pods": 0.4, "run": 0.5}
+
+
+def through_runai(world: World, kind: str, parts: list[Any], **more: Any) -> tuple[dict[str, Any], Platform]:
+    """Submit three workloads while the simulated platform runs; return the result and the platform."""
+    made = parameters(world, type=kind.removesuffix("Workload").lower(), gpus=0)
     content = (TEMPLATES / "runai.yaml.j2").read_text(encoding="utf-8")
-    platform = Platform(runai, kind, phases)
+    job = runai_platform.pytorch_job if kind == "DistributedWorkload" else runai_platform.runai_job
+    platform = Platform(world.client, world.namespace, kind, DELAYS, job)
     platform.start()
     try:
-        done = runai.submit(
+        done = world.submit(
             count=3,
             templates=[{"name": "team", "content": content, "parameters": made}],
-            stages=stages(kind.lower()),
+            stages=workload_files.stages(parts, lambda _folder, name: name),
             wait=True,
             timeout=60,
+            **more,
         )
     finally:
         platform.over.set()
         platform.join(10)
+    assert platform.error is None
+    return done, platform
+
+
+@pytest.mark.parametrize("kind", ["TrainingWorkload", "DistributedWorkload", "InteractiveWorkload"])
+def test_the_chain_of_objects_of_runai_is_measured_as_it_was_made(kind: str, runai: World) -> None:
+    """Job and pod group have times of their own, and the interval of each meets the request that created the object."""
+    distributed = kind == "DistributedWorkload"
+    job = {"use": "PyTorchJob", "select": "owners"} if distributed else "RunaiJob"
+    done, platform = through_runai(runai, kind, [kind, job, "RunaiPodGroup", {"use": "Pod", "select": "owners"}])
     assert done["counts"]["succeeded"] == 3, done
     table = timeline_builder.build(runai.point_dir, runai.run_id, "001")
-    assert table.seen("accepted") == table.seen("running") == 3
+    assert not table.contradictions
+    assert table.seen("accepted") == table.seen("running") == table.seen("pods_scheduled") == 3
+    (anchor,) = {(row["anchor"]["wall"], row["anchor"]["monotonic"]) for row in runai.rows("ledger", "session")}
+    stages = {"job": "pytorchjob_created" if distributed else "runaijob_created", "group": "podgroup_created"}
+    if not distributed:  # the pods of a PyTorchJob are made by the real training-operator
+        stages["pods"] = "pods_created"
+    for row, name in enumerate(table.name):
+        for event, stage in stages.items():
+            before, after = (anchor[0] + moment - anchor[1] for moment in platform.truth[name][event])
+            assert table.earliest[stage][row] <= after and before <= table.latest[stage][row], (name, stage)
+        # No object came sooner after the previous one than the platform waits.
+        assert table.latest[stages["job"]][row] - table.earliest["created"][row] >= DELAYS["job"]
+        assert table.latest["podgroup_created"][row] - table.earliest[stages["job"]][row] >= DELAYS["group"]
+    seen = {stamps.sentinels for _row, stamps in write_scale_test_files.measured(table)}
+    assert len(seen) == 1 and seen.pop().isdisjoint({"jobCreatedTimestamp", "podGroupCreatedTimestamp"})
+
+
+def test_kinds_of_runai_that_a_cluster_lacks_are_left_out(world: World) -> None:
+    with runai_platform.definitions(world.client, ("TrainingWorkload", "RunaiJob")):
+        parts = ["TrainingWorkload", {"use": "RunaiJob", "optional": True}, {"use": "RunaiPodGroup", "optional": True}]
+        platform = Platform(world.client, world.namespace, "TrainingWorkload", DELAYS, runai_platform.runai_job)
+        content = (TEMPLATES / "runai.yaml.j2").read_text(encoding="utf-8")
+        templates = [{"name": "team", "content": content, "parameters": parameters(world, gpus=0)}]
+        stages = workload_files.stages(parts, lambda _folder, name: name)
+        done = world.submit(count=1, templates=templates, stages=stages, wait=False)
+    assert not platform.truth and done["counts"]["created"] == 1
+    assert any("no PodGroup (scheduling.run.ai/v2alpha2 or" in note for note in done["notes"]), done["notes"]
+    assert not any("RunaiJob" in note for note in done["notes"])
+
+
+def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes: World) -> None:
+    world = nodes
+    lifetime = {"type": "uniform", "low": 0.5, "high": 2.5}
+    content = (TEMPLATES / "native.yaml.j2").read_text(encoding="utf-8")
+    made = parameters(world, type="interactive", gpus=0, resources={"cpu": "10m"})
+    done = world.submit(
+        count=5,
+        seed=3,
+        templates=[{"name": "team", "content": content, "parameters": made}],
+        stages=workload_files.stages(["StatefulSet", "Pod"], lambda _folder, name: name),
+        wait=True,
+        timeout=60,
+        lifetime=lifetime,
+    )
+    assert done["counts"]["succeeded"] == done["counts"]["stopped"] == 5 and not done["timed_out"], done
+    assert done["counts"]["deleted"] == 0
+    ready, gone = {}, {}
+    for row in world.rows("observations", "event"):
+        if row["kind"] == "StatefulSet" and row["values"].get("ready"):
+            ready.setdefault(row["index"], row["received"])
+        if row["kind"] == "StatefulSet" and row["event"] == "DELETED":
+            gone[row["index"]] = row["received"]
+    stops = {row["index"]: row for row in world.rows("ledger", "stop")}
+    assert set(ready) == set(gone) == set(stops) == set(range(5))
+    for index, row in stops.items():
+        due = ready[index] + random_jinja_filter.drawn(index, lifetime, 3, "lifetime")
+        assert row["intended"] == pytest.approx(due, abs=0.002) and row["sent"] >= row["intended"]
+        assert row["sent"] <= gone[index] + 0.001
+    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    assert table.outcome == ["succeeded"] * 5
+    assert world.names("apps/v1", "StatefulSet") == []
 
 
 def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Path) -> None:
@@ -233,7 +254,10 @@ STEPS = {"type": "steps", "steps": [{"rate": rate, "duration": 3} for rate in (5
 #: The large presets with little of everything, but for what makes them what they are.
 SMALLER: dict[str, dict[str, Any]] = {
     "training_2000": {"workload_scale_count": 40},
-    "distributed_1000_pvc": {"workload_scale_count": 4, "workload_scale_arrival": {"type": "constant", "rate": 1}},
+    "distributed_1000_pvc": {
+        "workload_scale_count": 4,
+        "workload_scale_arrival": {"type": "closed", "batch": 1, "delay": 1},
+    },
     "burst": {"workload_scale_count": 200},
     "soak": {"workload_scale_count": 8, "workload_scale_arrival": {"type": "poisson", "rate": 2}},
     "saturation": {"workload_scale_arrival": STEPS},

@@ -17,10 +17,10 @@ SUBMITTED, SAMPLED, TIMES, NAMES = "submitted.json", "sampled.json", "times.csv"
 #: Key of sampled.json -> (our stages, the first existing one is used; whether an API server states it).
 STAMPS: dict[str, tuple[tuple[str, ...], bool]] = {
     "workloadCreatedTimestamp": (("created",), True),
-    "jobCreatedTimestamp": (("job_created", "runaijob_created", "created"), True),
+    "jobCreatedTimestamp": (("runaijob_created", "pytorchjob_created", "job_created"), True),
     "firstPodCreatedTimestamp": (("pods_created_first",), False),
     "lastPodCreatedTimestamp": (("pods_created",), False),
-    "podGroupCreatedTimestamp": (("podgroup_created", "pods_created"), True),
+    "podGroupCreatedTimestamp": (("podgroup_created",), True),
     "podSchedulingDecisionTimestamp": (("pods_scheduled",), False),
     "firstEvictionTimestamp": (("workload_evicted_first", "evicted_first"), False),
     "firstPVCBindRequestTimestamp": (("persistentvolumeclaim_created",), False),
@@ -35,6 +35,8 @@ SENTINELS = {
     "firstPVCBindTimestamp": DECISION,
     BACKEND: CREATED,
 }
+#: For objects that a platform other than Run:ai does not have, and that the tool requires: the same.
+FALLBACKS = {"jobCreatedTimestamp": CREATED, "podGroupCreatedTimestamp": "lastPodCreatedTimestamp"}
 SAMPLED_KEYS = ("jobName", "jobNamespace", "projectName", *STAMPS)
 #: The 26 columns of times.csv: names, times, and differences in seconds.
 MOMENT_COLUMNS = (
@@ -53,25 +55,30 @@ MOMENT_COLUMNS = (
     "Backend Job Created",
     "Workload Submitted",
 )
-SUBMIT = "submitTimestamp"
-#: Column -> (timestamp, since which timestamp). That of the claim counts from its request; the tool always has 0.
-DELTAS: dict[str, tuple[str, str]] = {
-    "Workload Creation (s)": (CREATED, SUBMIT),
-    "Job Creation (s)": ("jobCreatedTimestamp", CREATED),
-    "First Pod Creation (s)": ("firstPodCreatedTimestamp", "jobCreatedTimestamp"),
-    "Last Pod Creation (s)": ("lastPodCreatedTimestamp", "firstPodCreatedTimestamp"),
-    "Pod Group Creation (s)": ("podGroupCreatedTimestamp", "lastPodCreatedTimestamp"),
-    "Pod Scheduling Decision (s)": (DECISION, "podGroupCreatedTimestamp"),
-    "First Eviction (s)": ("firstEvictionTimestamp", DECISION),
-    "First PVC Bind Request (s)": ("firstPVCBindRequestTimestamp", CREATED),
-    "First PVC Bind (s)": ("firstPVCBindTimestamp", "firstPVCBindRequestTimestamp"),
-    "Backend Job Creation (s)": (BACKEND, CREATED),
-    "Total Pod Scheduling Decision (s)": (DECISION, SUBMIT),
-    "Total Backend Job Creation (s)": (BACKEND, SUBMIT),
+SUBMIT, SUBMISSION = "submitTimestamp", "Workload Submission"
+#: Event -> (its timestamp, the event since which the tool counts it).
+EVENTS: dict[str, tuple[str, str]] = {
+    "Workload Creation": (CREATED, SUBMISSION),
+    "Job Creation": ("jobCreatedTimestamp", "Workload Creation"),
+    "First Pod Creation": ("firstPodCreatedTimestamp", "Job Creation"),
+    "Last Pod Creation": ("lastPodCreatedTimestamp", "Job Creation"),
+    "Pod Group Creation": ("podGroupCreatedTimestamp", "First Pod Creation"),
+    "Pod Scheduling Decision": (DECISION, "Pod Group Creation"),
+    "First Eviction": ("firstEvictionTimestamp", "Pod Group Creation"),
+    "First PVC Bind Request": ("firstPVCBindRequestTimestamp", "Pod Group Creation"),
+    "First PVC Bind": ("firstPVCBindTimestamp", "First PVC Bind Request"),
+    "Backend Job Creation": (BACKEND, "Pod Group Creation"),
+    "Total Pod Scheduling Decision": (DECISION, SUBMISSION),
+    "Total Backend Job Creation": (BACKEND, SUBMISSION),
 }
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?$")
+
+
+def timestamp_of(event: str) -> str:
+    """Return the timestamp of an event, or of the submission."""
+    return SUBMIT if event == SUBMISSION else EVENTS[event][0]
 
 
 def job_name(index: int) -> str:

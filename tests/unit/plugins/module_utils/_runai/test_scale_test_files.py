@@ -17,45 +17,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import (
     write_scale_test_files,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import fetch_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import column
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from hypothesis import given
 from hypothesis import strategies as st
 from run_directory import World, write_point
-
-#: 2026-11-21T00:06:23 UTC
-T = 1795219583.0
-
-
-def table_of(*rows: dict[str, float], outcomes: tuple[str, ...] = ()) -> Table:
-    """A timeline whose stages are exact."""
-    names = ["created", "pods_created_first", "pods_created", "pods_scheduled", "persistentvolumeclaim_created"]
-    names += ["persistentvolumeclaim_bound"]
-    size = len(rows)
-    table = Table({"start": T, "end": T + 100, "planned": size, "notes": [], "gaps": [], "stages": []})
-    table.moments = {name: column(size) for name in MOMENTS}
-    table.earliest = {name: column(size) for name in names}
-    table.latest = {name: column(size) for name in names}
-    for row, given_row in enumerate(rows):
-        table.index.append(row)
-        table.name.append(f"run-{row}")
-        table.template.append("team")
-        table.outcome.append(outcomes[row] if outcomes else "succeeded")
-        table.moments["sent"][row] = given_row.get("sent", nan)
-        for name in names:
-            table.earliest[name][row] = table.latest[name][row] = given_row.get(name, nan)
-    return table
-
-
-WHOLE = {
-    "sent": T + 0.423963,
-    "created": T + 0.6,
-    "pods_created_first": T + 1.2,
-    "pods_created": T + 1.9,
-    "pods_scheduled": T + 3.5,
-}
+from scale_test_tables import WHOLE, T, table_of, with_parts
 
 
 def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
@@ -132,7 +101,7 @@ def test_no_stage_of_times_csv_runs_backwards(needed: dict[str, list[float]], ot
     for name, (first, last) in {**needed, **others}.items():
         table.earliest[name], table.latest[name] = column(1), column(1)
         table.earliest[name][0], table.latest[name][0] = T + first, T + last
-    header, row = write_scale_test_files.times(table)
+    header, row = write_scale_test_files.times(table, write_scale_test_files.measured(table))
     assert all(float(value) >= 0 for value in row[header.index("Workload Creation (s)") :])
 
 
@@ -147,6 +116,42 @@ def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
     entry = write_scale_test_files.sampled(table)[0]
     assert entry[scale_test_formats.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
     assert entry[scale_test_formats.DECISION] == "2026-11-21T00:06:26+00:00"
+
+
+def test_job_and_pod_group_of_the_platform_are_no_sentinels(tmp_path: Path) -> None:
+    write_scale_test_files.write(with_parts(WHOLE), tmp_path)
+    (entry,) = json.loads((tmp_path / "sampled.json").read_text(encoding="utf-8"))
+    assert entry["jobCreatedTimestamp"] == "2026-11-21T00:06:23Z"
+    assert entry["podGroupCreatedTimestamp"] == "2026-11-21T00:06:24Z"
+    header, row = csv.reader((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines())
+    values = dict(zip(header, row, strict=True))
+    seconds = {name.removesuffix(" (s)"): float(values[name]) for name in header if name.endswith("(s)")}
+    # Each since the event that the tool counts it from.
+    assert seconds == pytest.approx(
+        {
+            "Workload Creation": 0.6 - 0.423963,
+            "Job Creation": 0.3,
+            "First Pod Creation": 0.3,
+            "Last Pod Creation": 1.0,
+            "Pod Group Creation": 0.2,
+            "Pod Scheduling Decision": 2.1,
+            "First Eviction": 0,
+            "First PVC Bind Request": 0,
+            "First PVC Bind": 0,
+            "Backend Job Creation": 0,
+            "Total Pod Scheduling Decision": 3.5 - 0.423963,
+            "Total Backend Job Creation": 0,
+        }
+    )
+
+
+def test_workloads_whose_times_contradict_each_other_are_left_out_of_times_csv_on_request(tmp_path: Path) -> None:
+    table = table_of(WHOLE, WHOLE)
+    table.contradict(1, "pods_scheduled ended before pods_created began")
+    assert write_scale_test_files.write(table, tmp_path)["sampled.json"] == 2
+    assert len((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines()) == 2
+    write_scale_test_files.write(table, tmp_path, skip_errors=False)
+    assert len((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines()) == 3
 
 
 @pytest.mark.parametrize(
