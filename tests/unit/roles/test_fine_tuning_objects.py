@@ -29,6 +29,7 @@ EVERYTHING: dict[str, Any] = {
     "fine_tuning_host_network": True,
     "fine_tuning_extra_resources": {"rdma/shared_ib": 1},
     "fine_tuning_capabilities": ["IPC_LOCK"],
+    "fine_tuning_security_context": {"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
     "fine_tuning_service_account": "rdma",
     "fine_tuning_annotations": {"example.com/note": "x"},
     "fine_tuning_environment": {"NCCL_DEBUG": "INFO", "HF_HOME": "/data"},
@@ -101,7 +102,10 @@ def test_every_pod_has_its_networks_shared_memory_and_rdma(flavour: str) -> None
         assert values["NCCL_DEBUG"] == "INFO" and values["HF_HOME"] == "/data"
         assert spec["hostNetwork"] is True and spec["dnsPolicy"] == "ClusterFirstWithHostNet"
         assert spec["serviceAccountName"] == "rdma"
-        assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
+        assert container["securityContext"] == {
+            "runAsUser": 1000,
+            "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]},
+        }
         assert (
             container["resources"]["limits"]["rdma/shared_ib"]
             == 1
