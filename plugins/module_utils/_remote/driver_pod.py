@@ -28,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ku
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.connection_retry import ConnectionRetry
@@ -224,23 +225,3 @@ def _lost(error: Exception) -> bool:
     if isinstance(error, ApiError):
         return error.busy
     return isinstance(error, AccessError)
-
-
-def waits(pod: Mapping[str, Any]) -> str:
-    """Return why a pod waits, or how it ended: the message of its container, else of the scheduler."""
-    status = pod.get("status") or {}
-    for one in status.get("containerStatuses") or []:
-        state = one.get("state") or {}
-        if state.get("waiting"):
-            return _joined(state["waiting"])
-        if state.get("terminated"):
-            ended = state["terminated"]
-            return f"exit code {ended.get('exitCode')}, {_joined(ended)}"
-    for one in status.get("conditions") or []:
-        if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            return _joined(one)
-    return _joined(status) or str(status.get("phase") or "Pending")
-
-
-def _joined(one: Mapping[str, Any]) -> str:
-    return ": ".join(str(one[name]).strip() for name in ("reason", "message") if one.get(name))

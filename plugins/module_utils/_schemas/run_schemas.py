@@ -223,5 +223,47 @@ RUN: dict[str, dict[str, Any]] = {
         }
     ),
     # One line per finished part of a module, from which the times of a run are summed.
+    # What a volume holds after role storage.
+    "downloads/1": record(
+        {
+            "schema": {"const": "downloads/1"},
+            "claim": TEXT,
+            "downloads": {
+                "type": "array",
+                "items": record(
+                    {
+                        "name": TEXT,
+                        "source": TEXT,
+                        "revision": TEXT,
+                        "sha256": TEXT,
+                        "files": COUNT,
+                        "bytes": COUNT,
+                        "downloaded": COUNT,
+                        "seconds": {"type": "number", "minimum": 0},
+                    }
+                ),
+            },
+        }
+    ),
+    # How long the nodes pulled an image.
+    "image_pulls/1": record(
+        {
+            "schema": {"const": "image_pulls/1"},
+            "image": TEXT,
+            "nodes": {
+                "type": "array",
+                "items": record(
+                    {
+                        "node": TEXT,
+                        "there": TRUTH,
+                        "simulated": TRUTH,
+                        "seconds": {"type": ["number", "null"], "minimum": 0},
+                        "waited": {"type": ["number", "null"], "minimum": 0},
+                        "bytes": {"type": ["integer", "null"], "minimum": 0},
+                    }
+                ),
+            },
+        }
+    ),
     "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
 }

@@ -145,6 +145,22 @@ def test_a_pod_without_gpus_starts_as_many_threads_as_it_has_cpus(given: dict[st
     assert found == ([{"name": "OMP_NUM_THREADS", **threads}] if threads else [])
 
 
+def test_what_is_downloaded_is_read_from_the_volume() -> None:
+    given = {
+        "fine_tuning_model_name": "org/model@hf",
+        "fine_tuning_dataset_name": "rows.json",
+        "fine_tuning_hyper_parameters": {},
+    }
+    text, asked = training_objects.variables(given, "__fine_tuning_config_text", "__fine_tuning_asked")
+    found = json.loads(text)
+    assert found["model_name_or_path"] == "/mnt/storage/org/model" and asked == ["org/model@hf"]
+    assert found["training_data_path"] == "/mnt/storage/rows.json"
+    volumes = pods(workload(given))[0]["spec"]["volumes"]
+    assert {"name": "storage", "persistentVolumeClaim": {"claimName": "models", "readOnly": True}} in volumes
+    (none,) = training_objects.variables({}, "__fine_tuning_claim")
+    assert none == ""
+
+
 def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:
     fms = {"fine_tuning_hyper_parameters": {"r": 8}, "fine_tuning_storage_claim": "models"}
     (text,) = training_objects.variables(fms, "__fine_tuning_config_text")

@@ -17,10 +17,10 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_main, pod_manifests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import waits
 
 STAGES = Path(pod_manifests.__file__).resolve().parents[3] / "roles" / "workload" / "files" / "stages"
 ORDER = pod_manifests.DriverPodSpec("run-abc", "001", "registry.example.com/x:1")

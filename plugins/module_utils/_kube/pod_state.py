@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a pod waits, or how it ended, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def waits(pod: Mapping[str, Any]) -> str:
+    """Return why a pod waits, or how it ended: the message of its container, else of the scheduler."""
+    status = pod.get("status") or {}
+    for one in status.get("containerStatuses") or []:
+        state = one.get("state") or {}
+        if state.get("waiting"):
+            return _joined(state["waiting"])
+        if state.get("terminated"):
+            ended = state["terminated"]
+            return f"exit code {ended.get('exitCode')}, {_joined(ended)}"
+    for one in status.get("conditions") or []:
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return _joined(one)
+    return _joined(status) or str(status.get("phase") or "Pending")
+
+
+def _joined(one: Mapping[str, Any]) -> str:
+    return ": ".join(str(one[name]).strip() for name in ("reason", "message") if one.get(name))

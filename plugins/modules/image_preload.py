@@ -1,0 +1,166 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_preload
+short_description: Pull an image on the nodes that a run will use
+version_added: 0.1.0
+description:
+  - Runs a DaemonSet with the image until it is on every selected node, and removes the DaemonSet, also after a failure.
+  - Returns how long each node pulled.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+    details: A second call reports no change, because the image is on all nodes.
+options:
+  namespace:
+    description: Namespace of the DaemonSet, which must exist.
+    type: str
+    required: true
+  image:
+    description: The image.
+    type: str
+    required: true
+  run_id:
+    description: Run to which the DaemonSet belongs.
+    type: str
+    required: true
+  node_selector:
+    description: Labels of the nodes.
+    type: dict
+    default: {}
+  tolerations:
+    description: Tolerations of taints of the nodes.
+    type: list
+    elements: dict
+    default: []
+  resources:
+    description: Resources that a node must have, and the least amount of each, such as V({"nvidia.com/gpu":1}).
+    type: dict
+    default: {}
+  service_account:
+    description: Service account with the secrets for the registry of the image. Empty means the default one.
+    type: str
+    default: ''
+  timeout:
+    description: Timeout until the image is on all nodes, in seconds.
+    type: float
+    default: 1800
+"""
+
+EXAMPLES = r"""
+- name: Pull the image of the training on all GPU nodes
+  perfscale.seatrial.image_preload:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    namespace: training
+    image: registry.example.com/training:1.0
+    run_id: "{{ run_id }}"
+    resources: {nvidia.com/gpu: 1}
+"""
+
+RETURN = r"""
+nodes:
+  description: One entry for each node, by name.
+  returned: success, not in check mode
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: Name of the node.
+      type: str
+    there:
+      description: Whether the image was on the node before.
+      type: bool
+    simulated:
+      description: Whether the node is simulated and pulled nothing.
+      type: bool
+    seconds:
+      description: Duration of the pull, or null if the node did not report it.
+      type: float
+    waited:
+      description: The same with the time that the pull waited for others on the node.
+      type: float
+    bytes:
+      description: Size of the image, or null if the node did not report it.
+      type: int
+summary:
+  description: The result in one sentence.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import image_preload
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **_common_options.CLUSTER,
+            "namespace": {"type": "str", "required": True},
+            "image": {"type": "str", "required": True},
+            "run_id": {"type": "str", "required": True},
+            "node_selector": {"type": "dict", "default": {}},
+            "tolerations": {"type": "list", "elements": "dict", "default": []},
+            "resources": {"type": "dict", "default": {}},
+            "service_account": {"type": "str", "default": ""},
+            "timeout": {"type": "float", "default": 1800},
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        say = step.reporter(given["progress_file"], "image")
+        wanted = image_preload.Preload(
+            given["namespace"],
+            given["image"],
+            given["run_id"],
+            given["timeout"],
+            given["node_selector"],
+            tuple(given["tolerations"]),
+            {name: float(number) for name, number in given["resources"].items()},
+            given["service_account"],
+        )
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+            if module.check_mode:
+                names = image_preload.nodes_of(client, wanted)
+                return {"changed": True, "summary": f"{given['image']} would be pulled on {', '.join(names)}"}
+            with step.timed("wait", "pulls"):
+                rows = image_preload.run(client, wanted, say)
+        text = image_preload.text(given["image"], rows)
+        say(text)
+        if step.path is not None:
+            document = {"schema": "image_pulls/1", "image": given["image"], "nodes": rows}
+            _files.write_json(step.path / "image_pulls.json", document, "image_pulls/1")
+        return {"changed": any(not (one["there"] or one["simulated"]) for one in rows), "nodes": rows, "summary": text}
+
+    _module_main.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,321 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: storage_volume
+short_description: Download models and datasets to a volume
+version_added: 0.1.0
+description:
+  - Creates a PersistentVolumeClaim if there is none, and runs one Job that downloads what its volume does not hold
+    yet. Labels and an annotation of the claim record what it holds, with checksums.
+  - Each file is compared with the checksum of its server, as far as the server has one. An interrupted download is
+    continued.
+  - The credentials are in a Secret, which is deleted with the Job when the download has ended.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  state:
+    description: Whether the volume should hold the sources, or the claim should be gone.
+    type: str
+    choices: [present, absent]
+    default: present
+  namespace:
+    description: Namespace of the claim, which must exist.
+    type: str
+    required: true
+  claim:
+    description: Name of the claim.
+    type: str
+    required: true
+  run_id:
+    description: Run to which the objects belong.
+    type: str
+    required: true
+  size:
+    description: Size of the claim, as a Kubernetes quantity. A larger claim that exists is used.
+    type: str
+    default: 100Gi
+  access_mode:
+    description: Access mode of the claim. Pods on several nodes need V(ReadWriteMany).
+    type: str
+    choices: [ReadWriteOnce, ReadWriteMany]
+    default: ReadWriteOnce
+  storage_class:
+    description: Storage class of the claim. Empty means the default one.
+    type: str
+    default: ''
+  keep:
+    description: Whether the claim stays when the run ends. Its namespace must not belong to a run.
+    type: bool
+    default: false
+  sources:
+    description:
+      - What to download, each C(name@registry), an address (C(hf://), C(s3://), C(https://), C(http://)), or a
+        dictionary with C(source), and optionally C(name), C(revision), C(files) and C(sha256).
+    type: list
+    elements: raw
+    default: []
+  registries:
+    description: Registries in addition to C(hf) and C(hf-datasets), and with what the addresses of each begin.
+    type: dict
+    default: {}
+  verify:
+    description: Whether to check the checksums of what the volume holds already, and to download again what differs.
+    type: bool
+    default: false
+  simulated:
+    description: Whether the cluster runs no containers. The claim is created and nothing is downloaded.
+    type: bool
+    default: false
+  image:
+    description: Image with Python 3.9 or later. Required unless the volume holds everything.
+    type: str
+    default: ''
+  script:
+    description: The program that downloads.
+    type: str
+    default: ''
+  hub_url:
+    description: Address of the model hub for C(hf://).
+    type: str
+    default: https://huggingface.co
+  hub_token:
+    description: Token for the model hub.
+    type: str
+    default: ''
+  s3_endpoint:
+    description: Address of the S3 server. Empty means Amazon S3.
+    type: str
+    default: ''
+  s3_region:
+    description: Region of the S3 server.
+    type: str
+    default: us-east-1
+  s3_access_key:
+    description: Access key for S3. Empty means anonymous requests.
+    type: str
+    default: ''
+  s3_secret_key:
+    description: Secret key that belongs to O(s3_access_key).
+    type: str
+    default: ''
+  https_token:
+    description: Bearer token for C(https://).
+    type: str
+    default: ''
+  ca_file:
+    description: Certificate authorities (PEM) of these servers, in addition to those of the image.
+    type: path
+  parallel:
+    description: Number of files that are downloaded at once.
+    type: int
+    default: 4
+  timeout:
+    description: Timeout of the download, or of the deletion, in seconds.
+    type: float
+    default: 3600
+  node_selector:
+    description: Node selector of the pod that downloads.
+    type: dict
+    default: {}
+  tolerations:
+    description: Tolerations of the pod.
+    type: list
+    elements: dict
+    default: []
+  service_account:
+    description: Service account of the pod. Empty means the default one.
+    type: str
+    default: ''
+"""
+
+EXAMPLES = r"""
+- name: Download a model and a dataset
+  perfscale.seatrial.storage_volume:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    namespace: training
+    claim: models
+    run_id: "{{ run_id }}"
+    image: registry.example.com/python:3.12
+    script: "{{ lookup('ansible.builtin.file', 'download.py') }}"
+    sources:
+      - HuggingFaceTB/SmolLM2-135M@hf
+      - source: s3://datasets/alpaca
+        name: alpaca
+"""
+
+RETURN = r"""
+claim:
+  description: Name of the claim.
+  returned: success
+  type: str
+downloads:
+  description: One entry for each source.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its path in the volume.
+      type: str
+    source:
+      description: Its address.
+      type: str
+    revision:
+      description: The commit of a model hub, else an empty string.
+      type: str
+    sha256:
+      description: Checksum of its only file, or of the list of its files as C(sha256sum) prints it.
+      type: str
+    files:
+      description: Number of its files.
+      type: int
+    bytes:
+      description: Its size.
+      type: int
+    downloaded:
+      description: Bytes that were downloaded, 0 if it was there.
+      type: int
+    seconds:
+      description: Duration of the download.
+      type: float
+summary:
+  description: The result in one sentence.
+  returned: success
+  type: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import fill_volume
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.claim import VolumeClaim
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
+
+CREDENTIALS = {
+    "hub_token": "hub_token",
+    "s3_access_key": "access_key",
+    "s3_secret_key": "secret_key",
+    "https_token": "https_token",
+}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **_common_options.CLUSTER,
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "namespace": {"type": "str", "required": True},
+            "claim": {"type": "str", "required": True},
+            "run_id": {"type": "str", "required": True},
+            "size": {"type": "str", "default": "100Gi"},
+            "access_mode": {
+                "type": "str",
+                "choices": ["ReadWriteOnce", "ReadWriteMany"],
+                "default": "ReadWriteOnce",
+            },
+            "storage_class": {"type": "str", "default": ""},
+            "keep": {"type": "bool", "default": False},
+            "sources": {"type": "list", "elements": "raw", "default": []},
+            "registries": {"type": "dict", "default": {}},
+            "verify": {"type": "bool", "default": False},
+            "simulated": {"type": "bool", "default": False},
+            "image": {"type": "str", "default": ""},
+            "script": {"type": "str", "default": ""},
+            "hub_url": {"type": "str", "default": "https://huggingface.co"},
+            "hub_token": {"type": "str", "default": "", "no_log": True},
+            "s3_endpoint": {"type": "str", "default": ""},
+            "s3_region": {"type": "str", "default": "us-east-1"},
+            "s3_access_key": {"type": "str", "default": "", "no_log": False},
+            "s3_secret_key": {"type": "str", "default": "", "no_log": True},
+            "https_token": {"type": "str", "default": "", "no_log": True},
+            "ca_file": {"type": "path"},
+            "parallel": {"type": "int", "default": 4},
+            "timeout": {"type": "float", "default": 3600},
+            "node_selector": {"type": "dict", "default": {}},
+            "tolerations": {"type": "list", "elements": "dict", "default": []},
+            "service_account": {"type": "str", "default": ""},
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        say = step.reporter(given["progress_file"], "storage")
+        namespace, name = given["namespace"], given["claim"]
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+            if given["state"] == "absent":
+                changed = fill_volume.absent(client, namespace, name, given["timeout"], say, module.check_mode)
+                return {"changed": changed, "claim": name, "summary": f"claim {namespace}/{name} is gone"}
+            sources = read(given["sources"], given["registries"])
+            options = ("size", "access_mode", "storage_class", "run_id", "keep", "simulated")
+            volume = VolumeClaim(namespace, name, **{one: given[one] for one in options})
+            with step.timed("wait", "downloads"):
+                result = fill_volume.present(
+                    client, volume, _spec(given), sources, say, given["verify"], module.check_mode
+                )
+        say(result["summary"])
+        if step.path is not None:
+            document = {"schema": "downloads/1", "claim": f"{namespace}/{name}", "downloads": result["downloads"]}
+            _files.write_json(step.path / "downloads.json", document, "downloads/1")
+        return result
+
+    _module_main.run(module, work)
+
+
+def _spec(given: dict[str, Any]) -> DownloadSpec:
+    authority = ""
+    if given["ca_file"]:
+        try:
+            authority = Path(given["ca_file"]).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"storage_ca_file {given['ca_file']}: {error.strerror}") from error
+    if given["parallel"] < 1:
+        raise InputError(f"storage_parallel is {given['parallel']}, and it must be at least 1")
+    return DownloadSpec(
+        given["namespace"],
+        given["claim"],
+        given["run_id"],
+        given["image"],
+        given["script"],
+        {name: given[option] for option, name in CREDENTIALS.items()},
+        given["hub_url"],
+        given["s3_endpoint"],
+        given["s3_region"],
+        authority,
+        given["parallel"],
+        given["timeout"],
+        given["node_selector"],
+        tuple(given["tolerations"]),
+        given["service_account"],
+    )
+
+
+if __name__ == "__main__":
+    main()
