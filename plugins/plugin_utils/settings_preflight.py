@@ -15,11 +15,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import PROVIDERS, provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_settings,
     past_runs_settings,
     point_load_estimates,
+    rehearsal_programs,
     schedule_words,
     settings_checks,
     verdict_settings,
@@ -194,8 +194,9 @@ class Preflight:
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_of(one.provider).check(one)
                 if provider_of(one.provider).simulated:
-                    known = component_spec.load_all(ROOT / "roles" / "rehearsal" / "files" / "components")
-                    component_spec.select(known, self._known().get("rehearsal_components") or [])
+                    folder = ROOT / "roles" / "rehearsal" / "files" / "components"
+                    job = self.variables.get(rehearsal_programs.JOB)
+                    rehearsal_programs.check(folder, self._known(), self._given(), job, self._set_by)
         except InputError as error:
             name = next((one for one in _OF_CLUSTERS if one in str(error)), "")
             raise InputError(f"{error}{self._set_by(name)}") from error

@@ -10,7 +10,8 @@ import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.fake_nodes import NodePoolSpec
 from execution_environment import Podman
 from playbook import run_dirs
 
@@ -35,6 +36,7 @@ def test_a_job_in_the_image_measures_an_existing_cluster_as_any_user(
     (tmp_path / "built").mkdir()
     podman.build(execution_environment.context(tmp_path / "built"), tmp_path / "install.log")
     info = cluster_lifecycle.present(own_instance("from-an-image"), support.quiet)
+    fake_nodes.present(support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 60, support.quiet)
     job, runs = tmp_path / "job", tmp_path / "runs"
     for folder in (job / "env", job / "inventory", runs):
         folder.mkdir(parents=True)
@@ -49,7 +51,6 @@ def test_a_job_in_the_image_measures_an_existing_cluster_as_any_user(
         "cluster_kubeconfig": "/runner/job/kubeconfig",
         "run_artifacts_dir": "/runs",
         "fine_tuning_count": 4,
-        "doctor_fail": False,  # the simulated nodes come only when the run prepares
     }
     (job / "env" / "extravars").write_text(yaml.safe_dump(given), encoding="utf-8")
     said = podman.run(
