@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import ssl
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +11,10 @@ import drive_workload
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
-    cluster_lifecycle,
-    cluster_status,
     fake_nodes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, World, final, wait_until_created, world_on
 
@@ -121,44 +115,9 @@ def test_a_slow_and_broken_line_loses_no_object_and_no_transition(world: World) 
     assert seen == set(range(80))
 
 
-class Instance:
-    """A control plane that a test may break."""
-
-    def __init__(self, options: cluster_lifecycle.Options) -> None:
-        self.options = options
-        self.info = cluster_lifecycle.present(options, support.quiet)
-        self.instance = options.instance
-
-    def restart_api_server(self, between: Callable[[], None] = lambda: None) -> None:
-        """Kill the API server, do something, have it started again."""
-        os.kill(self.pid("kube-apiserver"), signal.SIGKILL)
-        between()
-        cluster_lifecycle.present(self.options, support.quiet)
-
-    def pid(self, name: str) -> int:
-        """Return the process of a component."""
-        return next(int(one["pid"]) for one in cluster_status.info(self.options)["processes"] if one["name"] == name)
-
-    def compact(self) -> int:
-        """Compact etcd up to its present revision, through its own HTTP interface."""
-        pki = Path(self.options.data_dir) / self.options.name / "pki"
-        context = ssl.create_default_context(cafile=str(pki / "etcd-ca.crt"))
-        context.load_cert_chain(str(pki / "etcd-client.crt"), str(pki / "etcd-client.key"))
-        port = json.loads(self.instance.ports_file.read_text(encoding="ascii"))["etcd.client"]
-
-        def ask(path: str, body: bytes) -> bytes:
-            url = f"https://127.0.0.1:{port}/v3/kv/{path}"
-            with urllib.request.urlopen(urllib.request.Request(url, body), context=context, timeout=10) as reply:
-                return bytes(reply.read())
-
-        revision = int(json.loads(ask("range", b'{"key":"AA==","limit":"1"}'))["header"]["revision"])
-        ask("compaction", json.dumps({"revision": str(revision), "physical": True}).encode())
-        return revision
-
-
 @pytest.fixture
-def breakable(own_instance: Any) -> Instance:
-    return Instance(own_instance("breakable", components=[]))
+def breakable(own_instance: Any) -> BreakableCluster:
+    return BreakableCluster(own_instance("breakable", components=[]))
 
 
 def wait_until_watched(world: World, patience: float = 120.0) -> None:
@@ -171,7 +130,7 @@ def wait_until_watched(world: World, patience: float = 120.0) -> None:
 
 
 def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_still_shows(
-    breakable: Instance, tmp_path: Path
+    breakable: BreakableCluster, tmp_path: Path
 ) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
         order = fake_nodes.NodePoolSpec(4, pool="breakable")
@@ -239,7 +198,7 @@ def test_the_circuit_breaker_ends_a_load_and_waits_for_what_was_created(world: W
 
 
 @pytest.mark.long
-def test_a_server_that_is_gone_for_good_is_an_access_error(breakable: Instance, tmp_path: Path) -> None:
+def test_a_server_that_is_gone_for_good_is_an_access_error(breakable: BreakableCluster, tmp_path: Path) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
         template = {"name": "cm", "content": CONFIG}
         load = world.start(count=1000, arrival={"rate": 20}, templates=[template], stages=[], breaker_latency=5)

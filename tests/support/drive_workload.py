@@ -1,6 +1,6 @@
-"""Runs workload_submit or workload_sample in a separate process, without Ansible, so that a test can kill it.
+"""Runs workload_submit, workload_sample or workload_follow in a separate process, so that a test can kill it.
 
-usage: drive_workload.py submit|sample OPTIONS.json      prints the result, or {"failed": ..., "msg": ...}, as JSON
+usage: drive_workload.py submit|sample|follow OPTIONS.json    prints the result or {"failed": ..., "msg": ...} as JSON
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(what: str, path: str) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
-    filled = defaults(given, load_argument_spec.SUBMIT if what == "submit" else load_argument_spec.SAMPLE)
+    filled = defaults(given, getattr(load_argument_spec, what.upper()))
     step, progress = Step(None), Progress(given.get("progress_file"))
     try:
         if what == "submit":
@@ -60,6 +60,13 @@ def main(what: str, path: str) -> None:
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 
             found = Load(LoadSpec.of(filled), step, progress).run()
+        elif what == "follow":
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.follow_foreign_load import (
+                FollowSpec,
+                ForeignLoadSampler,
+            )
+
+            found = ForeignLoadSampler(FollowSpec.of(filled), step, progress).run()
         else:
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
                 RunningLoadSampler,

@@ -76,8 +76,12 @@ def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[st
 
 
 def _stages(table: Table) -> list[str]:
-    """Return the stages that every workload should reach: without first pods and failures."""
-    return [one["name"] for one in table.stages if one["ends"] != "failed" and not one["name"].endswith("_first")]
+    """Return the stages that every workload should reach: without first pods and failures, and after being sent."""
+    return [
+        one["name"]
+        for one in table.stages
+        if one["ends"] != "failed" and not one["name"].endswith("_first") and one["name"] != table.header.get("sent_is")
+    ]
 
 
 def _filled(value: Any, words: Mapping[str, str]) -> Any:

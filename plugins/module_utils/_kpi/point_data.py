@@ -83,6 +83,8 @@ class PointData:
         self.start = float(table.header["start"])
         self.end = float(table.header["end"])
         self.needs = table.needs
+        #: Of a load that others submitted, the stage that shows when a workload was sent; empty for ours.
+        self.sent_is = str(table.header.get("sent_is") or "")
         self.simulated_stages = {one["name"] for one in table.stages if one["simulated"]}
         self.writers = {one["name"]: one["writer"] for one in table.stages}
         self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
@@ -115,6 +117,8 @@ class PointData:
 
     def _span(self, stage: str) -> tuple[Any, Any]:
         view = self.np.frombuffer
+        if stage == SENT and self.sent_is:
+            return self.span(self.sent_is)
         if stage in (INTENDED, SENT):
             column = view(self.table.moments[stage]) - self.start if self.of else self.np.empty(0)
             return column, column
@@ -145,6 +149,7 @@ class PointData:
         """Return the stages and writers that determine how long ``stage`` takes after ``since``."""
         if since == NEEDED:
             return {stage, *self.needs.get(stage, ())} - (set(self.needs) - {stage})
+        since = self.sent_is if since == SENT and self.sent_is else since
         found: set[str] = set()
         for one in self.ends() if stage == ENDED else [stage]:
             found |= between(since, one, self.needs)

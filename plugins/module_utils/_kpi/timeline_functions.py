@@ -134,6 +134,8 @@ def duration(
     begin = NEEDED if since == NEEDED else data.pick(since)
     if name is None or begin is None:
         return missing(data, stage if name is None else since)
+    if name == data.sent_is and begin in (NEEDED, SENT):
+        return KpiValue(None, 0, data.of, note="others sent the load, and this stage shows when")
     q = probability(quantile)
     sample = data.sample(name, begin)
     found = sample.quantile(q)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Argument specs of workload_submit and workload_sample. Their documentation is in the doc fragment _sample."""
+"""Argument specs of workload_submit, workload_sample and workload_follow, documented in the fragment _workload."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ SAMPLE: dict[str, Any] = {
     "timeout": {"type": "float", "default": 600},
     "settle": {"type": "float", "default": 1},
     "lock_dir": {"type": "path"},
+}
+FOLLOW: dict[str, Any] = {
+    **_common_options.CLUSTER,
+    **_common_options.POINT,
+    **{name: SAMPLE[name] for name in ("point_dir", "stages", "simulated_writers", "canary_rate", "settle")},
+    "canary_namespace": {"type": "str", "default": ""},
+    "namespaces": {"type": "list", "elements": "str", "default": []},
+    "label_selector": {"type": "str", "default": ""},
+    "field_selector": {"type": "str", "default": ""},
+    "existing": {"type": "bool", "default": False},
+    "count": {"type": "int", "default": 0},
+    "duration": {"type": "float", "default": 3600},
+    "idle": {"type": "float", "default": 0},
 }
 SUBMIT: dict[str, Any] = {
     **SAMPLE,

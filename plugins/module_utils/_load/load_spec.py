@@ -32,6 +32,8 @@ _LEAST: dict[str, float] = {
     "retry_time": 0,
     "max_lateness": 0,
     "breaker_latency": 0,
+    "duration": 0,
+    "idle": 0,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    foreign_load_text,
     kpi_text,
     latency_attribution_text,
     run_facts,
@@ -137,7 +138,7 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
     else:
         notes = list(table.header.get("notes") or [])
     if table is not None and not len(table):
-        notes.insert(0, "No workload was planned or sent.")
+        notes.insert(0, f"No workload was {'seen' if 'sent_is' in table.header else 'planned or sent'}.")
     return {
         "number": point.number,
         "label": point_label(point, str(run.record.get("project") or "")),
@@ -158,6 +159,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
     if table is None:
         return {
             "planned": None,
+            "foreign": None,
             "succeeded": None,
             "stages": [],
             "kpis": [],
@@ -167,6 +169,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         }
     return {
         "planned": len(table),
+        "foreign": foreign_load_text.shown(table),
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages_apart(table, kpis),
         # Quantiles of stages are in the table of stages.

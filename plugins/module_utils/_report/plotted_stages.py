@@ -34,11 +34,17 @@ class StageDrawing:
 
 
 def plot_stages(data: PointData) -> list[str]:
-    """Return the stages whose durations are drawn: those reached by any workload, without first pods and failures."""
+    """Return the stages whose durations are drawn: those reached by any workload, without first pods and failures.
+
+    Of a load that others submitted, without the creation that shows when it was sent.
+    """
     return [
         one["name"]
         for one in data.table.stages
-        if one["ends"] != "failed" and not one["name"].endswith("_first") and data.table.seen(one["name"])
+        if one["ends"] != "failed"
+        and not one["name"].endswith("_first")
+        and one["name"] != data.sent_is
+        and data.table.seen(one["name"])
     ]
 
 

@@ -52,6 +52,10 @@ class PointInputs:
     writes: list[tuple[str, float, float]] = field(default_factory=list)  # own writes: resourceVersion, sent, answered
     revision_probes: list[tuple[str, float, float]] = field(default_factory=list)  # etcd's revision, sent, answered
     gaps: list[dict[str, Any]] = field(default_factory=list)
+    #: Of a load that others submitted: how it was followed, its workloads, (stated second, sent, answered) of replies.
+    follows: dict[str, Any] | None = None
+    adopted: list[dict[str, Any]] = field(default_factory=list)
+    server_times: list[tuple[str, float, float]] = field(default_factory=list)
     separate_kinds: set[str] = field(default_factory=set)  # in a separate etcd: resourceVersions not comparable
     watched_from: float | None = None
     ended: float | None = None
@@ -101,7 +105,10 @@ def read(folder: Path) -> PointInputs:
         announced = _format.count(count, "workload")
         inputs.notes.append(f"plan.jsonl announces {announced} but contains {len(inputs.planned):,}")
     _read_ledger(inputs)
+    absent, inputs.notes = inputs.notes, []
     _read_observations(inputs)
+    # Others have no plan and no ledger.
+    inputs.notes = inputs.notes if inputs.follows is not None else absent + inputs.notes
     return inputs
 
 
@@ -156,6 +163,12 @@ def _read_observations(inputs: PointInputs) -> None:
         elif kind == "gap":
             gap = {key: value for key, value in record.items() if key != "type"}
             inputs.gaps.append({**gap, "from": record["from"] + offset, "to": record["to"] + offset})
+        elif kind == "follows":
+            inputs.follows = record
+        elif kind == "workload":
+            inputs.adopted.append(record)
+        elif kind == "server_time":
+            inputs.server_times.append((record["stated"], record["sent"] + offset, record["answered"] + offset))
         elif kind == "store" and not record["ruler"]:
             inputs.separate_kinds.add(record["kind"])
         elif kind == "stages":
@@ -192,7 +205,13 @@ def events(inputs: PointInputs) -> Iterator[tuple[float, dict[str, Any]]]:
 
 
 def rows(inputs: PointInputs) -> list[dict[str, Any]]:
-    """Return index, name, kind, template and offset of each planned workload; without a plan, of each in the ledger."""
+    """Return index, name, kind, template and offset of each planned workload; without a plan, of each in the ledger.
+
+    Of a load that others submitted: of each workload that was seen, with its uid.
+    """
+    if inputs.follows is not None:
+        nothing = {"template": "", "offset": None}
+        return [{**{key: one[key] for key in ("index", "name", "kind", "uid")}, **nothing} for one in inputs.adopted]
     kinds = {str(one.get("name", "")): str(one.get("kind", "")) for one in inputs.plan.get("templates", [])}
     usual = next((sent.kind for sent in inputs.sent.values() if sent.kind), next(iter(kinds.values()), ""))
     found = []

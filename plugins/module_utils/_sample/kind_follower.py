@@ -49,6 +49,7 @@ class KindFollower(Thread):
         selector: str,
         out: WatchMultiplexer,
         decode: Decoder,
+        fields: str = "",
     ) -> None:
         super().__init__(name=f"watch {kind.kind}", daemon=True)
         self.kind = kind
@@ -57,6 +58,7 @@ class KindFollower(Thread):
         self._client = client
         self._namespace = namespace
         self._selector = selector
+        self._fields = fields
         self._out = out
         self._decode = decode
         self._over = threading.Event()
@@ -97,7 +99,7 @@ class KindFollower(Thread):
         while not self._over.is_set():
             try:
                 version = ""
-                for page in self._client.pages(self.kind, self._namespace, self._selector):
+                for page in self._client.pages(self.kind, self._namespace, self._selector, self._fields):
                     self._put(how, time.monotonic(), page["items"])
                     version = page["metadata"].get("resourceVersion") or version
                 self._version, self._last_version = version, ""
@@ -112,7 +114,9 @@ class KindFollower(Thread):
         pause = _FIRST_PAUSE
         while not self._over.is_set():
             try:
-                self._watch = watch = Watch(self._client, self.kind, self._version, self._namespace, self._selector)
+                self._watch = watch = Watch(
+                    self._client, self.kind, self._version, self._namespace, self._selector, self._fields
+                )
             except ApiError as error:
                 if error.status == 410:
                     self._relist(error)

@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import ANY, Shape, decoder, merged
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.adopted_workloads import AdoptedWorkloads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import (
@@ -25,6 +26,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
 
 #: Source of an event: a watch.
 WATCH = "watch"
+#: Source of an event: a list of what is there, or a watch event that shows no more than a list.
+LIST = "list"
 #: Maximum number of encoded values that are cached.
 _REMEMBERED = 1000
 #: Fields of an object of which every event makes use, and those that only its first row needs.
@@ -102,7 +105,8 @@ class ObservationWriter:
     """Writes rows for the events of one kind, only for events with changed values.
 
     ``own``: objects of this kind are the workloads. ``owner_index``: finds the workload of objects without our labels,
-    or None. ``write`` gets rows as JSON. Times are seconds on the point's clock.
+    or None. ``adopted``: the workloads of a load that others submit, None for ours. ``write`` gets rows as JSON. Times
+    are seconds on the point's clock.
     """
 
     def __init__(
@@ -112,10 +116,12 @@ class ObservationWriter:
         tally: WorkloadTally,
         write: Callable[[str], None],
         owner_index: OwnerIndex | None = None,
+        adopted: AdoptedWorkloads | None = None,
     ) -> None:
         self.kind = kind
         self.own = own
         self.owner_index = owner_index
+        self.adopted = adopted
         self.tally = tally
         self.events = 0
         self._write = write
@@ -159,7 +165,10 @@ class ObservationWriter:
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
         owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
-        index = held.index if held is not None else _index(metadata)
+        index = held.index if held is not None else self._index_of(how, metadata)
+        if index is None and self.own and self.adopted is not None:
+            self.events -= 1
+            return
         if self.owner_index is not None and index is None:
             index = self.owner_index.index_of(owners)
             if index is None:
@@ -169,6 +178,8 @@ class ObservationWriter:
                     self.owner_index.wait(received, owners, lambda: self.take(received, how, event, thing))
                 return
         new, known = held is None, held
+        if new and self.adopted is not None and how == WATCH and (event != "ADDED" or self._came_to_match(values)):
+            how = LIST
         if held is None or held.owners != hash(tuple(owners)):
             held = self._describe(uid, known.values if known is not None else self._nothing, metadata, index, owners)
             held.node = known.node if known is not None else ""
@@ -179,6 +190,16 @@ class ObservationWriter:
             self.tally.pending.note(uid, index, reason, self._pods)
         if new and self.owner_index is not None and index is not None:
             self.owner_index.add(uid, index)
+
+    def _index_of(self, how: str, metadata: dict[str, Any]) -> int | None:
+        """Return the index of the workload of a new object, None if only its owners can show it."""
+        if self.adopted is None:
+            return _index(metadata)
+        return self.adopted.index_of(how == LIST, metadata) if self.own else None
+
+    def _came_to_match(self, values: tuple[Value, ...]) -> bool:
+        """Return whether a new object existed before it matched the selector: created objects have no status yet."""
+        return self.own and any(value for number, value in enumerate(values) if number not in self.kind.of_metadata)
 
     def _change(
         self,

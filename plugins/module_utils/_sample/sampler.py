@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
     InputError,
     OwnershipError,
     SeatrialError,
@@ -24,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import di
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import library
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.adopted_workloads import AdoptedWorkloads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import ObservationWriter
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.revision_clock_probes import (
@@ -32,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.revisio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec, Selection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import OWNERS, KindStages
 
 SCHEMA = "observations/1"
@@ -40,6 +43,9 @@ SCHEMA = "observations/1"
 _PREDECESSOR = 10.0
 #: Timeout for all watches to be established, seconds.
 _ESTABLISH = 60.0
+#: Number of requests for the API server's clock, and seconds between two: no divisor of a second, so that they bound it
+#: by a fraction of one.
+_SERVER_TIMES, _SERVER_TIME_PAUSE = 10, 0.37
 
 
 class Sampler:
@@ -61,6 +67,7 @@ class Sampler:
         self._waiting: set[int] = set()
         self._listed: dict[int, set[str]] = {}
         self._end: dict[str, Any] = {}
+        self._server_times, self._next_server_time = 0, 0.0  # requests left, time.monotonic() of the next one
         self._finished = False
         self._began_cpu = time.process_time()
         self._began_thread = time.thread_time()
@@ -70,22 +77,35 @@ class Sampler:
 
     def _recall(self) -> float | None:
         """Read what earlier sessions wrote; return the last time that they recorded, None without earlier sessions."""
-        self.owners = OwnerIndex() if any(self._by_owners(one) for one in self.spec.kinds) else None
+        spec, write = self.spec, self._rows.append
+        self.owners = OwnerIndex() if any(self._by_owners(one) for one in spec.kinds) else None
+        self.adopted = None
+        if spec.selection is not None:
+            kinds = [one.kind for one in spec.kinds]
+            self.adopted = AdoptedWorkloads(kinds[0], kinds, spec.selection.existing, write)
+        #: One observer for each follower: each kind in each namespace.
+        self._places = [(one, namespace) for one in spec.kinds for namespace in spec.namespaces]
         self.observers = [
-            ObservationWriter(one, one.kind in self.spec.own, self.tally, self._rows.append, self.owners)
-            for one in self.spec.kinds
+            ObservationWriter(one, one.kind in spec.own, self.tally, write, self.owners, self.adopted)
+            for one, _namespace in self._places
         ]
-        of_kind = {one.kind.kind: one for one in self.observers}
+        at = zip(self._places, self.observers, strict=True)
+        of_place = {(one.kind, namespace): observer for (one, namespace), observer in at}
         last: float | None = None
-        for record in _files.read_lines(self.spec.path):
+        for record in _files.read_lines(spec.path):
             last = record.get("received") or record.get("at") or record.get("answered") or last
-            if record["type"] == "event" and record["kind"] in of_kind:
-                of_kind[record["kind"]].recall(record)
+            if record["type"] == "event":
+                whole = len(spec.namespaces) == 1
+                observer = of_place.get((record["kind"], spec.namespaces[0] if whole else record["namespace"]))
+                if observer is not None:
+                    observer.recall(record)
+            elif self.adopted is not None:
+                self.adopted.recall(record)
         return last
 
     def _by_owners(self, kind: KindStages) -> bool:
-        """Return whether objects of a kind are found by their owners; the workloads themselves have our labels."""
-        return kind.select == OWNERS and kind.kind not in self.spec.own
+        """Return whether objects of a kind are found by their owners; our workloads themselves have our labels."""
+        return (kind.select == OWNERS or self.spec.selection is not None) and kind.kind not in self.spec.own
 
     def _has(self, kind: KindStages) -> bool:
         try:
@@ -109,23 +129,40 @@ class Sampler:
         Raises InputError for a kind that the server does not have, ApiError and AccessError.
         """
         spec = self.spec
-        kinds = [self._kept(one) for one in spec.kinds]
+        kinds = {one.kind: self._kept(one) for one in spec.kinds}
         self._write(session_line(SCHEMA, spec.run, spec.point, self.clock))
         definitions = {one.kind: one.definition for one in spec.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(spec.simulated_writers)})
+        if spec.selection is not None:
+            self._write({"type": "follows", **asdict(spec.selection), "canary_rate": spec.canary_rate})
         if spec.canary_rate > 0:
             self._probes = RevisionClockProbes(self._client, spec, self.clock, self._reader, self._write)
-        selector = _labels.selector(spec.run, spec.point)
-        for number, kind in enumerate(kinds):
+        chosen = spec.selection or Selection(labels=_labels.selector(spec.run, spec.point))
+        for number, (one, namespace) in enumerate(self._places):
             self._waiting.add(number)
-            found = "" if self._by_owners(spec.kinds[number]) else selector
+            labels, fields = ("", "") if self._by_owners(one) else (chosen.labels, chosen.fields)
+            decode = self.observers[number].decode
             follower = kind_follower.KindFollower(
-                number, self._client, kind, spec.namespace, found, self._reader, self.observers[number].decode
+                number, self._client, kinds[one.kind], namespace, labels, self._reader, decode, fields
             )
             self._followers.append(follower)
             follower.start()
         if self._probes is not None:
             self._probes.start()
+
+    def _record_server_time(self) -> None:
+        """Record the second that the API server's clock shows, a bound of its offset (_timeline/server_clock.py)."""
+        self._server_times -= 1
+        self._next_server_time = time.monotonic() + _SERVER_TIME_PAUSE
+        try:
+            reply = self._client.raw("GET", "/version")
+        except AccessError:
+            return  # the watches report it
+        date = reply.header("Date")
+        if date:
+            moments = {"sent": reply.sent, "answered": reply.answered}
+            row = {name: round(self.clock.from_monotonic(at), 6) for name, at in moments.items()}
+            self._write({"type": "server_time", **row, "stated": f"{parsedate_to_datetime(date):%Y-%m-%dT%H:%M:%SZ}"})
 
     def watching(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Wait until every watch is established: from then on, every change is seen. Raises WaitTimeout."""
@@ -137,6 +174,7 @@ class Sampler:
                     f"{self._client.access.server}: no watch on {names} was established within {_ESTABLISH:g} s"
                 )
             self.step(0.1)
+        self._server_times = _SERVER_TIMES if self.spec.selection is not None else 0
         if self._resumed_at is not None:
             gap = {"from": self._resumed_at, "to": self.clock.now(), "kind": "*"}
             self._write({"type": "gap", **_rounded(gap), "reason": "no sampler was running: an earlier one had ended"})
@@ -149,6 +187,8 @@ class Sampler:
 
         Raises the error that ended a follower.
         """
+        if self._server_times and time.monotonic() >= self._next_server_time:
+            self._record_server_time()
         items = self._reader.take(timeout)
         began = time.thread_time()
         try:

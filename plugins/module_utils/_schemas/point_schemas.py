@@ -187,6 +187,20 @@ POINT: dict[str, dict[str, Any]] = {
                 # node: to which a pod is bound, in the first row that shows it
                 {"simulated": TRUTH, "gpus": {"type": "number"}, "node": TEXT, "reason": TEXT_OR_NULL},
             ),
+            # A load that others submit: how it is followed, each of its workloads, objects that were there before it,
+            # and the second that the API server's clock showed in an answer.
+            "follows": record(
+                {
+                    "namespaces": TEXTS,
+                    "labels": TEXT,
+                    "fields": TEXT,
+                    "existing": TRUTH,
+                    "canary_rate": {"type": "number", "minimum": 0},
+                }
+            ),
+            "workload": record({"index": COUNT, "kind": TEXT, "namespace": TEXT, "name": TEXT, "uid": TEXT}),
+            "earlier": record({"uid": TEXT}),
+            "server_time": record({"sent": MOMENT, "answered": MOMENT, "stated": STAMP}),
             # ruler: whether resourceVersions of this kind are comparable with the canary's (false: separate etcd)
             "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
             # lag: from the canary's responses to its events; canary: its cost; cpu: of the sampler; seconds.

@@ -159,7 +159,18 @@ RESULTS: dict[str, dict[str, Any]] = {
                 # notes: missing and damaged records in its input files
                 # selection: of a replot
                 # simulated_writers: of a cluster that also has real nodes
-                {"notes": TEXTS, "selection": SELECTION, "simulated_writers": TEXTS},
+                # sent_is: of a load that others submitted, the stage that shows when a workload was sent
+                # dated_by: of such a load, stage -> source of its times -> number of objects
+                {
+                    "sent_is": TEXT,
+                    "dated_by": {
+                        "type": "object",
+                        "additionalProperties": {"type": "object", "additionalProperties": COUNT},
+                    },
+                    "notes": TEXTS,
+                    "selection": SELECTION,
+                    "simulated_writers": TEXTS,
+                },
             ),
             "workload": record(
                 {

@@ -16,10 +16,24 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
 
 
 @dataclass(frozen=True)
+class Selection:
+    """The workloads of a load that others submit: objects of the first kind that match both selectors.
+
+    namespaces: empty for all. existing: whether the objects that were there before count, too.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    labels: str = ""
+    fields: str = ""
+    existing: bool = False
+
+
+@dataclass(frozen=True)
 class SamplingSpec:
     """Parameters of the sampler. ``own``: kinds of the workloads. ``canary_rate``: writes per second, 0 for none.
 
     completions: report which workloads are complete, and since when.
+    selection: of a load that others submit; None for ours, whose objects have our labels.
     """
 
     run: str
@@ -32,6 +46,12 @@ class SamplingSpec:
     simulated_writers: tuple[str, ...]
     canary_rate: float
     completions: bool = False
+    selection: Selection | None = None
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces to watch; an empty name for all."""
+        return (self.selection.namespaces or ("",)) if self.selection is not None else (self.namespace,)
 
 
 class NoSampler:

@@ -45,8 +45,8 @@ class EventReader:
             for index, sent in inputs.sent.items()
             if sent.uid and index in self._row_of_index
         }
-        # ((kind, namespace), name) -> [bits of its stages, version]: a pod recreated under its name counts once.
-        self._objects: dict[tuple[tuple[str, str], str], list[int]] = {}
+        # (row, (kind, namespace), name) -> [bits of its stages, version]: a pod recreated under its name counts once.
+        self._objects: dict[tuple[int, tuple[str, str], str], list[int]] = {}
         self._witness = witness
         self._nodes = nodes
         self.members: dict[str, list[int]] = {}  # kind -> number of objects by row
@@ -72,9 +72,9 @@ class EventReader:
                 return
         own = kind in self._own_kinds and self.table.uid[row] == uid
         place = (kind, event["namespace"])
-        known = self._objects.get((place, event["name"]))
+        known = self._objects.get((row, place, event["name"]))
         if known is None:
-            known = self._objects[place, event["name"]] = [0, 0]
+            known = self._objects[row, place, event["name"]] = [0, 0]
             if not own:
                 self._add_member(kind, row, event)
         if self._nodes is not None and "node" in event:

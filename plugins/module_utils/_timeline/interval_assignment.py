@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.audit_log import IntervalNarrower
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.foreign_load import ForeignLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import (
     RevisionClock,
     numbered,
@@ -43,6 +44,7 @@ class IntervalAssignment:
         self.last_watched: dict[tuple[str, str], int] = {}
         self._clock = RevisionClock(numbered(inputs.writes), numbered(inputs.revision_probes))
         self._separate = SeparateEtcd()
+        self.foreign = ForeignLoad(inputs, self._clock) if inputs.follows is not None else None
         self._audit = audit
         self._start = table.header["start"]
 
@@ -57,7 +59,7 @@ class IntervalAssignment:
                 if offset is not None and inputs.started is not None:
                     table.moments["intended"][number] = inputs.started + offset
                 table.attempts.append(0)
-                table.uid.append(None)
+                table.uid.append(row.get("uid"))
                 continue
             table.attempts.append(sent.attempts)
             table.uid.append(sent.uid)
@@ -107,6 +109,9 @@ class IntervalAssignment:
         A watch shows each commit, so the event's own resourceVersion dates it. After a gap or a deletion, the change
         was committed at some moment after the last commit that was seen of this object (held) or by this watch.
         """
+        if self.foreign is not None:
+            watched = self.last_watched.get((event["kind"], event["namespace"]), 0)
+            return self.foreign.bounds(received, event, at, held, watched, row)
         floor = self.table.moments["sent"][row]  # nothing of a workload can be before it was first sent
         if isnan(floor):
             floor = self.inputs.watched_from if self.inputs.watched_from is not None else self._start
@@ -129,6 +134,9 @@ class IntervalAssignment:
 
         known: [bits of the stages that the object has reached, its resourceVersion]; the bits of ``fresh`` are added.
         """
+        if self.foreign is not None:
+            self._reach_foreign(self.foreign, fresh, known, bounds, event, row)
+            return
         separate = event["kind"] in self.inputs.separate_kinds
         for bit, reducers in fresh:
             known[0] |= bit
@@ -140,6 +148,30 @@ class IntervalAssignment:
                 else:
                     reducer.reach(row, *bounds)
 
+    def _reach_foreign(
+        self,
+        foreign: ForeignLoad,
+        fresh: list[tuple[int, list[StageReducer]]],
+        known: list[int],
+        bounds: tuple[float, float],
+        event: dict[str, Any],
+        row: int,
+    ) -> None:
+        """As reach(), for a load that others submitted: creations wait for settle()."""
+        source = foreign.source(event, version(event["resource_version"]), known[1])
+        for bit, reducers in fresh:
+            known[0] |= bit
+            for reducer in reducers:
+                stage = reducer.stage
+                if foreign.shows_creation(stage.kind, stage.defined):
+                    stated = event["values"][stage.defined]
+                    foreign.keep(reducer, row, bounds, stated, source)
+                else:
+                    foreign.count(stage.name, source)
+                    reducer.reach(row, *bounds)
+
     def settle(self) -> None:
-        """Assign the stages of kinds in a separate etcd, now that all creates have bounded the clock."""
+        """Assign the stages that waited, now that all creations have bounded the API server's clock."""
         self._separate.settle()
+        if self.foreign is not None:
+            self.foreign.settle()

@@ -11,9 +11,9 @@ we had the answer and ended after we had sent the request.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
-from math import inf
 from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.server_clock import ServerClock
 
 Reach = Callable[[int, float, float], None]
 
@@ -23,15 +23,12 @@ class SeparateEtcd:
 
     def __init__(self) -> None:
         self._pending: list[tuple[Reach, int, float, float, Any]] = []
-        self._low, self._high = -inf, inf  # of the API server's clock minus ours, seconds
+        self._server = ServerClock()
 
     def created(self, stated: Any, sent: float, answered: float) -> None:
         """Narrow the offset by an own create and the creationTimestamp that the server stated for it."""
         if isinstance(stated, str):
-            second = datetime.fromisoformat(stated).timestamp()
-            # Two microseconds for times that are written in whole microseconds.
-            self._low = max(self._low, second - answered - 2e-6)
-            self._high = min(self._high, second + 1 - sent + 2e-6)
+            self._server.stated(stated, sent, answered)
 
     def keep(self, reach: Reach, row: int, earliest: float, latest: float, stated: Any) -> None:
         """Keep a stage for settle(). ``stated``: its creationTimestamp, None for times of other writers."""
@@ -40,7 +37,7 @@ class SeparateEtcd:
     def settle(self) -> None:
         """Pass all stages to their reducers, each interval narrowed to the second that was stated."""
         for reach, row, earliest, latest, stated in self._pending:
-            if isinstance(stated, str) and -inf < self._low <= self._high < inf:
-                second = datetime.fromisoformat(stated).timestamp()
-                earliest, latest = max(earliest, second - self._high), min(latest, second + 1 - self._low)
+            span = self._server.span(stated) if isinstance(stated, str) else None
+            if span is not None:
+                earliest, latest = max(earliest, span[0]), min(latest, span[1])
             reach(row, earliest, latest)

@@ -9,6 +9,7 @@ One pass over the events, with dictionary look-ups only: the time grows linearly
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.workloa
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import audit_log as audit_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import workload_outcome
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.event_assignment import EventReader, Witness
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.foreign_load import ForeignLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import (
     OWN,
@@ -78,6 +80,8 @@ def build_from(
     if inputs.ended is None:
         table.header["end"] = last
     workload_outcome.finish(reader, intervals)
+    if intervals.foreign is not None:
+        _describe_foreign(table, intervals.foreign)
     if nodes is not None:
         table.nodes = nodes.kinds()
         table.header["simulated_writers"] = sorted(simulated)
@@ -85,6 +89,15 @@ def build_from(
             stages = from_definitions(inputs.kinds, own_kinds, set(simulated) - {NODE})
             table.header["stages"] = [stage.header() for stage in stages]
     return table
+
+
+def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
+    """Complete the header of a load that others submitted: it starts with the first creation."""
+    sent_is = next((one["name"] for one in table.stages if foreign.shows_creation(one["kind"], one["name"])), "")
+    table.header["sent_is"] = sent_is
+    table.header["dated_by"] = {stage: dict(found) for stage, found in foreign.dated_by.items()}
+    created = [moment for moment in table.earliest.get(sent_is, ()) if not isnan(moment)]
+    table.header["start"] = min(created, default=table.header["start"])
 
 
 def _empty_table(inputs: PointInputs, rows: list[dict[str, Any]], stages: list[Stage], run: str, point: str) -> Table:

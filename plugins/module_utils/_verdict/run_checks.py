@@ -58,7 +58,8 @@ def objects(point: str, table: Table | None, allowed: float | None = 0.0, max_er
         return check("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
     planned = len(table)
     if not planned:
-        return check("objects", INVALID, "No workload was planned or sent.", point)
+        nothing = "seen" if "sent_is" in table.header else "planned or sent"
+        return check("objects", INVALID, f"No workload was {nothing}.", point)
     counts = Counter(table.outcome)
     good = counts.pop("succeeded", 0)
     if good == planned:
@@ -74,7 +75,7 @@ def objects(point: str, table: Table | None, allowed: float | None = 0.0, max_er
     if errors > max_errors * planned:
         limit = f"the load is valid up to {_format.number(max_errors * 100)} % refused, lost or unsent"
         return check("objects", INVALID, f"{text}; {limit}.", point)
-    if not good and not counts["failed"]:
+    if not good and not counts["failed"] and "sent_is" not in table.header:
         return check("objects", INVALID, f"{text}: nothing finished.", point)
     if allowed is not None and planned - good > allowed:
         limit = f"; the limit is {_format.count(int(allowed), 'workload')}" if allowed else ""
@@ -95,6 +96,8 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
         return check("generator", INVALID, "There is no timeline, so the lateness is unknown.", point)
     if foreign:
         return check("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
+    if "sent_is" in table.header:
+        return check("generator", PASS, "Others submitted the load: no workload was due at a certain time.", point)
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = sorted(
         one - due
