@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import time
 from collections import Counter
@@ -11,6 +13,7 @@ from typing import Any
 
 import audit_truth
 import drive_workload
+import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
@@ -18,9 +21,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timelin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
-from foreign_loads import ClientLoop, by_kubectl, job, of_kube_burner
+from foreign_loads import ClientLoop, by_kubectl, cron_job, job, of_kube_burner, queue
 from load_world import STAGES, World, world_on
+from playbook import begin, play, run_dirs
 
+#: How long the long test samples, seconds; the load ends a minute before.
+DURATION = float(os.environ.get("SEATRIAL_SAMPLE_SECONDS", "3600"))
 STAGES_OF_JOBS = ("created", "pods_scheduled", "pods_running", "pods_succeeded", "succeeded")
 
 
@@ -142,3 +148,116 @@ def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World,
     widths = check_against_the_audit_log(table, log, world.namespace, 20)
     assert "revision clock" not in {source for found in table.header["dated_by"].values() for source in found}
     assert max(widths["created"]) < 5
+
+
+def options(kubeconfig: str, namespace: str, **more: Any) -> list[str]:
+    """The words of a user who samples a namespace."""
+    given = {"cluster_kubeconfig": kubeconfig, "sample_namespaces": [namespace], "metrics_url": "", **more}
+    return ["-e", json.dumps(given)]
+
+
+def sampled_folder(artifacts: Path, process: Any, log: Path) -> Path:
+    """Return the run directory as soon as its point is sampled."""
+    deadline = time.monotonic() + 180
+    while process.poll() is None and time.monotonic() < deadline:
+        for folder in run_dirs(artifacts):
+            path = folder / "points" / "001" / "observations.jsonl"
+            if path.exists() and path.read_bytes().count(b'"type":"watching"') >= 2:
+                return folder
+        time.sleep(0.1)
+    raise AssertionError(f"nothing is sampled: {log.read_text(encoding='utf-8')[-3000:]}")
+
+
+def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it(world: World, tmp_path: Path) -> None:
+    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 60, support.quiet)
+    artifacts, log = tmp_path / "artifacts", tmp_path / "log"
+    words = options(world.kubeconfig, world.namespace, sample_label_selector="app=foreign", preset="jobs")
+    process = begin(*words, artifacts=artifacts, log=log, project="sample")
+    folder = sampled_folder(artifacts, process, log)
+    by_kubectl(world.kubeconfig, world.namespace, *(job(f"mine-{number}") for number in range(6)))
+    time.sleep(3)
+    done = play("--tags", "report", "-e", f"run_dir={folder}", artifacts=artifacts, project="sample")
+    assert done.code == 0, done.output
+    assert "Where the times are from" in (folder / "report" / "index.html").read_text(encoding="utf-8")
+    assert process.poll() is None, log.read_text(encoding="utf-8")
+    (folder / "points" / "001" / "END").touch()
+    assert process.wait(180) == 0, log.read_text(encoding="utf-8")
+    text = log.read_text(encoding="utf-8")
+    assert "to end it: touch" in text and "END was written" in text
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    assert "from the stage created, because others sent the load" in page and "revision clock" in page
+    kpis = {one["name"]: one for one in json.loads((folder / "points" / "001" / "kpis.json").read_text())["kpis"]}
+    assert kpis["workloads_succeeded"]["value"] == 6 and 0 < kpis["time_to_running_p95"]["value"] < 60
+    assert json.loads((folder / "verdict.json").read_text())["verdict"] == "pass"
+    assert not list(folder.glob("lock-*.json")), "a lock would keep out the run whose load is sampled"
+    assert not world.client.list(world.client.kind("coordination.k8s.io/v1", "Lease"), world.namespace)[0]
+
+
+def test_a_load_that_never_comes_is_an_error_that_names_the_selectors(world: World, tmp_path: Path) -> None:
+    words = options(world.kubeconfig, world.namespace, sample_label_selector="app=other", sample_duration=2)
+    done = play(*words, "--tags", "cluster,test", artifacts=tmp_path / "artifacts", project="sample")
+    assert done.code != 0
+    assert "No workload was seen: check sample_namespaces, sample_label_selector" in done.flat()
+
+
+@pytest.mark.long
+def test_a_long_foreign_load_meets_the_audit_log_through_a_restart_and_a_410(own_instance: Any, tmp_path: Path) -> None:
+    """By the playbook, from kubectl, a client, a CronJob, a user of Kueue, and in kube-burner's way of naming."""
+    cluster = BreakableCluster(own_instance("foreign", components=["kueue"]))
+    artifacts, log = tmp_path / "artifacts", tmp_path / "log"
+    with world_on(cluster.info["kubeconfig"], tmp_path) as world:
+        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(10, pool="foreign"), 60, support.quiet)
+        by_kubectl(world.kubeconfig, world.namespace, *queue(world.namespace))
+        with CuttingProxy(world.client.access.host, world.client.access.port) as proxy:
+            words = options(world.through(proxy.port), world.namespace, preset="kueue", sample_duration=DURATION)
+            began = time.monotonic()
+            process = begin(*words, artifacts=artifacts, log=log, project="sample")
+            folder = sampled_folder(artifacts, process, log)
+            world.point_dir = folder / "points" / "001"
+            by_kubectl(world.kubeconfig, world.namespace, cron_job("cron"))
+            queued = {"kueue.x-k8s.io/queue-name": "users"}
+            loops = [
+                ClientLoop(world.kubeconfig, world.namespace, lambda number: job(f"loop-{number}"), 1.5),
+                ClientLoop(world.kubeconfig, world.namespace, of_kube_burner, 0.5),
+                ClientLoop(world.kubeconfig, world.namespace, lambda number: job(f"queued-{number}", queued), 0.5),
+            ]
+            typed = 0
+            broken = [
+                (0.3, lambda: cluster.restart_api_server(how=signal.SIGTERM)),
+                (0.6, lambda: forget(cluster, proxy)),
+            ]
+            while process.poll() is None and time.monotonic() - began < DURATION - 60:
+                by_kubectl(world.kubeconfig, world.namespace, *(job(f"typed-{typed}-{one}") for one in range(3)))
+                typed += 1
+                time.sleep(20)
+                if broken and time.monotonic() - began > broken[0][0] * DURATION:
+                    broken.pop(0)[1]()
+            sent = set().union(*(loop.finish() for loop in loops))
+            assert process.wait(300) == 0, log.read_text(encoding="utf-8")[-5000:]
+        table = timeline_builder.build(world.point_dir, table_run(folder), "001")
+        audit = Path(cluster.info["cluster"]["audit_log"])
+        widths = check_against_the_audit_log(table, audit, world.namespace, int(0.8 * len(sent)))
+        print({stage: (round(median(found), 4), len(found)) for stage, found in widths.items()})
+        print(Counter(table.outcome), table.header["dated_by"], table.header["gaps"])
+        assert sent <= set(table.name) and not table.contradictions and not broken
+        assert len(sent) + 3 * typed <= len(table)
+        assert {name.rsplit("-", 1)[0] for name in table.name} >= {"cron", "loop", "queued", "node-density", "typed-0"}
+        assert table.seen("workload_admitted") >= 0.9 * sum(name.startswith("queued-") for name in table.name)
+        assert any(gap["reason"].startswith("relisted") for gap in table.header["gaps"])
+        assert Counter(table.outcome)["succeeded"] >= len(table) - 5, Counter(table.outcome)
+        assert json.loads((folder / "verdict.json").read_text())["verdict"] == "pass"
+
+
+def table_run(folder: Path) -> str:
+    return str(yaml.safe_load((folder / "run.yml").read_text(encoding="utf-8"))["id"])
+
+
+def forget(cluster: BreakableCluster, proxy: CuttingProxy) -> None:
+    """Let the watches break, and let neither etcd nor the API server remember what happened meanwhile."""
+    proxy.refusing = True
+    proxy.cut()
+    time.sleep(1)
+    cluster.restart_api_server(how=signal.SIGTERM)
+    cluster.compact()
+    time.sleep(1)
+    proxy.refusing = False

@@ -17,9 +17,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from rehearsal import CACHE
 
 
-def kubectl() -> Path:
-    """Return the kubectl of a built control plane."""
-    return next(CACHE.glob("rehearsal/control-plane-*/bin/kubectl"))
+def kubectl() -> Path | None:
+    """Return the kubectl of a component that was built on this machine; None without one: it is built on request."""
+    return next(CACHE.glob("rehearsal/*/bin/kubectl"), None)
 
 
 def job(name: str, labels: dict[str, str] | None = None, run_seconds: float = 1, **spec: Any) -> dict[str, Any]:
@@ -75,9 +75,15 @@ def queue(namespace: str) -> list[dict[str, Any]]:
 
 
 def by_kubectl(kubeconfig: str, namespace: str, *objects: dict[str, Any]) -> None:
-    """Create objects as a user does: kubectl create -f -."""
+    """Create objects as a user does, by kubectl create -f -; by our own client on a machine without kubectl."""
+    program = kubectl()
+    if program is None:
+        with Client.from_kubeconfig(kubeconfig) as client:
+            for one in objects:
+                client.create({**one, "metadata": {"namespace": namespace, **one["metadata"]}})
+        return
     document = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-    words = [str(kubectl()), "--kubeconfig", kubeconfig, "--namespace", namespace, "create", "-f", "-"]
+    words = [str(program), "--kubeconfig", kubeconfig, "--namespace", namespace, "create", "-f", "-"]
     subprocess.run(words, input=document, text=True, check=True, capture_output=True, timeout=60)
 
 
