@@ -26,10 +26,14 @@ INTERRUPTED = (4, 99)
 
 
 def projects() -> list[str]:
-    """Names of the projects: playbooks that run the phases for the project of their name; other playbooks are tools."""
+    """Names of the projects: playbooks that run the phases for the project of their name; other playbooks are tools.
+
+    A project that needs an existing cluster cannot be tried on a rehearsal cluster.
+    """
     texts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("[a-z]*.yml")}
     imports = r"import_playbook: (perfscale\.seatrial\._project|_project\.yml)\n *vars:\n"
-    return sorted(name for name, text in texts.items() if re.search(rf"{imports} *run_.*[ .]{name}\n", text))
+    found = [name for name, text in texts.items() if re.search(rf"{imports} *run_.*[ .]{name}\n", text)]
+    return sorted(name for name in found if "cluster_provider: existing" not in texts[name])
 
 
 def check_project(name: str) -> None:

@@ -31,7 +31,7 @@ def test_projects_are_the_playbooks_with_the_phases_of_all_projects(clone):
     assert trial.projects() == ["fine_tuning", "scheduler"]
 
 
-def test_a_lease_and_a_bisection_are_no_trials():
+def test_a_lease_a_bisection_and_the_load_of_others_are_no_trials():
     assert trial.projects() == ["fine_tuning", "scheduler", "workload_scale"]
 
 
