@@ -81,7 +81,9 @@ def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
 def point_load(point: str, given: dict[str, Any]) -> PointLoad:
     """Return the load that the plan of a meta/doctor.yml describes. Raises InputError for invalid arrivals."""
     found = arrivals.arrivals(dict(given.get("arrival") or {}), int(given["workloads"]), int(given.get("seed") or 1))
-    offsets = tuple(0.0 if one is None else float(one) for one in found.offsets)
+    # A closed loop has no times; with a delay between batches it has earliest ones.
+    batch, delay = found.header.get("batch") or 1, found.header.get("delay") or 0.0
+    offsets = tuple(index // batch * delay if one is None else float(one) for index, one in enumerate(found.offsets))
     return PointLoad(
         point,
         found.count,

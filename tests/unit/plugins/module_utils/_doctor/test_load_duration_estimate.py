@@ -82,3 +82,9 @@ def test_it_is_never_below_what_the_gpus_allow(offsets: list[float], each: int, 
     assert found.seconds >= offsets[-1] + seconds - 1e-6
     assert found.gpus_at_once <= gpus
     assert found.gpu_hours == pytest.approx(len(offsets) * each * seconds / 3600)
+
+
+def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:
+    arrival = {"type": "closed", "batch": 5, "delay": 1}
+    found = estimate(point_load("001", {"workloads": 12, "arrival": arrival, "gpus": 1, "seconds": 1.5}), 100)
+    assert found is not None and (found.seconds, found.gpus_at_once) == (3.5, 10)
