@@ -98,11 +98,14 @@ def _positive(values: Mapping[str, Any], name: str, default: float = 1.0) -> flo
 
 def lines(training: SimulatedTraining, model: str, dataset: str, pods: int, gpus: int) -> list[str]:
     """Return the lines of the log."""
+    epochs = training.figures["epoch"]
+    shares = [tenth / 10 for tenth in range(1, 11)]
+    losses = [(share, training.figures["train_loss"] / share**0.1) for share in shares]
     figures = ", ".join(f"'{name}': {value}" for name, value in training.figures.items())
     return [
         FIRST_LINE,
         f"fine-tuning of {model} on {dataset}: {_many(pods, 'pod')} with {_many(gpus, 'GPU')} each",
-        f"{{'loss': {round(training.figures['train_loss'] * 1.1, 4)}, 'learning_rate': 1e-05, 'epoch': 0.5}}",
+        *(f"{{'loss': {one:.4f}, 'epoch': {epochs * share:g}}}" for share, one in losses),
         f"{{{figures}}}",
         "training finished",
     ]

@@ -17,9 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.kpi_defini
     PRIORITIES,
     QUEUES,
     REASONS,
+    SCALED,
     STAGES,
     STEPPED,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.log_and_metric_functions import is_scaled
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
@@ -68,6 +70,7 @@ def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[st
         QUEUES: lambda: scheduler_functions.queues(data),
         PRIORITIES: lambda: scheduler_functions.priorities(data),
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
+        SCALED: lambda: ["scaled"] if is_scaled(data, **entry["source"]) else [],
     }
     words = entry.get("for_each") or {}
     values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]

@@ -5,8 +5,8 @@
 
 A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
 {jmespath: …}), and optionally title, headline (shown first), answer (the sentence that a report leads with), labels,
-and for_each ({word: list of values, "stages", "reasons", "queues", "priorities" or "stepped"}), which creates one KPI
-for each combination; {word} in name, title, help, answer, labels and the arguments is replaced by its value.
+and for_each ({word: list of values, or one of LOOKED_UP}), which creates one KPI for each combination; {word} in name,
+title, help, answer, labels and the arguments is replaced by its value.
 settings ({setting: value}): the KPI exists only at points that have this value.
 """
 
@@ -26,7 +26,14 @@ OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
 ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
-STAGES, REASONS, QUEUES, PRIORITIES, STEPPED = LOOKED_UP = ("stages", "reasons", "queues", "priorities", "stepped")
+STAGES, REASONS, QUEUES, PRIORITIES, STEPPED, SCALED = LOOKED_UP = (
+    "stages",
+    "reasons",
+    "queues",
+    "priorities",
+    "stepped",
+    "scaled",
+)
 JMESPATH = "jmespath"
 #: The definitions in a folder.
 IN_FOLDER = "kpis.yml"

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import (
+    KpiValue,
+    MeasuredPoint,
+    PointData,
+)
 
 STATISTICS = ("median", "mean", "sum", "min", "max")
 
@@ -96,6 +101,51 @@ def _over(
         writers=("training",),
         replicates=replicates,
     )
+
+
+def is_scaled(data: PointData, over: Sequence[str] = (), **_others: Any) -> bool:
+    """Return whether the matrix of the run varies one of these settings."""
+    return data.extras.matrix is not None and any(name in data.extras.matrix.values for name in over)
+
+
+def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> KpiValue:
+    """Throughput per accelerator in percent of that of the point with the fewest accelerators, all else being equal.
+
+    figure: the throughput, as trainings print it; the median over the jobs counts. over: settings whose product is the
+    number of accelerators of a job; 0 counts as 1, a pod without GPUs.
+    """
+    labels: dict[str, Any] = {"figure": figure, "over": list(over)}
+    rows, values = _printed(data, [figure])
+    mine = data.extras.matrix
+    if not values or mine is None or data.extras.others is None:
+        return KpiValue(None, 0, data.of, note="no log contains this figure", labels=labels)
+    simulated = any(one["simulated"] for one in rows)
+    alike = [one for one in (mine, *data.extras.others()) if _rest(one, over) == _rest(mine, over)]
+    found = []
+    for one in alike:
+        printed = [
+            float(row["figures"][figure])
+            for row in (rows if one is mine else one.training)
+            if figure in row["figures"] and row["simulated"] is simulated
+        ]
+        if printed:
+            count = _accelerators(one, over)
+            found.append((count, float(data.np.median(printed)) / count))
+    least, reference = min(found)
+    labels |= {"accelerators": _accelerators(mine, over), "reference": least}
+    own = float(data.np.median(values)) / _accelerators(mine, over)
+    n = len(values)
+    if not reference:
+        return KpiValue(None, 0, max(data.of, n), simulated, note="the reference has no throughput", labels=labels)
+    return KpiValue(100 * own / reference, n, max(data.of, n), simulated, labels=labels, writers=("training",))
+
+
+def _rest(point: MeasuredPoint, over: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in point.values.items() if name not in over}
+
+
+def _accelerators(point: MeasuredPoint, over: Sequence[str]) -> int:
+    return math.prod(max(int(point.settings.get(name) or 1), 1) for name in over)
 
 
 def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:

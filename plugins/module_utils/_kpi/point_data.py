@@ -54,12 +54,21 @@ class KpiValue:
 
 
 @dataclass(frozen=True)
+class MeasuredPoint:
+    """A point of a matrix: its values of the matrix, all its settings, and its rows of training.jsonl."""
+
+    values: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    training: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class PointExtras:
     """Measurements of a point besides its timeline.
 
     training: rows of training.jsonl. errors: reason -> failed attempts. metrics: name -> series, as written by role
     metrics. lives: reads the PodLifetimes of the point; called only by functions that need them. steps: (workloads per
-    second, seconds) of a load in steps.
+    second, seconds) of a load in steps. matrix: this point in its matrix; others: reads the other points.
     """
 
     training: Sequence[Mapping[str, Any]] = ()
@@ -68,6 +77,8 @@ class PointExtras:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     lives: Callable[[], Any] | None = None
     steps: Sequence[tuple[float, float]] = ()
+    matrix: MeasuredPoint | None = None
+    others: Callable[[], Sequence[MeasuredPoint]] | None = None
 
 
 class PointData:

@@ -11,7 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import (
+    MeasuredPoint,
+    PointData,
+    PointExtras,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import metrics_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import (
     point_reader,
@@ -30,7 +34,10 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     errors, attempts = _errors(point, warnings, chosen)
     seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, chosen))
     training = _training(point, warnings, chosen)
-    extras = PointExtras(training, errors, attempts, metrics(run, point, table, warnings), seen, steps(point))
+    captured = metrics(run, point, table, warnings)
+    beside = functools.cache(functools.partial(_others, run, point))
+    mine = _in_matrix(point, training)
+    extras = PointExtras(training, errors, attempts, captured, seen, steps(point), mine, beside)
     data = PointData(table, extras)
     found = workload_nodes.apart(table)
     if found is not None:
@@ -39,12 +46,33 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     return data
 
 
-def _of_part(run: Run, point: Point, extras: PointExtras, part: Table) -> PointExtras:
-    """Return what concerns some of the workloads of a point."""
+def plotted(run: Run, point: Point, table: Table, warnings: list[str]) -> PointExtras:
+    """Return what plots show of a point besides its timeline."""
+    chosen = set(table.index) if "selection" in table.header else None
+    training = _training(point, [], chosen)  # reading the point for its figures has warned
+    return PointExtras(training, metrics=metrics(run, point, table, warnings), steps=steps(point))
+
+
+def of_part(extras: PointExtras, part: Table) -> PointExtras:
+    """Return what concerns the workloads of a table, some of a point."""
     rows = set(part.index)
-    training = [row for row in extras.training if row.get("index") in rows]
-    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, rows))
-    return replace(extras, training=training, lives=seen)
+    return replace(extras, training=[row for row in extras.training if row.get("index") in rows])
+
+
+def _of_part(run: Run, point: Point, extras: PointExtras, part: Table) -> PointExtras:
+    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, set(part.index)))
+    return replace(of_part(extras, part), lives=seen)
+
+
+def _in_matrix(point: Point, training: list[dict[str, Any]]) -> MeasuredPoint:
+    return MeasuredPoint(point.settings, point.all_settings or {}, training)
+
+
+def _others(run: Run, point: Point) -> list[MeasuredPoint]:
+    """Return the other points of the matrix that were measured, each with its last attempt that counts."""
+    good = [one for one in run.points if one.status in ("passed", "") and not one.resumed]
+    last = {one.of: one for one in good if one.of != point.of}
+    return [_in_matrix(one, _training(one, [], None)) for one in last.values()]
 
 
 def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.log_and_me
     errors,
     gpu_hours_per_million_tokens,
     metric,
+    scaling_efficiency,
     training,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import (
@@ -294,6 +295,7 @@ FUNCTIONS: dict[str, Callable[..., KpiValue]] = {
         errors,
         training,
         gpu_hours_per_million_tokens,
+        scaling_efficiency,
         metric,
         waiting,
         starving,

@@ -11,6 +11,7 @@ from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.duration_plots import distributions, durations
+from ansible_collections.perfscale.seatrial.plugins.module_utils._report.loss_plot import loss
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.metrics_plot import metrics
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plot_canvas import PlotCanvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report.plotted_stages import StageDrawing
@@ -29,10 +30,21 @@ FUNCTIONS: dict[str, Callable[[PointData, str, float], StageDrawing | None]] = {
     "occupancy": occupancy,
     "distributions": lambda data, label, gpus: distributions(data, label),
     "durations": lambda data, label, gpus: durations(data, label),
+    "loss": lambda data, label, gpus: loss(data, label),
     "metrics": lambda data, label, gpus: metrics(data, label),
 }
 #: The slowest first, so that all processors finish at about the same time.
-LONGEST_FIRST = ("durations", "distributions", "raster", "waterfall", "counts", "occupancy", "saturation", "metrics")
+LONGEST_FIRST = (
+    "durations",
+    "distributions",
+    "raster",
+    "waterfall",
+    "counts",
+    "occupancy",
+    "saturation",
+    "metrics",
+    "loss",
+)
 
 
 def draw(data: PointData, name: str, path: Path, label: str = "", gpus: float = 0) -> PlotCanvas | None:

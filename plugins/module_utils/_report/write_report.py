@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import read_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
     history_plot,
     history_text,
@@ -113,9 +113,9 @@ def _draw_all(
         if table is None or not len(table):
             continue
         point = points[number]
-        extras = PointExtras(metrics=read_point.metrics(run, point, table, notes), steps=read_point.steps(point))
+        extras = read_point.plotted(run, point, table, notes)
         for suffix, part in _parts(table):
-            _DRAWN_FROM[number + suffix] = PointData(part, extras, resample=BANDS)
+            _DRAWN_FROM[number + suffix] = PointData(part, read_point.of_part(extras, part), resample=BANDS)
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
             label = ", ".join(one for one in (labels.get(number, ""), nodes) if one)
             prefix = number + suffix.replace("-", "_")

@@ -27,6 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point_
 INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
 VALUE = {"type": ["number", "null"]}
+#: Values of for_each that depend on the point.
+FOR_EACH = ["stages", "reasons", "queues", "priorities", "stepped", "scaled"]
 #: low and high are null if unknown.
 CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 
@@ -238,9 +240,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                 "settings": FREE,
                 "for_each": {
                     "type": "object",
-                    "additionalProperties": {
-                        "anyOf": [{"type": "array"}, {"enum": ["stages", "reasons", "queues", "priorities", "stepped"]}]
-                    },
+                    "additionalProperties": {"anyOf": [{"type": "array"}, {"enum": FOR_EACH}]},
                 },
             },
         ),

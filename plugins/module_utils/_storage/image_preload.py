@@ -264,5 +264,5 @@ def text(image: str, rows: list[dict[str, Any]]) -> str:
         parts.append(f"there on {_format.count(there, 'node')}")
     simulated = sum(1 for one in rows if one["simulated"])
     if simulated:
-        parts.append(f"{_format.count(simulated, 'node')} of them simulated, which pull nothing")
+        parts.append(f"{_format.count(simulated, 'simulated node')} pulled nothing")
     return f"{image}: {', '.join(parts) or f'on {len(rows)} nodes'}"

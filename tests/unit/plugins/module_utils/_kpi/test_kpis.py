@@ -274,3 +274,27 @@ def test_the_figures_of_a_point_are_those_of_its_settings(tmp_path):
         for number in ("000", "001")
     ]
     assert names == [["x"], ["x", "second"]]
+
+
+def test_scaling_efficiency_compares_with_the_fewest_accelerators_of_equal_settings(tmp_path):
+    """Of 1, 2 and 4 GPUs with two batch sizes; a run that varies neither GPUs nor pods has no such figure."""
+    speeds = {(1, 8): 10.0, (2, 8): 18.0, (4, 8): 30.0, (1, 16): 12.0, (4, 16): 24.0}
+    worlds = [(World(count=3), {"seatrial_gpus": gpus, "seatrial_batch": batch}) for gpus, batch in speeds]
+    top = write_run(tmp_path / "run", worlds)
+    for number, ((gpus, batch), speed) in enumerate(speeds.items()):
+        folder = top / "points" / f"{number:03d}"
+        _files.write_yaml(folder / "settings.yml", {"seatrial_gpus": gpus, "seatrial_pods": 0, "seatrial_batch": batch})
+        figures = {"train_samples_per_second": speed}
+        rows = [{"index": n, "pod": f"p{n}", "figures": figures, "simulated": False} for n in range(3)]
+        _files.write_lines(folder / "training.jsonl", rows, "training/1")
+    write_timeline(str(top))
+    source = {"function": "scaling_efficiency", "figure": "train_samples_per_second"}
+    over = {"over": ["seatrial_gpus", "seatrial_pods"]}
+    entry = {**ONE, "unit": "%", "for_each": {"scaled": "scaled"}}
+    other = {**entry, "name": "none", "source": {**source, "over": ["seatrial_pods"]}}
+    write_kpis(str(top), [written(tmp_path, {**entry, "source": {**source, **over}}, other)])
+    found = [_files.read_json(top / f"points/{number:03d}/kpis.json")["kpis"] for number in range(len(speeds))]
+    assert [[(one["name"], one["value"], one["n"]) for one in kpis] for kpis in found] == [
+        [("x", pytest.approx(value), 3)] for value in (100.0, 90.0, 75.0, 100.0, 50.0)
+    ]
+    assert found[2][0]["labels"]["accelerators"] == 4 and found[2][0]["labels"]["reference"] == 1

@@ -30,7 +30,9 @@ def mixed_data(mixed):
     return PointData(mixed[2])
 
 
-@pytest.mark.parametrize("name", [name for name in point_plots.FUNCTIONS if name not in ("metrics", "saturation")])
+@pytest.mark.parametrize(
+    "name", [name for name in point_plots.FUNCTIONS if name not in ("metrics", "saturation", "loss")]
+)
 def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
     plot = point_plots.draw(mixed_data, name, tmp_path / name, "point 7, first 3 of 12 workloads", 160)
     assert "point 7, first 3 of 12 workloads" in plot.title
@@ -41,6 +43,23 @@ def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
 
 def test_a_point_without_metrics_has_no_plot_of_them(mixed_data, tmp_path):
     assert point_plots.draw(mixed_data, "metrics", tmp_path / "x") is None
+
+
+@pytest.mark.parametrize("jobs", [2, 9])
+def test_the_loss_of_each_job_is_drawn_over_its_steps(mixed_data, tmp_path, jobs):
+    points = [[1.0, 3.0], [2.0, 2.0], [3.0, 1.5]]
+    rows = [
+        {"index": n, "pod": f"p{n}", "simulated": True, "figures": {}, "loss": {"over": "step", "points": points}}
+        for n in range(jobs)
+    ]
+    without = {"index": jobs, "pod": "none", "simulated": True, "figures": {}}
+    data = PointData(mixed_data.table, PointExtras([*rows, without]))
+    plot = point_plots.draw(data, "loss", tmp_path / "loss", "point 7")
+    assert plot.title == "Loss of the trainings – SIMULATED – point 7"
+    head, *found = csv.reader(plot.data.open())
+    assert head == ["job", "step", "loss"] and len(found) == 3 * jobs
+    assert "median 3 at first, 1.50 at last" in plot.alt
+    assert point_plots.draw(PointData(mixed_data.table, PointExtras([without])), "loss", tmp_path / "x") is None
 
 
 def test_a_load_that_did_not_come_in_steps_has_no_saturation_curve(mixed_data, tmp_path):

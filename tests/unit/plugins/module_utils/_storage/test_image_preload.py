@@ -76,6 +76,5 @@ def test_the_sentence_leaves_simulated_nodes_out_of_the_figures() -> None:
 
     rows = [row("a", 2.0), row("b", 30.0), row("c", 4.0), row("d", 0.0, there=True), row("e", 1.0, simulated=True)]
     assert image_preload.text("r/i:1", rows) == (
-        "r/i:1: pulled on 3 nodes in 2.0 to 30.0 s (median 4.0 s), there on 1 node, "
-        "1 node of them simulated, which pull nothing"
+        "r/i:1: pulled on 3 nodes in 2.0 to 30.0 s (median 4.0 s), there on 1 node, 1 simulated node pulled nothing"
     )
