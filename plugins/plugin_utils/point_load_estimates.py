@@ -30,7 +30,7 @@ def durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict
         nodes = simulated_nodes(point.settings, plan.selector)
         why = _lacking(plan, nodes)
         gpus = plan.gpus * plan.workloads if nodes is None else cluster_capacity.gpus(plan, nodes)
-        one = None if why else load_duration_estimate.estimate(plan, gpus)
+        one = None if why else load_duration_estimate.estimate(plan, gpus, real=nodes is None)
         if one is None:
             texts[point.name] = why
         else:

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 
 OK, MISSING, NOTE = "ok", "missing", "note"
@@ -183,6 +183,7 @@ def _room(
     """Check whether the load of each point fits, and estimate it; without nodes, everything is assumed to fit."""
     estimates: list[load_duration_estimate.LoadEstimate] = []
     lacking: dict[str, list[str]] = {}
+    real = nodes is None or any(not label(one, _labels.SIMULATED) for one in nodes)
     for point, given in spec.points.items():
         plan = load_duration_estimate.point_load(point, given)
         has = [*nodes, *cluster_capacity.created_nodes(spec.nodes, plan.selector)] if nodes is not None else []
@@ -190,9 +191,8 @@ def _room(
         if short:
             lacking.setdefault(short, []).append(point)
             continue
-        one = load_duration_estimate.estimate(
-            plan, cluster_capacity.gpus(plan, has) if has else plan.gpus * plan.workloads
-        )
+        gpus = cluster_capacity.gpus(plan, has) if has else plan.gpus * plan.workloads
+        one = load_duration_estimate.estimate(plan, gpus, real)
         if one is not None:
             estimates.append(one)
     for short, points in lacking.items():

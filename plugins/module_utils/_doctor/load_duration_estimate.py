@@ -19,7 +19,7 @@ class PointLoad:
     """The load of a point: arrival offsets in seconds; pods, total GPUs and run time in seconds of one workload.
 
     requests: resource -> quantity of its largest pod. selector: the nodeSelector of its pods. resource: the GPU
-    resource; empty for any known one.
+    resource; empty for any known one. assumed: what the run time rests on, if it is not that of real nodes.
     """
 
     point: str
@@ -31,11 +31,15 @@ class PointLoad:
     requests: dict[str, Any] = field(default_factory=dict)
     selector: dict[str, str] = field(default_factory=dict)
     resource: str = ""
+    assumed: str = ""
 
 
 @dataclass(frozen=True)
 class LoadEstimate:
-    """Seconds until the last workload has ended, GPU hours, peak number of GPUs and pods in use."""
+    """Seconds until the last workload has ended, GPU hours, peak number of GPUs and pods in use.
+
+    assumed: what the times rest on, empty if on settings for such nodes.
+    """
 
     point: str
     workloads: int
@@ -43,13 +47,14 @@ class LoadEstimate:
     gpu_hours: float
     gpus_at_once: float
     pods_at_once: int
+    assumed: str = ""
 
     def text(self) -> str:
         """Return the estimate as text."""
         return (
             f"{_format.count(self.workloads, 'workload')} in about {self.seconds:.0f} s, "
             f"{self.gpu_hours:.2f} GPU hours, at most {_format.value(self.gpus_at_once, 'GPUs')} "
-            f"and {_format.count(self.pods_at_once, 'pod')} at once"
+            f"and {_format.count(self.pods_at_once, 'pod')} at once{_assuming(self.assumed)}"
         )
 
 
@@ -59,8 +64,12 @@ def total(found: Sequence[LoadEstimate]) -> str:
     most = max(one.gpus_at_once for one in found)
     return (
         f"all {_format.count(len(found), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
-        f"at most {_format.value(most, 'GPUs')} at once"
+        f"at most {_format.value(most, 'GPUs')} at once{_assuming(found[0].assumed)}"
     )
+
+
+def _assuming(what: str) -> str:
+    return f", if they take {what}" if what else ""
 
 
 #: Entries of a plan and the least value of each.
@@ -94,12 +103,14 @@ def point_load(point: str, given: dict[str, Any]) -> PointLoad:
         dict(given.get("requests") or {}),
         {str(key): str(value) for key, value in (given.get("node_selector") or {}).items()},
         str(given.get("gpu_resource") or ""),
+        str(given.get("assumed") or ""),
     )
 
 
-def estimate(plan: PointLoad, gpus: float) -> LoadEstimate | None:
+def estimate(plan: PointLoad, gpus: float, real: bool = False) -> LoadEstimate | None:
     """Schedule the plan on ``gpus`` GPUs: first come, first served, all or nothing, no time lost between two workloads.
 
+    real: whether any of the nodes is not simulated, so that the assumption of the plan is no fact.
     Each workload runs for its nominal seconds, so a spread of durations or a busy scheduler changes the duration.
     None when one workload alone does not fit.
     """
@@ -120,4 +131,5 @@ def estimate(plan: PointLoad, gpus: float) -> LoadEstimate | None:
         most, most_running = max(most, gpus - free), max(most_running, running)
         heapq.heappush(ends, now + plan.seconds)
         last = max(last, now + plan.seconds)
-    return LoadEstimate(plan.point, plan.workloads, last, used / 3600, most, most_running * plan.pods)
+    assumed = plan.assumed if real else ""
+    return LoadEstimate(plan.point, plan.workloads, last, used / 3600, most, most_running * plan.pods, assumed)

@@ -10,6 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.load_du
     estimate,
     first_problem,
     point_load,
+    total,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from hypothesis import given
@@ -82,6 +83,14 @@ def test_it_is_never_below_what_the_gpus_allow(offsets: list[float], each: int, 
     assert found.seconds >= offsets[-1] + seconds - 1e-6
     assert found.gpus_at_once <= gpus
     assert found.gpu_hours == pytest.approx(len(offsets) * each * seconds / 3600)
+
+
+def test_an_assumption_is_named_only_where_it_may_be_wrong() -> None:
+    plan = point_load("001", {"workloads": 2, "arrival": {"type": "closed"}, "seconds": 9, "assumed": "as in a film"})
+    plain, real = estimate(plan, 0), estimate(plan, 0, real=True)
+    assert plain is not None and real is not None
+    assert "film" not in plain.text() and real.text() == f"{plain.text()}, if they take as in a film"
+    assert total([real, real]).endswith(", if they take as in a film")
 
 
 def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:
