@@ -55,7 +55,8 @@ def test_a_known_project_is_no_error(clone):
 
 def test_every_component_says_what_its_build_costs(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    every = {path.parent.name for path in trial.COMPONENTS.glob("*/component.yml")}
+    files = trial.COMPONENTS.glob("*/component.yml")
+    every = {path.parent.name for path in files if "\nbuild:" in path.read_text(encoding="utf-8")}
     missing = {name: (minutes, size) for name, minutes, size in trial.to_build(every)}
     assert set(missing) == every
     assert all(minutes > 0 and size > 0 for minutes, size in missing.values())
