@@ -52,6 +52,8 @@ SETTINGS = (
     "vm/panic_on_oom",
 )
 
+TRAINER = ["-m", "tuning.sft_trainer"]
+
 LACKING = suite_prerequisites.real_node_lacks()
 needs_a_node = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
@@ -324,8 +326,8 @@ def test_a_run_whose_pods_train_alone_fails(rehearsal_folder: Path, tmp_path: Pa
         "rehearsal_data_dir": str(rehearsal_folder),
         "matrix": {"fine_tuning_pod_count": [2]},
         "fine_tuning_hyper_parameters.max_steps": 2,
-        # Then accelerate does not see that it may use several processes on CPUs.
-        "fine_tuning_environment": {"ACCELERATE_USE_CPU": "false"},
+        # Each pod takes itself for the only one.
+        "fine_tuning_command": ["torchrun", "--nnodes=1", "--node-rank=0", "--master-addr=127.0.0.1", *TRAINER],
     }
     done = play("-e", json.dumps({"preset": "light_real", "overrides": settings}), artifacts=tmp_path, timeout=1200)
     assert done.code != 0, done.output
