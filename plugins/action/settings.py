@@ -30,8 +30,8 @@ class ActionModule(SeatrialAction):
     ARGUMENTS = {
         **_common_options.PROJECT,
         "phases": {"type": "list", "elements": "str", "required": True},
-        "cluster": {"type": "dict"},
-        "bisect": {"type": "dict"},
+        "skip": {"type": "list", "elements": "str", "default": []},
+        **dict.fromkeys(("cluster", "bisect"), {"type": "dict"}),
         "predicts": {"type": "bool", "default": False},
     }
 
@@ -43,7 +43,7 @@ class ActionModule(SeatrialAction):
             extra = {**given, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
             of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
-            session = SettingsSession(*of_play, arguments["predicts"])
+            session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])
             if not arguments["cluster"]:
                 return noted({"remote_tmp": self._remote_tmp(extra), **session.begin()})  # in this order
         except InputError as error:

@@ -41,6 +41,11 @@ options:
     type: list
     elements: str
     required: true
+  skip:
+    description: Phases that are left out although the tags select them.
+    type: list
+    elements: str
+    default: []
   cluster:
     description:
       - The acquired cluster (C(api_host), C(node_names), C(kind)). The settings of the run are then resolved

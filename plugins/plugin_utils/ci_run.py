@@ -5,9 +5,9 @@
 
     python -m ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci_run [--junit PATH] [--timeout 4h] PLAYBOOK
 
-Arguments behind PLAYBOOK are those of ansible-playbook. Exit status 0: pass or improvement. 1: regression. 2:
-inconclusive or invalid. 3: error, or invalid input. The exit status of ansible-playbook does not distinguish these. A
-JUnit file is written in every case. PLAYBOOK is that of a project, or compare.yml.
+Arguments behind PLAYBOOK are those of ansible-playbook. Exit status 0: pass or improvement, or ci.yml was asked for no
+run. 1: regression. 2: inconclusive or invalid. 3: error, or invalid input. The exit status of ansible-playbook does not
+distinguish these. A JUnit file is written in every case. PLAYBOOK is that of a project, ci.yml or compare.yml.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import session_file
 
 ERROR = 3
+#: Instead of a verdict, if the job was asked for no run.
+ANSWERED = "no run"
 COMPARISON = "comparison.json"
 #: Seconds that an interrupted playbook has to give back what it holds.
 GRACE = 900.0
@@ -45,7 +47,7 @@ GRACE = 900.0
 class Outcome:
     """How a playbook ended. ``ended_by``: the signal or timeout that ended it; run_dir: None if no run was opened.
 
-    comparison: the folder of a comparison, None if none was made.
+    comparison: the folder of a comparison, None if none was made. answer: why no run was asked for.
     """
 
     code: int
@@ -54,6 +56,7 @@ class Outcome:
     error: str = ""  # of the settings
     ended_by: str = ""
     comparison: Path | None = None
+    answer: str = ""
 
 
 def judged(outcome: Outcome) -> tuple[str, int, str]:
@@ -62,6 +65,8 @@ def judged(outcome: Outcome) -> tuple[str, int, str]:
         return overall_verdict.ERROR, ERROR, f"ended by {outcome.ended_by}"
     if outcome.comparison is not None:
         return _compared(outcome, outcome.comparison)
+    if outcome.answer and outcome.code == 0:
+        return ANSWERED, 0, outcome.answer.splitlines()[0]
     if outcome.run_dir is None:
         text = outcome.error or f"ansible-playbook ended with status {outcome.code} before it opened a run"
         return overall_verdict.ERROR, ERROR, text
@@ -116,7 +121,8 @@ def write_junit(target: Path, outcome: Outcome, reason: str, status: int) -> Non
     if own and _fresh(own, outcome.began) and (status != ERROR or "<error" in own.read_text(encoding="utf-8")):
         _files.replace_text(target, own.read_text(encoding="utf-8"))
         return
-    case = junit.Case("run", overall_verdict.ERROR, reason, _type(outcome))
+    kind = overall_verdict.ERROR if status else junit.SKIPPED
+    case = junit.Case("run", kind, reason, _type(outcome) if status else "")
     _files.replace_text(target, junit.document("perfscale.seatrial", [case]))
 
 
@@ -147,7 +153,8 @@ def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) 
             ended_by = _wait(process, timeout, grace, received)
         found = _session(place)
     run_dir, comparison = (Path(found[key]) if found.get(key) else None for key in session_file.KEYS)
-    return Outcome(process.returncode, began, run_dir, str(found.get("error") or ""), ended_by, comparison)
+    error, answer = (str(found.get(key) or "") for key in ("error", session_file.ANSWER))
+    return Outcome(process.returncode, began, run_dir, error, ended_by, comparison, answer)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None, grace: float, received: list[str]) -> str:

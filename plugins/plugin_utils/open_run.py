@@ -48,7 +48,8 @@ class SettingsSession:
     """One call of module settings.
 
     phases: all phases of the playbook. loader, templar: Ansible's. argv, cliargs: the command line, as typed and as
-    Ansible parsed it. say: prints a line. predicts: whether the playbook supports --check.
+    Ansible parsed it. say: prints a line. predicts: whether the playbook supports --check. skip: phases that are left
+    out although the tags select them.
     """
 
     context: SettingsContext
@@ -59,6 +60,7 @@ class SettingsSession:
     cliargs: Mapping[str, Any]
     say: Callable[[str], None]
     predicts: bool = False
+    skip: Sequence[str] = ()
     #: Secret setting -> its value, None where none is given.
     secrets: dict[str, str | None] = field(default_factory=dict)
 
@@ -239,7 +241,8 @@ class SettingsSession:
         return run, skip
 
     def _chosen(self) -> list[str]:
-        return collect_settings_layers.chosen(self.phases, *self._tags())
+        run, skip = self._tags()
+        return collect_settings_layers.chosen(self.phases, run, [*skip, *self.skip])
 
     def _command(self) -> run_record.CommandLine:
         return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, self.secrets)

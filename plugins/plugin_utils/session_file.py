@@ -17,19 +17,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 VARIABLE = "SEATRIAL_SESSION_FILE"
 #: Folders that a result names: of the run, of the comparison.
 KEYS = ("run_dir", "comparison")
+#: Answer of a session that was asked for no run.
+ANSWER = "answer"
 
 
 Outcome = TypeVar("Outcome", bound=dict[str, Any] | InputError)
 
 
 def noted(outcome: Outcome) -> Outcome:
-    """Write ``run_dir`` and ``comparison`` of a result, or the text of an error, into the file if one is asked for.
+    """Write folders and answer of a result, or the text of an error, into the file if one is asked for.
 
     Returns ``outcome``.
     """
     if path := os.environ.get(VARIABLE):
         content: dict[str, Any] = {"error": str(outcome)}
         if not isinstance(outcome, InputError):
-            content = {key: outcome[key] for key in KEYS if key in outcome}
+            content = {key: outcome[key] for key in (*KEYS, ANSWER) if key in outcome}
         _files.replace_text(Path(path), json.dumps(content) + "\n")
     return outcome

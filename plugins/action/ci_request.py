@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read what a CI job is to run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import ci_session
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file import noted
+
+
+class ActionModule(SeatrialAction):
+    """See the documentation of module ci_request."""
+
+    ARGUMENTS = {
+        "engine": {"type": "str", "default": ""},
+        "project": {"type": "str", "default": ""},
+        "presets": {"type": "list", "elements": "str", "default": []},
+        "test": {"type": "str", "default": ""},
+        "event_file": {"type": "path"},
+        "associations": {"type": "list", "elements": "str", "default": []},
+        "users": {"type": "list", "elements": "str", "default": []},
+        "permitted_presets": {"type": "list", "elements": "str", "default": []},
+        "clusters": {"type": "dict", "default": {}},
+        "variables": {"type": "dict", "default": {}},
+        "export_url": {"type": "str", "default": ""},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return project, presets, overrides and phases, and what is known of the job."""
+        try:
+            found = ci_session.read(arguments, task_vars, os.environ)
+        except InputError as error:
+            raise noted(InputError(f"{error}\nNothing was created or changed.")) from error
+        for line in [*found["notes"], *found["answer"].splitlines()]:
+            Display().display(line)
+        return found if found["run"] else noted(found)

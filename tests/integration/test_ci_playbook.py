@@ -1,0 +1,87 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""playbooks/ci.yml as a CI engine runs it, by recorded events: what is run, what is refused, what stays text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ci_job import Job, begin, ended
+from playbook import run_dirs
+
+EVENTS = Path(__file__).parents[1] / "support" / "events"
+#: Variables of a job of GitHub Actions.
+ACTIONS = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_REPOSITORY": "example/product",
+    "GITHUB_JOB": "seatrial",
+    "GITHUB_RUN_ID": "77",
+    "GITHUB_RUN_ATTEMPT": "1",
+    "GITHUB_SERVER_URL": "https://github.example.com",
+    "TEST_NAME": "",
+}
+
+
+def event(folder: Path, comment: str, association: str = "MEMBER", body: str = "") -> Path:
+    """The recorded event of a comment with other texts."""
+    document: dict[str, Any] = json.loads((EVENTS / "issue_comment.json").read_text(encoding="utf-8"))
+    document["comment"].update(body=comment, author_association=association)
+    document["issue"].update(body=body)
+    path = folder / "event.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def job(folder: Path, path: Path, *words: str, **settings: Any) -> Job:
+    env = {**ACTIONS, "GITHUB_EVENT_PATH": str(path)}
+    return ended(folder, begin(folder, "ci", *words, env=env, **settings))
+
+
+def test_a_recorded_event_of_github_runs_to_a_pass(tmp_path: Path, rehearsal_folder: Path) -> None:
+    settings = {
+        "rehearsal_components": [],
+        "rehearsal_name": "ci-event",
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "workload_max_lateness": 60,  # how busy this machine is says nothing of the playbook
+    }
+    done = job(tmp_path, EVENTS / "issue_comment.json", **settings)
+    assert done.status == 0, done.output[-4000:]
+    assert done.last.startswith("pass (exit 0): ")
+    (run_dir,) = run_dirs(tmp_path)
+    assert run_dir.name.startswith("workload_scale-")
+    found = _files.read_yaml(run_dir / "settings.yml")
+    assert (found["workload_scale_count"], found["workload_scale_gpus"], found["fake_gpu_nodes"]) == (3, 1, 1)
+    phases = _files.read_yaml(run_dir / "run.yml")["phases"]
+    assert {"prepare", "test", "report", "release"} <= set(phases) and "cleanup" not in phases
+
+
+@pytest.mark.parametrize(
+    ("comment", "association", "reason"),
+    [
+        ("/test workload_scale smoke", "NONE", "(NONE) may not ask for a run"),
+        ("/test workload_scale smoke\n/var cluster_kubeconfig: /root/.kube/config", "MEMBER", "it is a path"),
+        ("/test workload_scale smok", "MEMBER", "did you mean 'smoke'?"),
+        ("/test workload_scale smoke\n/skip tset", "MEMBER", "did you mean 'test'?"),
+    ],
+)
+def test_what_may_not_be_asked_for_ends_with_3_and_creates_nothing(
+    tmp_path: Path, comment: str, association: str, reason: str
+) -> None:
+    done = job(tmp_path, event(tmp_path, comment, association))
+    assert done.status == 3, done.output[-4000:]
+    assert done.last.startswith("error (exit 3): ") and reason in done.last
+    assert run_dirs(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "answer"), [("/help", "Directives, each"), ("Thanks!", "The comment asks for no run")]
+)
+def test_a_comment_that_asks_for_no_run_is_answered_and_ends_with_0(tmp_path: Path, comment: str, answer: str) -> None:
+    done = job(tmp_path, event(tmp_path, comment, "NONE" if comment == "Thanks!" else "MEMBER"))
+    assert done.status == 0, done.output[-4000:]
+    assert done.last.startswith("no run (exit 0): ") and answer in done.output
+    assert run_dirs(tmp_path) == [] and done.cases("error") == {}
