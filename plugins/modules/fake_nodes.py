@@ -81,6 +81,43 @@ options:
       - With O(state=absent) all GPUs that the run added are removed, whatever is given here.
     type: str
     default: ''
+  operator_pools:
+    description:
+      - Existing nodes that get GPUs from the fake-gpu-operator of Run:ai, which is then installed in the namespace
+        C(seatrial-fake-gpu). Refused on a cluster with real GPUs or with a GPU operator.
+      - With O(state=absent) the installation of the run is removed, whatever is given here.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the pool.
+        type: str
+        required: true
+      node_selector:
+        description: Label selector of its nodes.
+        type: str
+        required: true
+      gpus:
+        description: GPUs of each node.
+        type: int
+        default: 8
+      product:
+        description: Product of the GPUs. The label C(nvidia.com/gpu.product) begins with C(simulated-).
+        type: str
+        default: NVIDIA-A100-SXM4-80GB
+      memory_mib:
+        description: Memory of each GPU in MiB.
+        type: int
+        default: 81920
+  operator_version:
+    description: Release of the fake-gpu-operator, the tag of its images.
+    type: str
+    default: 0.2.0
+  operator_registry:
+    description: Where its images C(status-updater) and C(device-plugin) are.
+    type: str
+    default: ghcr.io/run-ai/fake-gpu-operator
   run_id:
     description: Run to which the nodes belong; empty for none.
     type: str
@@ -150,6 +187,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.fake_gpu_operator_objects import (
+    NodePool,
+    OperatorSpec,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
@@ -169,6 +210,20 @@ def main() -> None:
             "pods": {"type": "int", "default": 250},
             "labels": {"type": "dict", "default": {}},
             "add_to": {"type": "str", "default": ""},
+            "operator_pools": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "node_selector": {"type": "str", "required": True},
+                    "gpus": {"type": "int", "default": 8},
+                    "product": {"type": "str", "default": "NVIDIA-A100-SXM4-80GB"},
+                    "memory_mib": {"type": "int", "default": 81920},
+                },
+            },
+            "operator_version": {"type": "str", "default": "0.2.0"},
+            "operator_registry": {"type": "str", "default": "ghcr.io/run-ai/fake-gpu-operator"},
             "run_id": {"type": "str", "default": ""},
             "real_cluster": {"type": "bool", "default": False},
             "beside_workloads": {"type": "bool", "default": False},
@@ -186,8 +241,11 @@ def main() -> None:
     permission = fake_nodes.Permission(
         given["real_cluster"], given["beside_workloads"], given["kwok_image"], given["kwok_stages"]
     )
+    operator = OperatorSpec(
+        tuple(NodePool(**one) for one in given["operator_pools"]), given["operator_version"], given["operator_registry"]
+    )
     spec = fake_nodes.NodePoolSpec(
-        given["count"], shape, given["pool"], given["run_id"], labels, permission, given["add_to"]
+        given["count"], shape, given["pool"], given["run_id"], labels, permission, given["add_to"], operator
     )
     establish = fake_nodes.present if given["state"] == "present" else fake_nodes.absent
 

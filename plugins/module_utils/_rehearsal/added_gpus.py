@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _labels
@@ -45,9 +45,9 @@ def present(
     if not found:
         raise InputError(f"fake_gpu_node_selector: no node has the labels '{selector}'")
     for node in found:
-        _check(node, run_id)
+        check_node(node, run_id, "fake_gpu_node_selector")
     count = labels[f"{GPU}.count"]
-    wanted = [one for one in found if not _has(one, labels)]
+    wanted = [one for one in found if not offers(one, labels)]
     names = [one["metadata"]["name"] for one in wanted]
     if check or not names:
         return names
@@ -61,14 +61,17 @@ def present(
     return names
 
 
-def absent(client: Client, run_id: str, check: bool = False) -> list[str]:
-    """Remove the GPUs that a run added (without a run: those of no run); return the names of the nodes."""
+def absent(client: Client, run_id: str, check: bool = False, others: Iterable[str] = ()) -> list[str]:
+    """Remove the GPUs that a run added (without a run: those of no run); return the names of the nodes.
+
+    others: further labels to remove from these nodes.
+    """
     kind = client.kind("v1", "Node")
     found = client.list(kind, label_selector=f"{_labels.FAKE_GPUS}={run_id or NO_RUN}")[0]
     for node in found if not check else ():
         name = node["metadata"]["name"]
         _patch(client, name, None)
-        marks = dict.fromkeys((_labels.FAKE_GPUS, *labels_of(0, "", 0)))
+        marks = dict.fromkeys((_labels.FAKE_GPUS, *labels_of(0, "", 0), *others))
         client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
     return [one["metadata"]["name"] for one in found]
 
@@ -81,7 +84,8 @@ def _patch(client: Client, name: str, count: str | None) -> None:
     )
 
 
-def _has(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def offers(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return whether a node has these labels, and the GPUs that they state in its status."""
     status = node.get("status") or {}
     there = [amount((status.get(part) or {}).get(GPU, "0")) for part in ("capacity", "allocatable")]
     return (
@@ -90,10 +94,11 @@ def _has(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     )
 
 
-def _check(node: Mapping[str, Any], run_id: str) -> None:
+def check_node(node: Mapping[str, Any], run_id: str, setting: str) -> None:
+    """Raise InputError for a simulated node, OwnershipError for a node with GPUs that this run did not add."""
     name, owner = node["metadata"]["name"], label(node, _labels.FAKE_GPUS)
     if label(node, _labels.SIMULATED):
-        raise InputError(f"fake_gpu_node_selector: node {name} is simulated; fake_gpu_gpus_per_node gives it its GPUs")
+        raise InputError(f"{setting}: node {name} is simulated; fake_gpu_gpus_per_node gives it its GPUs")
     if owner and owner != (run_id or NO_RUN):
         whose = "no run" if owner == NO_RUN else f"run {owner}"
         raise OwnershipError(f"node {name} has simulated GPUs of {whose}: they are not changed")
@@ -107,7 +112,7 @@ def _await(client: Client, selector: str, labels: Mapping[str, str], timeout: fl
     deadline = time.monotonic() + timeout
     while True:
         found = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
-        lacking = [one["metadata"]["name"] for one in found if not _has(one, labels)]
+        lacking = [one["metadata"]["name"] for one in found if not offers(one, labels)]
         if not lacking:
             return
         if time.monotonic() > deadline:

@@ -44,7 +44,7 @@ def present(
     if check:
         return fresh
     for manifest in missing:
-        client.create(manifest)
+        client.create(manifest, {"fieldValidation": "Strict"})
     if missing:
         say(f"created {_format.count(len(missing), 'object')} of the fake-gpu-operator {spec.version}")
     kind = client.kind("v1", "Node")

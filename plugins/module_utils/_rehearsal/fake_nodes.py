@@ -26,7 +26,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import added_gpus, kwok_on_real_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    added_gpus,
+    fake_gpu_operator,
+    kwok_on_real_cluster,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.fake_gpu_operator_objects import (
+    NODE_LABELS,
+    OperatorSpec,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.kwok_on_real_cluster import Permission
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
@@ -66,6 +74,8 @@ class NodePoolSpec:
     permission: Permission = Permission()
     #: Label selector of existing nodes, to which GPUs of this shape are added.
     add_to: str = ""
+    #: Existing nodes, to which the fake-gpu-operator gives GPUs.
+    operator: OperatorSpec = OperatorSpec()
 
     def check(self) -> None:
         """Raise InputError for an invalid value."""
@@ -198,6 +208,8 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
     spec.check()
     kwok_on_real_cluster.check(client, spec.permission, spec.run_id)
     added = _add_gpus(client, spec, timeout, say, check) if spec.add_to else []
+    if spec.operator.pools:
+        added += fake_gpu_operator.present(client, spec.operator, spec.run_id, timeout, say, check)
     found = list_pool(client, spec.pool)
     changes, wanted = compare(spec, found), names(spec, found)
     result: dict[str, Any] = {"created": len(changes.create), "removed": len(changes.remove), "nodes": spec.count}
@@ -274,7 +286,8 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
 def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
     """Remove the nodes of a pool and the GPUs that belong to the run (without a run: to no run)."""
     spec.check()
-    freed = added_gpus.absent(client, spec.run_id, check)
+    operator = fake_gpu_operator.absent(client, spec.run_id, timeout, say, check)
+    freed = added_gpus.absent(client, spec.run_id, check, NODE_LABELS)
     if freed:
         say(f"removing simulated GPUs from {_format.count(len(freed), 'node')}")
     mine = [one["metadata"]["name"] for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
@@ -286,7 +299,7 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
         if list_run(client, spec.run_id) and not check
         else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
     )
-    changed = bool(mine or deleted or freed)
+    changed = bool(mine or deleted or freed or operator)
     return {"changed": changed, "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0, "gpus_added_to": []}
 
 
