@@ -32,8 +32,12 @@ def parts_of(path: str) -> list[str]:
 
 
 def conditions(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Return the conditions of an object by type."""
-    return {one["type"]: one for one in at(item, "status.conditions", []) if isinstance(one, dict) and "type" in one}
+    """Return the conditions of an object by type; none if its status has something else under this name."""
+    status = item.get("status") if item else None
+    found = status.get("conditions") if isinstance(status, dict) else None
+    if not isinstance(found, list):
+        return {}
+    return {one["type"]: one for one in found if isinstance(one, dict) and "type" in one}
 
 
 def holds(item: Mapping[str, Any] | None, kind: str) -> bool:

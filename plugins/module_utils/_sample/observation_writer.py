@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._needed_fields import ANY, Shape, decoder, merged
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.adopted_workloads import AdoptedWorkloads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.owner_index import OwnerIndex
@@ -159,8 +159,9 @@ class ObservationWriter:
         metadata = thing["metadata"]
         uid = metadata["uid"]
         held = self._known.get(uid)
-        values = self.kind.values(thing)
-        reason = hindrance(thing, self.kind.awaited) if self.kind.awaited else ""
+        found = conditions(thing)
+        values = self.kind.values(thing, found)
+        reason = hindrance(found, self.kind.awaited)
         if held is not None and values == held.values and event != "DELETED":
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
@@ -265,7 +266,7 @@ class ObservationWriter:
         for number, outcome in self.kind.ends.items():
             if outcome == "failed" and changed.get(self.kind.names[number]):
                 source = self.kind.definition["stages"][number].get("condition") or ""
-                return (why(thing, source) or "")[:1000] or None
+                return (why(thing, conditions(thing).get(source)) or "")[:1000] or None
         return None
 
     def _count(self, index: int | None, values: tuple[Value, ...], at: float) -> None:

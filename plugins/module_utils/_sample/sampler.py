@@ -191,13 +191,20 @@ class Sampler:
             self._record_server_time()
         items = self._reader.take(timeout)
         began = time.thread_time()
+        count, failure = 0, None
         try:
             for item in items:
-                self._take(item)
+                count += 1
+                if item[1] == kind_follower.FAILED:
+                    failure = failure or item[3]  # raised when the events of the other kinds have been processed
+                else:
+                    self._take(item)
         finally:
             self._flush()
         self._cpu_rows += time.thread_time() - began
-        return bool(items)
+        if failure is not None:
+            raise failure
+        return count > 0
 
     def _take(self, item: Item) -> None:
         number, what, at, payload = item
@@ -228,8 +235,6 @@ class Sampler:
             gap = {"from": self.clock.from_monotonic(payload[0]), "to": moment, "kind": observer.kind.kind}
             self._write({"type": "gap", **_rounded(gap), "reason": payload[1]})
             self.gaps += 1
-        elif what == kind_follower.FAILED:
-            raise payload
 
     def _write(self, record: dict[str, Any]) -> None:
         """Write a record now, from any thread. The thread of step() flushes before records that follow from events."""
@@ -284,7 +289,7 @@ class Sampler:
             self._end = {"events": self.events, "cpu": round(time.process_time() - self._began_cpu, 6)}
             reading = time.thread_time() - self._began_thread + sum(one.cpu for one in following)
             self._end["cpu_events"] = round(reading, 6)
-            self._end["cpu_rows"] = round(self._cpu_rows + self._reader.cpu, 6)
+            self._end["cpu_rows"] = round(self._cpu_rows, 6)
             self._end["decoder"] = library()
             self._end.update(cost)
             self._write({"type": "end", "at": round(self.clock.now(), 6), "reason": reason, **self._end})

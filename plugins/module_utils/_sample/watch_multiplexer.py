@@ -15,6 +15,7 @@ import queue
 import select
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
@@ -60,7 +61,6 @@ class WatchMultiplexer:
         self._next_look = 0.0
         self._last = 0.0  # time of the last decoding
         self._flow = 0.0  # recent bytes per second
-        self.cpu = 0.0  # processor time for decoding bytes to lines, seconds
 
     def put(self, item: Item) -> None:
         """Let take() return ``item`` after earlier items, and before lines of streams that are attached later."""
@@ -72,22 +72,28 @@ class WatchMultiplexer:
         self._queue.put((listener, stream))
         self._nudge()
 
-    def take(self, timeout: float) -> list[Item]:
-        """Return the items in order; wait up to ``timeout`` seconds for the first."""
+    def take(self, timeout: float) -> Iterator[Item]:
+        """Wait up to ``timeout`` seconds for the first item, and return an iterator over the items in order.
+
+        It decodes bytes while it is consumed, so that an event is processed while it is in the processor's cache. It
+        must be consumed to its end.
+        """
         now = time.monotonic()
+        return self._items(self._receive(now + timeout, now), now)
+
+    def _items(self, taken: list[tuple[int, float, bytes | Broken]], now: float) -> Iterator[Item]:
         items: list[Item] = []
-        taken = self._receive(now + timeout, now)
-        began = time.thread_time()
         for number, at, data in taken:
-            self._lines(number, at, data, items)
-        self.cpu += time.thread_time() - began
+            for _line in self._lines(number, at, data, items):
+                yield from items
+                items.clear()
         self._drain(items)
         if taken:
             self._last = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + _LOOK
             self._look(now)
-        return items
+        yield from items
 
     def close(self) -> None:
         """Close all streams."""
@@ -128,12 +134,13 @@ class WatchMultiplexer:
                 self._flow = size / max(now - self._last, _SOON)
                 return taken
             if taken:
-                until = min(until, taken[0][1] + _TOGETHER)
+                until = taken[0][1] + _TOGETHER
                 if not full:
                     time.sleep(pause)
                     now += pause
 
-    def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> None:
+    def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> Iterator[None]:
+        """Pass the lines that were received to the listener of the stream; yield after each."""
         found = self._streams.get(number)
         if found is None:
             return
@@ -144,6 +151,7 @@ class WatchMultiplexer:
                 raise data
             for line in stream.take(data):
                 listener.hear(at, line, items)
+                yield
         except Broken as error:
             self._end(number, error)
             return

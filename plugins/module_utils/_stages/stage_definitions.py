@@ -46,18 +46,20 @@ GANG = ("first", "last", "all")
 #: The time in the object (text), True, or None if the stage is not reached.
 #: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
 Value: TypeAlias = "str | bool | None"
-Getter = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Value]
+#: The conditions of an object by type.
+Conditions: TypeAlias = "dict[str, dict[str, Any]]"
+Getter = Callable[[dict[str, Any], Conditions], Value]
 
 
 @dataclass(frozen=True)
 class KindStages:
-    """The stages of one kind. ``values(object)`` returns one Value per name of ``names``."""
+    """The stages of one kind. ``values(object, its conditions)`` returns one Value per name of ``names``."""
 
     api_versions: tuple[str, ...]  # the first one that the server has is used
     kind: str
     select: str  # labels or owners
     names: tuple[str, ...]
-    values: Callable[[dict[str, Any]], tuple[Value, ...]]
+    values: Callable[[dict[str, Any], Conditions], tuple[Value, ...]]
     ends: dict[int, str]  # number of a stage -> outcome
     fields: Shape | None  # of an object that values(), hindrance() and why() read; None: an expression may read any
     of_metadata: tuple[int, ...]  # numbers of the stages that read metadata, and only that
@@ -92,7 +94,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         kind=kind,
         select=select,
         names=tuple(names),
-        values=_reader([_getter(kind, one) for one in stages], any("condition" in one for one in stages)),
+        values=_reader([_getter(kind, one) for one in stages]),
         ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
         fields=_fields(stages),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
@@ -158,25 +160,15 @@ def _getter(kind: str, one: dict[str, Any]) -> Getter:
     return _expression(f"stage '{one['name']}' of {kind}", str(one["jmespath"]))
 
 
-def _reader(getters: list[Getter], conditions: bool) -> Callable[[dict[str, Any]], tuple[Value, ...]]:
-    none: dict[str, dict[str, Any]] = {}
-
-    def read(thing: dict[str, Any]) -> tuple[Value, ...]:
-        found = {one["type"]: one for one in conditions_of(thing) if "type" in one} if conditions else none
-        return tuple([getter(thing, found) for getter in getters])
+def _reader(getters: list[Getter]) -> Callable[[dict[str, Any], Conditions], tuple[Value, ...]]:
+    def read(thing: dict[str, Any], conditions: Conditions) -> tuple[Value, ...]:
+        return tuple([getter(thing, conditions) for getter in getters])
 
     return read
 
 
-def conditions_of(thing: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the conditions of an object of any kind: none, if its status has something else under this name."""
-    status = thing.get("status")
-    found = status.get("conditions") if isinstance(status, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
 def _condition(kind: str) -> Getter:
-    def get(_thing: dict[str, Any], conditions: dict[str, dict[str, Any]]) -> Value:
+    def get(_thing: dict[str, Any], conditions: Conditions) -> Value:
         one = conditions.get(kind)
         if one is None or one.get("status") != "True":
             return None
@@ -190,7 +182,7 @@ def _field(path: list[str], equals: Any) -> Getter:
     if len(path) == 2:
         return _short_field(path[0], path[1], wanted)
 
-    def get(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+    def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
         value: Any = thing
         for key in path:
             if not isinstance(value, dict):
@@ -208,11 +200,11 @@ def _field(path: list[str], equals: Any) -> Getter:
 def _short_field(outer: str, inner: str, wanted: frozenset[Any] | None) -> Getter:
     """_field() for two keys, such as status.phase, without a loop."""
 
-    def truth(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+    def truth(thing: dict[str, Any], _conditions: Conditions) -> Value:
         holder = thing.get(outer)
         return True if isinstance(holder, dict) and holder.get(inner) in wanted else None  # type: ignore[operator]  # not None: see below
 
-    def time(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+    def time(thing: dict[str, Any], _conditions: Conditions) -> Value:
         holder = thing.get(outer)
         value = holder.get(inner) if isinstance(holder, dict) else None
         return value if isinstance(value, str) else bool(value) or None
@@ -230,7 +222,7 @@ def _expression(where: str, text: str) -> Getter:
     except jmespath.exceptions.JMESPathError as error:
         raise InputError(f"{where}: jmespath '{text}' cannot be parsed: {error}") from error
 
-    def get(thing: dict[str, Any], _conditions: dict[str, dict[str, Any]]) -> Value:
+    def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
         value = compiled.search(thing)
         return value if isinstance(value, str) and value else bool(value) or None
 
@@ -247,20 +239,19 @@ def gpus(thing: dict[str, Any]) -> float:
     return count
 
 
-def why(thing: dict[str, Any], source: str) -> str | None:
-    """Return why an object ended: the message of the condition ``source``, else of its status."""
-    for one in conditions_of(thing):
-        if one.get("type") == source:
-            return one.get("message") or one.get("reason")
+def why(thing: dict[str, Any], condition: dict[str, Any] | None) -> str | None:
+    """Return why an object ended: the message of the condition that says so, else of its status."""
     status = thing.get("status")
-    return (status.get("message") or status.get("reason")) if isinstance(status, dict) else None
+    said = condition or (status if isinstance(status, dict) else {})
+    return said.get("message") or said.get("reason")
 
 
-def hindrance(thing: dict[str, Any], awaited: Sequence[str]) -> str:
+def hindrance(conditions: Conditions, awaited: Sequence[str]) -> str:
     """Return the message of the first awaited condition of an object that is False; empty if none is."""
-    messages = {
-        one["type"]: one.get("message") or one.get("reason") or ""
-        for one in conditions_of(thing)
-        if one.get("status") == "False" and one.get("type") in awaited
-    }
-    return next((messages[kind] for kind in awaited if messages.get(kind)), "") if messages else ""
+    for kind in awaited:
+        one = conditions.get(kind)
+        if one is not None and one.get("status") == "False":
+            message = one.get("message") or one.get("reason")
+            if message:
+                return message
+    return ""

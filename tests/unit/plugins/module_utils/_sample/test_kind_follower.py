@@ -71,7 +71,7 @@ class Play:
             follower.close()
             while follower.is_alive():
                 assert time.monotonic() < deadline, "it does not end"
-                out.take(0.1)
+                list(out.take(0.1))
             out.close()
         return items
 

@@ -20,7 +20,7 @@ FULL = (
 
 def hindrance(kind: str, *conditions: dict[str, Any]) -> str:
     compiled = stage_definitions.compile_kind(yaml.safe_load((STAGES / f"{kind}.yml").read_text(encoding="utf-8")))
-    return stage_definitions.hindrance({"status": {"conditions": list(conditions)}}, compiled.awaited)
+    return stage_definitions.hindrance({one["type"]: one for one in conditions}, compiled.awaited)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import kind_follower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.sampler import Sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
@@ -127,3 +129,19 @@ def test_etcd_is_sounded_where_it_is_ours_and_we_may(
     writes = [int(row["resource_version"]) for row in rows("canary")]
     for row in rows("sounding"):
         assert row["sent"] < row["answered"] and min(writes) <= int(row["resource_version"]) <= max(writes)
+
+
+def test_what_came_beside_the_end_of_a_watch_is_recorded_before_the_error_is_raised(tmp_path: Path) -> None:
+    kinds = (definition("Job", "batch/v1"),)
+    task = SamplingSpec("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 0.0)
+    thing = {"metadata": {"uid": "u", "name": "x", "resourceVersion": "1"}, "status": {"s": "t-1"}}
+    with Cluster().server as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k"), timeout=5) as client:
+        sampler = Sampler(client, task, Clock.start())
+        sampler._reader.put(
+            (0, kind_follower.FAILED, time.monotonic(), ApiError("no longer allowed", 403, "Forbidden"))
+        )
+        sampler._reader.put((0, kind_follower.LIST, time.monotonic(), [thing]))
+        with pytest.raises(ApiError, match="no longer allowed"):
+            sampler.step(0.1)
+        assert [row["uid"] for row in _files.read_lines(task.path)] == ["u"]
+        sampler.close("failed", patience=1.0)

@@ -102,7 +102,7 @@ def test_lines_of_several_streams_come_each_in_order_with_the_time_they_were_tak
     talks = [Talk(tmp_path), Talk(tmp_path)]
     for number, talk in enumerate(talks):
         reader.attach(Heard(number), talk.stream)
-    reader.take(0.0)
+    list(reader.take(0.0))
     began = time.monotonic()
     said = [f"{'x' * 2000}{turn}" for turn in range(100)]
 
@@ -125,7 +125,7 @@ def test_what_comes_while_the_reader_is_kept_waiting_is_not_dated_before_it_came
 ) -> None:
     talk = Talk(tmp_path)
     reader.attach(Heard(1), talk.stream)
-    reader.take(0.0)
+    list(reader.take(0.0))
     said: list[float] = []
     receive = talk.stream.receive
 
@@ -155,14 +155,14 @@ def test_a_stream_that_ends_gives_what_it_said_and_its_end(reader: WatchMultiple
         assert [item[3] for item in until(reader, 1)] == [b"a"]
         deadline = time.monotonic() + 10
         while not heard.ended and time.monotonic() < deadline:
-            reader.take(0.05)
+            list(reader.take(0.05))
         assert len(heard.ended) == 1 and isinstance(heard.ended[0], Broken) == broken
 
 
 def test_a_stream_that_is_interrupted_still_gives_what_had_come(reader: WatchMultiplexer, tmp_path: Path) -> None:
     talk, heard = Talk(tmp_path), Heard(0)
     reader.attach(heard, talk.stream)
-    reader.take(0.0)
+    list(reader.take(0.0))
     talk.say("a", "b")
     talk.stream.interrupt()
     assert [item[3] for item in until(reader, 2)] == [b"a", b"b"]
@@ -176,5 +176,5 @@ def test_a_stream_that_says_nothing_for_too_long_is_broken(
     reader.attach(heard, talk.stream)
     deadline = time.monotonic() + 10
     while not heard.ended and time.monotonic() < deadline:
-        reader.take(0.05)
+        list(reader.take(0.05))
     assert "no data for 0.05 s" in str(heard.ended[0])

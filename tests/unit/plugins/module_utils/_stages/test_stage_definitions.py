@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
 
 SHIPPED = Path(__file__).resolve().parents[5] / "roles" / "workload" / "files" / "stages"
@@ -19,7 +20,11 @@ def shipped(name: str) -> stage_definitions.KindStages:
 
 
 def values(kind: stage_definitions.KindStages, thing: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in zip(kind.names, kind.values(thing), strict=True) if value is not None}
+    return {
+        name: value
+        for name, value in zip(kind.names, kind.values(thing, conditions(thing)), strict=True)
+        if value is not None
+    }
 
 
 def condition(kind: str, status: str = "True", at: str = "2026-11-21T05:36:28Z") -> dict[str, str]:
@@ -180,7 +185,8 @@ def one_stage(**stage: Any) -> stage_definitions.KindStages:
     ],
 )
 def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], status: dict[str, Any], value: Any) -> None:
-    assert one_stage(**stage).values({"metadata": {}, "status": status}) == (value,)
+    thing = {"metadata": {}, "status": status}
+    assert one_stage(**stage).values(thing, conditions(thing)) == (value,)
 
 
 @pytest.mark.parametrize(
