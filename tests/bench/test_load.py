@@ -18,14 +18,15 @@ from typing import Any
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+import watch_lines
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _needed_fields
 from benchmark_table import Table
 from load_bench import REAL_TEMPLATE, ROOT, Bench, Done, Usage
 from playbook import PROGRAM, environment
 
 SCALE = float(os.environ.get("BENCH_SCALE", "1"))
 PAIRS = max(1, round(5 * SCALE))
-ROWS = 11
+ROWS = 12
 
 
 def scaled(number: int, least: int = 20) -> int:
@@ -136,7 +137,8 @@ def test_lateness_and_sampling_of_real_jobs(bench: Bench, table: Table) -> None:
         "≤ 40 µs",
         f"{each:.0f} µs",
         each <= 40,
-        f"all of it; {rows:.0f} µs from received bytes to rows in the file, the rest is waking up and receiving; "
+        f"all of it; {rows:.0f} µs from received bytes to rows in the file ({sampling['decoder']}), "
+        f"the rest is waking up and receiving; "
         f"{events:,} events, {sampling['cpu_events']:.1f} s; the whole sampler with its canary {sampling['cpu']:.1f} s",
     )
     canary, lag = sampling["canary"], sampling["lag"]
@@ -150,6 +152,27 @@ def test_lateness_and_sampling_of_real_jobs(bench: Bench, table: Table) -> None:
         f"lags P50 {lag['p50'] * 1e3:.1f} ms, P99 {lag['p99'] * 1e3:.1f} ms behind it",
     )
     bench.clear()
+
+
+def test_decoding_of_events_beside_json(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = watch_lines.lines(scaled(1000))
+    measured: dict[str, list[tuple[float, float, list[str]]]] = {"msgspec": [], "json": []}
+    for number in range(PAIRS):
+        for name in sorted(measured, reverse=number % 2 == 0):
+            with monkeypatch.context() as patch:
+                patch.setattr(_needed_fields, "library", lambda name=name: name)
+                measured[name].append(watch_lines.cost(events))
+    assert all(rows == measured["msgspec"][0][2] for runs in measured.values() for _decode, _rest, rows in runs)
+    decode, whole = (median(one[0] for one in measured[name]) / len(events) * 1e6 for name in ("msgspec", "json"))
+    rest = median(one[1] for one in measured["msgspec"]) / len(events) * 1e6
+    table.add(
+        "CPU to decode the needed fields of a watch event: msgspec to json.loads",
+        "–",
+        f"{decode / whole:.2f}",
+        True,
+        f"{decode:.1f} µs to {whole:.1f} µs, and {rest:.1f} µs from the fields to the row; {len(events):,} events of "
+        f"Jobs and Pods, {sum(len(line) for _kind, line in events) / len(events) / 1e3:.1f} KB each; equal rows",
+    )
 
 
 def test_lateness_at_500_a_second(bench: Bench, table: Table) -> None:

@@ -70,6 +70,20 @@ def others(folder: Path, stage: str) -> tuple[dict[int, tuple[float, float]], di
     return floored, received
 
 
+def parts(ours: dict[int, tuple[float, float]], windows: dict[int, tuple[float, float]]) -> list[float]:
+    """What an interval consists of, medians: before the write, the write in the API server, after it; seconds.
+
+    Before it: the time since an earlier write or probe of ours was sent. After it: the delivery through the watch and
+    our reading, or the answer to a later write of ours.
+    """
+    pairs = [(ours[index], windows[index]) for index in windows]
+    return [
+        median(window[0] - interval[0] for interval, window in pairs),
+        median(window[1] - window[0] for _interval, window in pairs),
+        median(interval[1] - window[1] for interval, window in pairs),
+    ]
+
+
 def meets(interval: tuple[float, float], window: tuple[float, float]) -> bool:
     return interval[0] <= window[1] and interval[1] >= window[0]
 
@@ -122,6 +136,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, widths: bool
                         "p99": quantile([last - first for first, last in intervals.values()], 0.99),
                         "meets": hits / len(windows),
                     }
+            row["parts"] = parts(ours, windows)
             report.append(row)
             met += sum(meets(ours[index], windows[index]) for index in windows)
             of += len(windows)
@@ -150,10 +165,13 @@ def show(rate: int, report: list[dict[str, Any]], met: float, p99: float, found:
     """The figures as the table of docs/sampling.md."""
     lines = [
         f"\n**{rate} jobs a second**: {met * 100:.2f} % of intervals meet the write, "
-        f"P99 of all widths {p99 * 1e3:.0f} ms, sampler's lag P50 {found['sampling']['lag']['p50'] * 1e3:.1f} ms",
+        f"P99 of all widths {p99 * 1e3:.0f} ms, sampler's lag P50 {found['sampling']['lag']['p50'] * 1e3:.1f} ms; "
+        f"the API server answered canary writes in {answers(found, 'canary')} ms, "
+        f"probes in {answers(found, 'soundings')} ms",
         "",
-        "| stage | width, median (P99) | meets | floored time: width, meets | receive times: width, meets |",
-        "|---|---|---|---|---|",
+        "| stage | width, median (P99) | before, in and after the write | meets | floored time: width, meets | "
+        "receive times: width, meets |",
+        "|---|---|---|---|---|---|",
     ]
     for row in report:
         cells = []
@@ -167,5 +185,12 @@ def show(rate: int, report: list[dict[str, Any]], met: float, p99: float, found:
         ours, floored, received = cells
         assert ours is not None
         peers = [f"{one[0]}, {one[2]}" if one else "–" for one in (floored, received)]
-        lines.append(f"| {row['stage']} | {ours[0]} ({ours[1]}) | {ours[2]} | {' | '.join(peers)} |")
+        held = " + ".join(f"{one * 1e3:.1f}" for one in row["parts"])
+        lines.append(f"| {row['stage']} | {ours[0]} ({ours[1]}) | {held} ms | {ours[2]} | {' | '.join(peers)} |")
     return "\n".join(lines)
+
+
+def answers(found: dict[str, Any], what: str) -> str:
+    """Median and P99 of the API server's answers, ms."""
+    took = found["sampling"][what]["took"]
+    return f"{took['p50'] * 1e3:.1f} (P99 {took['p99'] * 1e3:.0f})"
