@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,42 @@ def test_what_is_downloaded_is_read_from_the_volume() -> None:
     assert {"name": "storage", "persistentVolumeClaim": {"claimName": "models", "readOnly": True}} in volumes
     (none,) = training_objects.variables({}, "__fine_tuning_claim")
     assert none == ""
+
+
+@pytest.mark.parametrize("flavour", training_flavours.names())
+def test_a_replicated_dataset_is_made_before_the_training(flavour: str, schemas: dict[tuple[str, str], Any]) -> None:
+    given = {
+        **EVERYTHING,
+        "fine_tuning_flavour": flavour,
+        "fine_tuning_dataset_name": "sets/rows.jsonl",
+        "fine_tuning_dataset_replication": 2.5,
+    }
+    manifest = workload(given)
+    assert problems(schemas, manifest) == []
+    for pod in pods(manifest):
+        (first,) = pod["spec"]["initContainers"]
+        assert first["command"][-3:] == ["/mnt/storage/sets/rows.jsonl", "/mnt/dataset/rows.jsonl", "2.5"]
+        mounted = {one["name"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
+        assert "dataset" in mounted <= {one["name"] for one in pod["spec"]["volumes"]}
+    assert "initContainers" not in pods(workload({**given, "fine_tuning_dataset_replication": 1}))[0]["spec"]
+    (config,) = training_objects.variables(given, "__fine_tuning_config")
+    assert "/mnt/dataset/rows.jsonl" in config.values()
+
+
+def test_rows_are_repeated_or_cut_as_the_factor_says(tmp_path: Path) -> None:
+    script = training_objects.ROLE / "files" / "replicate.py"
+
+    def replicated(name: str, content: str, factor: str) -> Any:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        command = [sys.executable, "-I", str(script), str(tmp_path / name), str(tmp_path / f"to-{name}"), factor]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return (tmp_path / f"to-{name}").read_text(encoding="utf-8") if done.returncode == 0 else done.stderr
+
+    assert json.loads(replicated("a.json", "[1, 2]", "2.5")) == [1, 2, 1, 2, 1]
+    assert replicated("a.jsonl", "1\n\n2\n3", "1.34") == "1\n2\n3\n1\n"
+    assert json.loads(replicated("b.json", "[1, 2, 3, 4]", "0.01")) == [1]
+    assert "no list of rows" in replicated("c.json", "{}", "2")
+    assert "only a .json or .jsonl file" in replicated("d.parquet", "", "2")
 
 
 def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:
