@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
@@ -29,6 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timelin
 
 #: Functions of figures that are not of single workloads.
 UNDIVIDED = ("metric",)
+#: Functions that count GPUs.
+OF_GPUS = ("gpu_hours", "gpu_hours_per_million_tokens")
 
 
 def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
@@ -104,7 +107,10 @@ def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: PointData) ->
     if JMESPATH in source:
         figure = _searched(data, source[JMESPATH])
     else:
-        figure = FUNCTIONS[source.pop("function")](data, **source)
+        function = source.pop("function")
+        figure = FUNCTIONS[function](data, **source)
+        if data.extras.simulated_gpus and not figure.simulated and (function in OF_GPUS or source.get("per") == "gpu"):
+            figure = replace(figure, simulated=True, note=figure.note or "the GPUs of the nodes are simulated")
     name = _filled(entry["name"], words)
     spoken = {word: _format.stage(text) if word == "stage" else text for word, text in words.items()}
     kpi: dict[str, Any] = {

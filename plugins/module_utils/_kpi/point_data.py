@@ -69,6 +69,7 @@ class PointExtras:
     training: rows of training.jsonl. errors: reason -> failed attempts. metrics: name -> series, as written by role
     metrics. lives: reads the PodLifetimes of the point; called only by functions that need them. steps: (workloads per
     second, seconds) of a load in steps. matrix: this point in its matrix; others: reads the other points.
+    simulated_gpus: whether nodes have GPUs that role fake_gpu wrote into their status.
     """
 
     training: Sequence[Mapping[str, Any]] = ()
@@ -77,6 +78,7 @@ class PointExtras:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     lives: Callable[[], Any] | None = None
     steps: Sequence[tuple[float, float]] = ()
+    simulated_gpus: bool = False
     matrix: MeasuredPoint | None = None
     others: Callable[[], Sequence[MeasuredPoint]] | None = None
 

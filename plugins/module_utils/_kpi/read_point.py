@@ -26,6 +26,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_rea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import pod_lifetimes
 
+#: Beginning of the names of GPUs that have no device (role fake_gpu).
+SIMULATED_GPUS = "simulated-"
+
 
 def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     """Return the data of a point. Raises DataError when there is no timeline."""
@@ -37,7 +40,9 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     captured = metrics(run, point, table, warnings)
     beside = functools.cache(functools.partial(_others, run, point))
     mine = _in_matrix(point, training)
-    extras = PointExtras(training, errors, attempts, captured, seen, steps(point), mine, beside)
+    products = run.clusters.get("sutest", {}).get("gpu_products") or {}
+    simulated = any(one.startswith(SIMULATED_GPUS) for one in products)
+    extras = PointExtras(training, errors, attempts, captured, seen, steps(point), simulated, mine, beside)
     data = PointData(table, extras)
     found = workload_nodes.apart(table)
     if found is not None:

@@ -298,3 +298,18 @@ def test_scaling_efficiency_compares_with_the_fewest_accelerators_of_equal_setti
         [("x", pytest.approx(value), 3)] for value in (100.0, 90.0, 75.0, 100.0, 50.0)
     ]
     assert found[2][0]["labels"]["accelerators"] == 4 and found[2][0]["labels"]["reference"] == 1
+
+
+@pytest.mark.parametrize("product", ["NVIDIA-L40S", "simulated-NVIDIA-L40S"])
+def test_figures_of_gpus_that_nodes_only_claim_to_have_are_simulated(tmp_path, definitions, product):
+    """Workloads ran on a real node, whose GPUs role fake_gpu wrote into its status: their times are measured."""
+    top = write_run(tmp_path / "run", [(World(count=3, nodes=dict.fromkeys(range(3), REAL), training=False), {})])
+    document = _files.read_yaml(top / "cluster.yml")
+    document["clusters"]["sutest"]["gpu_products"] = {product: 3}
+    _files.write_yaml(top / "cluster.yml", document, "cluster/2")
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    found = {one["name"]: one for one in _files.read_json(top / "points/000/kpis.json")["kpis"]}
+    assert [name for name, one in found.items() if one["simulated"]] == (
+        ["gpu_hours_requested", "gpu_hours_used"] if product.startswith("simulated") else []
+    )
