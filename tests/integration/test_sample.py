@@ -45,8 +45,9 @@ def follow(world: World, *kinds: str, **options: Any) -> Any:
         "duration": 240,
         **options,
     }
+    before = len(world.rows("observations", "watching")) if (world.point_dir / "observations.jsonl").exists() else 0
     process = drive_workload.start("follow", given, world.folder)
-    wait_until(world, "watching", 2 + len(kinds))
+    wait_until(world, "watching", before + 2 + len(kinds))
     return process
 
 
@@ -148,6 +149,30 @@ def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World,
     widths = check_against_the_audit_log(table, log, world.namespace, 20)
     assert "revision clock" not in {source for found in table.header["dated_by"].values() for source in found}
     assert max(widths["created"]) < 5
+
+
+def test_a_killed_sampler_continues_and_what_came_in_between_is_dated_by_the_gap(
+    world: World, rehearsal: support.Rehearsal
+) -> None:
+    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 60, support.quiet)
+    by_kubectl(world.kubeconfig, world.namespace, job("earlier"))
+    sampler = follow(world)
+    loop = ClientLoop(world.kubeconfig, world.namespace, lambda number: job(f"loop-{number}"), 5)
+    wait_until(world, "workload", 8)
+    os.killpg(sampler.pid, signal.SIGKILL)
+    sampler.communicate(timeout=30)
+    time.sleep(2)
+    sampler = follow(world)
+    wait_until(world, "workload", len(loop.sent) + 5)
+    names = loop.finish()
+    wait_until(world, "workload", len(names))
+    time.sleep(4)
+    found = end(world, sampler)
+    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    assert sorted(table.name) == sorted(names) and found["counts"]["succeeded"] == len(names)
+    assert [gap["reason"] for gap in table.header["gaps"]] == ["no sampler was running: an earlier one had ended"]
+    assert not table.contradictions
+    check_against_the_audit_log(table, Path(rehearsal.info["cluster"]["audit_log"]), world.namespace, 10)
 
 
 def options(kubeconfig: str, namespace: str, **more: Any) -> list[str]:

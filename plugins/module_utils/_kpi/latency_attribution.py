@@ -56,7 +56,10 @@ class Attribution:
 
 
 def attribute(data: PointData) -> Attribution:
-    """Return the attribution of a point. If no workload ended, all arrays are NaN."""
+    """Return the attribution of a point. If no workload ended, all arrays are NaN.
+
+    A load that others submitted begins with the creations, so that neither sending nor creating has a part.
+    """
     np = data.np
     known = [one["name"] for one in data.table.stages]
     moment = {name: data.middle(name) for name in known}
@@ -76,7 +79,8 @@ def attribute(data: PointData) -> Attribution:
         before = _before(data, name, moment, sent, rows, on_path)
         spent[name] = np.where(there, np.where(rows, moment[name] - before, 0.0), np.nan)
     stages = {SENT: np.where(there, sent - begin, np.nan), **{name: spent[name] for name in known}}
-    order = [name for name in stages if name == SENT or on_path[name].any()]
+    left_out = {SENT, data.sent_is} if data.sent_is else set()
+    order = [name for name in stages if name not in left_out and (name == SENT or on_path[name].any())]
     return Attribution(
         {name: stages[name] for name in order},
         np.where(there, end - begin, np.nan),

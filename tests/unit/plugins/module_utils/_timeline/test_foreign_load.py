@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.latency_attribution import attribute
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
@@ -223,6 +224,8 @@ def test_figures_count_from_the_creation_and_the_verdict_needs_no_due_time(tmp_p
     assert found.value == pytest.approx(10, abs=0.1) and found.interval is not None
     assert found.interval[0] < 10 < found.interval[1]
     assert duration(data, "created", "p50", "sent").value is None
+    parts = attribute(data)
+    assert list(parts.stages) == parts.order == ["succeeded"] and parts.total[0] == pytest.approx(10, abs=0.1)
     assert run_checks.generator("001", table, 0.1)["result"] == "pass"
     assert run_checks.objects("001", table)["result"] == "pass"
 
