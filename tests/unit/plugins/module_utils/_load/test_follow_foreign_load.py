@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.follow_foreign_load import FollowSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.follow_foreign_load import (
+    FollowSpec,
+    ForeignLoadSampler,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 CREATED = {"name": "created", "field": "metadata.creationTimestamp", "writer": "api-server"}
+DONE = {"name": "done", "condition": "Done", "writer": "controller", "ends": "succeeded"}
+ENDING = {"api_version": "v1", "kind": "Thing", "stages": [CREATED, DONE]}
 RAN = {"name": "ran", "field": "status.ran", "writer": "controller"}
 
 
@@ -56,3 +66,34 @@ def test_the_canary_is_written_where_the_load_is_unless_another_place_is_given()
 def test_what_cannot_be_followed_is_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         FollowSpec.of(given(**more))
+
+
+@pytest.mark.parametrize(
+    ("more", "quiet", "late", "reason"),
+    [
+        ({}, 900.0, False, ""),
+        ({"count": 3}, 0.0, False, ""),
+        ({"count": 2}, 0.0, False, "2 workloads ended"),
+        ({"idle": 30}, 29.0, False, ""),
+        ({"idle": 30}, 30.0, False, "nothing changed for 30 s"),
+        ({"duration": 60.0}, 0.0, True, "60 s passed"),
+    ],
+)
+def test_sampling_ends_by_number_by_silence_and_by_time(
+    tmp_path: Path, more: dict[str, Any], quiet: float, late: bool, reason: str
+) -> None:
+    request = FollowSpec.of(given(point_dir=str(tmp_path), stages=[ENDING], **more))
+    tally = WorkloadTally()
+    tally.seen |= {0, 1, 2}
+    tally.end(0, "succeeded", 1.0)
+    tally.end(1, "failed", 2.0)
+    sampler = ForeignLoadSampler(request, Step(None), Progress(None))
+    assert sampler._over(SimpleNamespace(tally=tally), quiet, late) == reason
+    sampler.end_file.touch()
+    assert sampler._over(SimpleNamespace(tally=tally), quiet, late) == "END was written"
+
+
+def test_silence_counts_from_the_first_workload_on(tmp_path: Path) -> None:
+    request = FollowSpec.of(given(point_dir=str(tmp_path), idle=5))
+    sampler = ForeignLoadSampler(request, Step(None), Progress(None))
+    assert not sampler._over(SimpleNamespace(tally=WorkloadTally()), 600.0, False)
