@@ -38,6 +38,8 @@ _SAME = {
 }
 #: Test settings that are translated in another way, or that mean nothing here.
 _OTHERWISE = ("name", HYPER, "use_secondary_nic", "secondary_nic_prefix", "node_selector_key", "node_selector_value")
+#: Test settings that can be set when more is known than TOPSAIL's preset says.
+_LATER = {"dataset_replication": "set fine_tuning_dataset_replication when the dataset is in storage_sources"}
 #: Other keys that are translated.
 _READ = (
     *(f"{TESTS}.{flavour}.{key}" for flavour in FLAVOURS for key in ("enabled", "image")),
@@ -55,8 +57,8 @@ _ELSEWHERE = {
     "gpu": "fine_tuning_stack installs the GPU operator",
     "rhods": "fine_tuning_stack installs OpenShift AI",
     "nfs_provisioner": "storage classes are not installed",
-    "fine_tuning.pvc": "fine_tuning_storage_claim names a volume, which is not created or filled",
-    "fine_tuning.model_registry": "models are from the hub or from fine_tuning_storage_claim",
+    "fine_tuning.pvc": "fine_tuning_storage_claim names the volume; role storage creates and fills it",
+    "fine_tuning.model_registry": "models are from the hub, or name@registry of storage_registries",
     "tests.capture_prom": "metrics_url and metrics_route capture metrics",
     "matbench": "results_* and export_* settings evaluate and export every run",
     "export_artifacts": "export_s3_url exports the run",
@@ -205,7 +207,9 @@ class _Import:
         if key == "model_name":
             path, _at, registry = str(value).partition("@")
             if registry and registry != "hf":
-                self._note(f"model {value}: registry {registry}: put it into the volume of fine_tuning_storage_claim")
+                self._note(
+                    f"model {value}: registry {registry}: add it to storage_registries, and @{registry} to the name"
+                )
             return path
         if key in ("shared_memory", "memory"):
             return f"{value}Gi"
@@ -219,7 +223,7 @@ class _Import:
         source = (self._get("fine_tuning.sources") or {}).get(name)
         if source:
             where = source.get("source_dir")
-            self._note(f"dataset {name}: put it into the volume of fine_tuning_storage_claim (from {where})")
+            self._note(f"dataset {name}: add it to storage_sources, which downloads it to the volume (from {where})")
             if source.get("transform"):
                 self._note(f"dataset {name}: transform it before ({source['transform']})")
 
@@ -243,7 +247,7 @@ class _Import:
         for key, value in tests.items():
             neutral = value is None or (key == "dataset_replication" and value == 1)
             if key not in (*_SAME, *_OTHERWISE) and not neutral:
-                self._note(f"{SETTINGS}.{key} = {value}: there is no such setting")
+                self._note(f"{SETTINGS}.{key} = {value}: {_LATER.get(key, 'there is no such setting')}")
         for key in self.keys:
             if key.startswith(f"{SETTINGS}.") or key == SETTINGS or key in _READ:
                 continue

@@ -230,8 +230,9 @@ def test_many_jobs_come_at_the_rate_that_fills_their_time() -> None:
 
 def test_what_has_no_counterpart_is_listed_with_its_reason() -> None:
     (light,) = write_presets.translate(SCALE, ["one light"])[0]
-    assert f"{SETTINGS}.dataset_replication = 0.5: there is no such setting" in light.unmapped
-    assert any(one.startswith("dataset tiny.json: put it into the volume") for one in light.unmapped)
+    replication = f"{SETTINGS}.dataset_replication = 0.5: set fine_tuning_dataset_replication when the dataset is in"
+    assert any(one.startswith(replication) for one in light.unmapped)
+    assert any(one.startswith("dataset tiny.json: add it to storage_sources") for one in light.unmapped)
     (full,) = write_presets.translate(GATING, ["full"])[0]
     assert "export_artifacts.enabled = True: export_s3_url exports the run" in full.unmapped
 
