@@ -150,6 +150,7 @@ def main() -> None:
             if module.check_mode:
                 names = image_preload.nodes_of(client, wanted)
                 return {"changed": True, "summary": f"{given['image']} would be pulled on {', '.join(names)}"}
+            step.manifest("image_preload", [wanted.manifest()])
             with step.timed("wait", "pulls"):
                 rows = image_preload.run(client, wanted, say)
         text = image_preload.text(given["image"], rows)

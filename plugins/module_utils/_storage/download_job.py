@@ -62,7 +62,8 @@ class DownloadSpec:
 
 def manifests(spec: DownloadSpec, sources: list[Source]) -> list[dict[str, Any]]:
     """Return the Secret (if there are credentials), the ConfigMap and the Job, in the order of their creation."""
-    meta = {"name": spec.name, "namespace": spec.namespace, "labels": {_labels.RUN: spec.run_id, **PART}}
+    secret = empty_secret(spec)
+    meta = secret["metadata"]
     specification = {
         "folder": FOLDER,
         "hub": spec.hub,
@@ -76,10 +77,16 @@ def manifests(spec: DownloadSpec, sources: list[Source]) -> list[dict[str, Any]]
     if spec.authority:
         data["ca.crt"] = spec.authority
     secrets = {name: value for name, value in spec.credentials.items() if value}
-    found = [{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": secrets}] if secrets else []
+    found = [{**secret, "stringData": secrets}] if secrets else []
     found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
     found.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": _job(spec, bool(secrets))})
     return found
+
+
+def empty_secret(spec: DownloadSpec) -> dict[str, Any]:
+    """Return the Secret without the credentials, as a run records it."""
+    meta = {"name": spec.name, "namespace": spec.namespace, "labels": {_labels.RUN: spec.run_id, **PART}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
 
 
 def _job(spec: DownloadSpec, secrets: bool) -> dict[str, Any]:
