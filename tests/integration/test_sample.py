@@ -218,6 +218,7 @@ def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it
     assert not world.client.list(world.client.kind("coordination.k8s.io/v1", "Lease"), world.namespace)[0]
 
 
+@pytest.mark.long
 def test_a_load_that_never_comes_is_an_error_that_names_the_selectors(world: World, tmp_path: Path) -> None:
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=other", sample_duration=2)
     done = play(*words, "--tags", "cluster,test", artifacts=tmp_path / "artifacts", project="sample")
