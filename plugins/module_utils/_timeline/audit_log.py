@@ -128,6 +128,9 @@ def narrower(
     path: Path, run: str, inputs: point_reader.PointInputs, rows: list[dict[str, Any]], notes: list[str]
 ) -> IntervalNarrower | None:
     """Read a log for the workloads in ``rows``; None, and a note, when it cannot be used."""
+    if inputs.follows is not None:
+        notes.append(f"the audit log {path.name} was not used: others submitted the load, without names of ours")
+        return None
     try:
         log = read([path], run)
     except OSError as error:

@@ -236,3 +236,13 @@ def test_a_load_of_which_nothing_ended_is_valid_and_one_of_nothing_is_not(tmp_pa
     cluster = Cluster()
     cluster.commit("one", "created", 5.0)
     assert run_checks.objects("001", cluster.build(tmp_path / "one"), None)["result"] == "pass"
+
+
+def test_an_audit_log_is_left_out_with_a_note(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.commit("one", "created", 5.0)
+    cluster.build(tmp_path / "p")
+    table = timeline_builder.build(tmp_path / "p", RUN, "001", audit_log=tmp_path / "audit.log")
+    assert table.header["notes"] == [
+        "the audit log audit.log was not used: others submitted the load, without names of ours"
+    ]
