@@ -1,4 +1,4 @@
-"""Run ansible-test sanity on the built artefact: sanity.py [--long] [test | path ...]
+"""Run ansible-test sanity on the built artefact: sanity.py [test | path ...]
 
 ansible-test makes a virtual environment for some of its tests and fetches a pip bootstrap script from a host of its
 own. Where only a package registry is reached that fails, so a stand-in is put where the script is cached: it runs pip
@@ -20,17 +20,6 @@ from pathlib import Path
 
 from artefact import build, install
 from common import VENV, quiet_environment, run_logged, seatrial_cache, stop, tail
-
-#: Not run at all, each with its reason.
-SKIPPED = {
-    "changelog": "antsibull-changelog lint runs in lint, in our own version",
-    "yamllint": "yamllint runs in lint, with stricter rules",
-    "pep8": "ruff checks and formats the same",
-    "pslint": "there is no PowerShell here",
-    "shellcheck": "there is no shell script in the artefact",
-}
-#: Slow ones that only `make test-long` runs.
-LONG: dict[str, str] = {}
 
 #: Seconds for all of ansible-test, its first set-up included.
 LIMIT = 1200.0
@@ -84,7 +73,7 @@ def environment() -> dict[str, str]:
     return quiet_environment(HOME=str(home), PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR") or f"{user_cache}/pip")
 
 
-def run(words: Sequence[str], log: Path, junit: Path, long: bool = False) -> int:
+def run(words: Sequence[str], log: Path, junit: Path) -> int:
     """Build, install, test; JUnit files go to ``junit``. Returns ansible-test's exit code.
 
     words: tests and paths (plugins/modules/), all if there are none.
@@ -98,8 +87,6 @@ def run(words: Sequence[str], log: Path, junit: Path, long: bool = False) -> int
         command = [str(VENV / "bin" / "ansible-test"), "sanity", "--python", python, "--junit", "--color", "no"]
         for name in tests:
             command += ["--test", name]
-        for name in () if tests else (*SKIPPED, *(() if long else LONG)):
-            command += ["--skip-test", name]
         command += paths
         code = run_logged(command, log, "ansible-test sanity", LIMIT, env=environment(), cwd=collection)
         results = collection / "tests" / "output" / "junit"
@@ -113,7 +100,7 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="seatrial-sanity-log-") as folder:
         log = Path(folder) / "log"
         words = [one for one in arguments if not one.startswith("-")]
-        code = run(words, log, Path(folder) / "junit", "--long" in arguments)
+        code = run(words, log, Path(folder) / "junit")
         print(tail(log, 400))
     sys.exit(code)
 

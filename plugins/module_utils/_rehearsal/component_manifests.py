@@ -21,12 +21,23 @@ MANAGER = "seatrial-rehearsal"
 
 
 def documents(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
-    """Return the objects in a YAML file; with ``values``, its placeholders are replaced."""
+    """Return the objects in a YAML file, which are documents or a list; with ``values``, replace its placeholders."""
+    text = path.read_text(encoding="utf-8")
+    return _objects(render(text, values, str(path)) if values is not None else text)
+
+
+def as_documents(text: str) -> str:
+    """Return the objects of a YAML list as YAML documents, which is what programs read."""
     import yaml
 
-    text = path.read_text(encoding="utf-8")
-    text = render(text, values, str(path)) if values is not None else text
-    return [one for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
+    return yaml.safe_dump_all(_objects(text), sort_keys=False, explicit_start=True) if text else ""
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    import yaml
+
+    found = [one for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
+    return [inner for one in found for inner in (one if isinstance(one, list) else [one])]
 
 
 def wanted(

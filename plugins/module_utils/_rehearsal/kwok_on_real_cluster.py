@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_manifests
 
 #: Keeps pods that do not tolerate it off fake nodes.
 TAINT = {"key": _labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
@@ -42,7 +43,7 @@ class Permission:
     """What is permitted on a real cluster.
 
     allowed: create fake nodes at all. beside_workloads: also where GPUs are in use. kwok_image: image of KWOK to run in
-    the cluster; if empty, a KWOK must run there already. stages: KWOK's stages, as YAML documents.
+    the cluster; if empty, a KWOK must run there already. stages: KWOK's stages, a YAML list.
     """
 
     allowed: bool = False
@@ -130,7 +131,7 @@ def kwok(permission: Permission, run_id: str) -> list[dict[str, Any]]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": inside,
-            "data": {"kwok.yml": f"{_OPTIONS}{permission.stages}"},
+            "data": {"kwok.yml": f"{_OPTIONS}{component_manifests.as_documents(permission.stages)}"},
         },
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": inside, "spec": _deployment(permission.kwok_image)},
     ]

@@ -19,7 +19,12 @@ from types import MappingProxyType
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import control_groups, free_ports, pki
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    component_manifests,
+    control_groups,
+    free_ports,
+    pki,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
     CertificateSpec,
@@ -154,7 +159,7 @@ def write_files(instance: Instance, components: list[Component], values: Mapping
         for name in process.files:
             text = render((process.folder / name).read_text(encoding="utf-8"), values, str(process.folder / name))
             if name == process.stages_into:
-                text += "".join(one.read_text(encoding="utf-8") for one in stages)
+                text += "".join(component_manifests.as_documents(one.read_text(encoding="utf-8")) for one in stages)
             _keep(instance.config / name, text, 0o600)
     if not instance.played_logs.exists():
         _files.replace_text(instance.played_logs, SIMULATED_LOG)

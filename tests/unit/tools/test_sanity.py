@@ -37,8 +37,3 @@ def test_a_registry_out_of_reach_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     with pytest.raises(SystemExit, match=r"can't be fetched: .*No matching distribution"):
         sanity.bootstrap(tmp_path)
-
-
-@pytest.mark.parametrize("skips", [sanity.SKIPPED, sanity.LONG])
-def test_what_is_not_run_has_a_reason(skips):
-    assert all(len(reason) > 10 for reason in skips.values())
