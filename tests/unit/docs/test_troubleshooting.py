@@ -64,3 +64,8 @@ def test_the_index_names_each_page() -> None:
     assert [
         one.name for one in (ROOT / "docs").glob("*.md") if one.name != "README.md" and f"({one.name}" not in index
     ] == []
+
+
+def test_each_picture_is_on_a_page() -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert not [path.name for path in (ROOT / "docs" / "images").iterdir() if f"images/{path.name})" not in shown]

@@ -54,3 +54,13 @@ def test_sanity_ignores_no_less_under_a_later_version():
     names = [f"ignore-{version}.txt" for version in versions.VERSIONS]
     assert sorted(files) == names
     assert all(files[earlier] <= files[later] for earlier, later in pairwise(names))
+
+
+def test_the_workflow_runs_what_ci_runs_and_each_version():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    commands = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
+    assert ".ci/run" in commands["tests"]
+    assert {'make test SUITES="unit sanity"', "make trial"} <= set(commands["versions"])
+    assert set(versions.PARTS) == {"unit", "sanity", "trial"}
+    cells = {one["core"]: one["package"] for one in jobs["versions"]["strategy"]["matrix"]["include"]}
+    assert cells == {version: package for version, (package, _in_root) in versions.VERSIONS.items()}
