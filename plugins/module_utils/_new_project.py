@@ -117,9 +117,17 @@ def write(project: NewProject, skeletons: Path, dry: bool = False) -> dict[str, 
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             _files.replace_text(root / path, files[path])
     links = [_link(project, dry)] if project.in_clone else []
-    changed = bool(missing) or any(made for _link, made in links)
+    new = {*missing, *(link for link, made in links if made)}
     names = sorted([*files, *(link for link, _made in links)])
-    return {"changed": changed, "files": [str(path) for path in names], "root": str(root)}
+    return {
+        "changed": bool(new),
+        "files": [str(path) for path in names],
+        "root": str(root),
+        "diff": {
+            "before": "".join(f"{path}\n" for path in names if path not in new),
+            "after": "".join(f"{path}\n" for path in names),
+        },
+    }
 
 
 def _link(project: NewProject, dry: bool) -> tuple[Path, bool]:

@@ -26,7 +26,7 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: full
   idempotent:
     support: full
 options:
@@ -78,9 +78,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
-            return {
-                "changed": cluster_owner_annotations.write(client, {**given, "run": given["run_id"]}, module.check_mode)
-            }
+            return cluster_owner_annotations.write(client, {**given, "run": given["run_id"]}, module.check_mode)
 
     _module_main.run(module, work)
 

@@ -28,7 +28,7 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: full
   idempotent:
     support: full
 options:
@@ -135,7 +135,7 @@ options:
     type: str
     default: ''
   kwok_stages:
-    description: Stages of that KWOK, as YAML documents of kind C(Stage).
+    description: Stages of that KWOK, objects of kind C(Stage), as a YAML list or as documents.
     type: str
     default: ''
   timeout:

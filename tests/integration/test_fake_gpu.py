@@ -50,6 +50,8 @@ def test_a_pool_grows_shrinks_changes_shape_and_goes(client: Client) -> None:
         client, fake_nodes.NodePoolSpec(2, fake_nodes.NodeShape(gpus=4), pool, run), 60, support.quiet
     )
     assert (changed["created"], changed["removed"]) == (2, 2)
+    before, after = changed["diff"]["before"].splitlines(), changed["diff"]["after"].splitlines()
+    assert "nvidia.com/gpu 8" in before[0] and "nvidia.com/gpu 4" in after[0] and len(before) == len(after) == 2
     assert {one["status"]["allocatable"]["nvidia.com/gpu"] for one in fake_nodes.list_pool(client, pool)} == {"4"}
 
     second = fake_nodes.NodePoolSpec(2, pool=pool, run_id="run-0002")

@@ -32,12 +32,11 @@ def read(client: Client) -> dict[str, str]:
     return {key: annotations[PREFIX + key] for key in KEYS if annotations.get(PREFIX + key)}
 
 
-def write(client: Client, values: dict[str, Any], check: bool = False) -> bool:
-    """Write the annotations; return whether they differ from the existing ones. check: only compare."""
+def write(client: Client, values: dict[str, Any], check: bool = False) -> dict[str, Any]:
+    """Write the annotations; return whether they differ from the existing ones, and both. check: only compare."""
     wanted = {key: str(values[key]) for key in KEYS if values.get(key)}
-    if read(client) == wanted:
-        return False
-    if not check:
+    before = read(client)
+    if before != wanted and not check:
         annotations = {PREFIX + key: wanted.get(key) for key in KEYS}
         client.request("PATCH", PATH, {"metadata": {"annotations": annotations}}, content_type=MERGE_PATCH)
-    return True
+    return {"changed": before != wanted, "diff": {"before": before, "after": wanted}}

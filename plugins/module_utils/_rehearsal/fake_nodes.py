@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -216,6 +216,7 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
     result["gpus"] = spec.count * spec.shape.gpus
     result["gpus_added_to"] = added
     result["changed"] = bool(changes.create or changes.remove or added)
+    result["diff"] = _diff([one for one in found if one["metadata"]["name"] in changes.remove], changes.create)
     if check:
         return result
     began = time.monotonic()
@@ -290,7 +291,8 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
     freed = added_gpus.absent(client, spec.run_id, check, NODE_LABELS)
     if freed:
         say(f"removing simulated GPUs from {_format.count(len(freed), 'node')}")
-    mine = [one["metadata"]["name"] for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
+    nodes = [one for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
+    mine = [one["metadata"]["name"] for one in nodes]
     if mine and not check:
         say(f"removing {_format.count(len(mine), 'node')}")
         _remove(client, mine, timeout)
@@ -299,8 +301,25 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
         if list_run(client, spec.run_id) and not check
         else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
     )
-    changed = bool(mine or deleted or freed or operator)
-    return {"changed": changed, "created": 0, "removed": len(mine), "nodes": 0, "gpus": 0, "gpus_added_to": []}
+    result: dict[str, Any] = {"changed": bool(mine or deleted or freed or operator), "created": 0, "removed": len(mine)}
+    return {**result, "nodes": 0, "gpus": 0, "gpus_added_to": [], "diff": _diff(nodes, [])}
+
+
+def _diff(removed: Sequence[Mapping[str, Any]], created: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the nodes that are removed and those that are created, with their capacity, one on each line."""
+
+    def lines(nodes: Sequence[Mapping[str, Any]]) -> str:
+        shown = [
+            f"{one['metadata']['name']}: {', '.join(f'{name} {size}' for name, size in sorted(_capacity(one).items()))}"
+            for one in nodes
+        ]
+        return "".join(f"{line}\n" for line in sorted(shown))
+
+    return {"before": lines(removed), "after": lines(created)}
+
+
+def _capacity(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (node.get("status") or {}).get("capacity") or {}
 
 
 def _remove(client: Client, names: list[str], timeout: float) -> None:

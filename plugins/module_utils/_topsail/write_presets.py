@@ -68,10 +68,13 @@ def write(source: Path, target: Path, wanted: Sequence[str], check_mode: bool) -
     """Write the file ``target`` from the configuration ``source``; return the result of module topsail_presets."""
     made, failed = translate(read(source), wanted)
     content = text(made, failed)
-    changed = not target.exists() or target.read_text(encoding="utf-8") != content
+    before = target.read_text(encoding="utf-8") if target.exists() else None
+    changed = before != content
     if changed and not target.parent.is_dir():
         raise InputError(f"dest: there is no folder {target.parent}")
     if changed and not check_mode:
         _files.replace_text(target, content)
     unmapped = {one.name: one.unmapped for one in made if one.unmapped}
-    return {"changed": changed, "presets": [one.name for one in made], "unmapped": unmapped, "refused": failed}
+    diff = {"before_header": str(target), "before": before or "", "after_header": str(target), "after": content}
+    presets = [one.name for one in made]
+    return {"changed": changed, "presets": presets, "unmapped": unmapped, "refused": failed, "diff": diff}

@@ -248,9 +248,12 @@ def test_a_preset_that_topsail_cannot_apply_is_reported_and_the_others_are_writt
 def test_the_file_is_written_once_and_not_in_check_mode(tmp_path: Path) -> None:
     source, target = tmp_path / "config.yaml", tmp_path / "topsail.yml"
     source.write_text(yaml.safe_dump(ILAB, sort_keys=False), encoding="utf-8")
-    assert write_presets.write(source, target, [], True)["changed"] and not target.exists()
+    predicted = write_presets.write(source, target, [], True)
+    assert predicted["changed"] and predicted["diff"]["before"] == "" and not target.exists()
     assert write_presets.write(source, target, [], False)["presets"] == ["ilab", "nics", "many"]
-    assert not write_presets.write(source, target, [], False)["changed"]
+    assert target.read_text(encoding="utf-8") == predicted["diff"]["after"]
+    again = write_presets.write(source, target, [], False)
+    assert not again["changed"] and again["diff"]["before"] == again["diff"]["after"]
     with pytest.raises(InputError, match=r"src: there is no .*config.yml \(did you mean '.*config.yaml'\?\)"):
         write_presets.write(tmp_path / "config.yml", target, [], False)
     with pytest.raises(InputError, match="there is no folder"):
