@@ -50,7 +50,10 @@ class ActionModule(ActionBase):
             return remote_load.run(load, Path(given["point_dir"]), step_dir)
 
     def _call(self, task_vars: dict[str, Any] | None, arguments: dict[str, Any]) -> dict[str, Any]:
-        return dict(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
+        name = MODULE
+        if arguments["state"] == "status":
+            name, arguments = f"{MODULE}_info", {key: value for key, value in arguments.items() if key != "state"}
+        return dict(self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars))
 
     def _reset(self) -> None:
         with contextlib.suppress(AnsibleConnectionFailure):

@@ -235,3 +235,11 @@ options:
     type: float
     default: 0
 """
+
+    ON_HOST = r"""
+options:
+  root:
+    description: Directory on the host with one directory per load.
+    type: path
+    default: ~/.local/state/seatrial/loads
+"""

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: held_clusters
-short_description: List the clusters that runs hold, and release expired ones
+short_description: Release the clusters that runs hold and that have expired
 version_added: 0.1.0
 description:
-  - Reads the run directories and the rehearsal clusters of this machine. Lists the clusters that are held, with owner,
-    purpose and expiry.
-  - With O(state=reaped), releases expired clusters by running the give-back command of their run directories. Check
-    mode only lists them.
+  - Reads the run directories and the rehearsal clusters of this machine, as M(perfscale.seatrial.held_clusters_info)
+    does, and releases expired clusters by running the give-back command of their run directories.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._held_clusters
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -28,19 +27,6 @@ attributes:
   idempotent:
     support: full
 options:
-  state:
-    description: V(listed) only lists the clusters, V(reaped) releases expired ones.
-    type: str
-    choices: [listed, reaped]
-    default: listed
-  artifacts_dir:
-    description: Directory of the run directories.
-    type: path
-    required: true
-  rehearsal_dir:
-    description: Directory of the rehearsal clusters.
-    type: path
-    required: true
   components_dir:
     description: Directory of the components of rehearsal clusters. The action plugin sets it.
     type: path
@@ -48,12 +34,13 @@ options:
     description: Timeout for the release of each cluster, in seconds.
     type: float
     default: 3600
+seealso:
+  - module: perfscale.seatrial.held_clusters_info
 """
 
 EXAMPLES = r"""
 - name: List the clusters that would be released
   perfscale.seatrial.held_clusters:
-    state: reaped
     artifacts_dir: artifacts
     rehearsal_dir: ~/.local/state/seatrial/rehearsal
   check_mode: true
@@ -102,7 +89,6 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["listed", "reaped"], "default": "listed"},
             "artifacts_dir": {"type": "path", "required": True},
             "rehearsal_dir": {"type": "path", "required": True},
             "components_dir": {"type": "path"},
@@ -115,7 +101,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(module.params["progress_file"], "clusters")
-        return release_expired.list_and_release(module.params, step, say, module.check_mode)
+        return release_expired.release(module.params, step, say, module.check_mode)
 
     _module_main.run(module, work)
 

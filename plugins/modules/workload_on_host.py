@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step
+  - perfscale.seatrial._workload.on_host
 attributes:
   check_mode:
     support: none
@@ -32,14 +33,10 @@ attributes:
 options:
   state:
     description:
-      - V(present) starts the load or finds it, V(status) reads its state, V(absent) ends it and deletes its files.
+      - V(present) starts the load or finds it, V(absent) ends it and deletes its files.
     type: str
-    choices: [present, status, absent]
+    choices: [present, absent]
     default: present
-  root:
-    description: Directory on the host with one directory per load.
-    type: path
-    default: ~/.local/state/seatrial/loads
   point_dir:
     description: Directory of the point on the controller, to which the files are fetched.
     type: path
@@ -61,10 +58,6 @@ options:
   lock_dir:
     description: The run directory, which contains the run's lock file.
     type: path
-  offset:
-    description: Number of bytes of the progress that were read before, set by the action plugin.
-    type: int
-    default: 0
   interval:
     description: Polling interval for the state of the load, in seconds.
     type: float
@@ -95,10 +88,6 @@ found:
   description: Whether the load existed before.
   returned: when O(state=present)
   type: bool
-state:
-  description: V(absent), V(running), V(ended) or V(died).
-  returned: when O(state=status)
-  type: str
 """
 
 from typing import Any
@@ -114,7 +103,7 @@ def main() -> None:
     """Run the module: the steps on the host. The action plugin calls it."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "status", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "root": {"type": "path", "default": "~/.local/state/seatrial/loads"},
             **_common_options.POINT,
             "point_dir": {"type": "path"},
@@ -123,7 +112,6 @@ def main() -> None:
             "kubeconfig_content": {"type": "str", "no_log": True},
             "lock": {"type": "dict"},
             "lock_dir": {"type": "path"},
-            "offset": {"type": "int", "default": 0},
             "interval": {"type": "float", "default": 10},
             "reconnect": {"type": "float", "default": 600},
             **_common_options.STEP,
@@ -136,8 +124,6 @@ def main() -> None:
         directory = detached_load.LoadDirectory(given["root"], given["run_id"], given["point"])
         if given["state"] == "absent":
             return {"changed": detached_load.remove(directory)}
-        if given["state"] == "status":
-            return {"changed": False, **detached_load.status(directory, given["offset"])}
         request = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
         new = detached_load.start(directory, request, given["kubeconfig_content"], given["lock"])
         return {"changed": new, "found": not new}

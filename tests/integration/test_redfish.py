@@ -103,7 +103,7 @@ def test_one_system_of_several_must_be_named(emulated: Emulator) -> None:
         one = next(Bmc(**bmc) for bmc in emulated.bmcs() if bmc["name"] == NAMES[5])
         own = "00000000-0000-4000-8000-000000000005"
         given = {"ca_path": str(emulated.ca), "wait_timeout": 60}
-        found, _changed = machine_fleet.bring([replace(one, system=own)], "known", "", given, print)
+        found = machine_fleet.read([replace(one, system=own)], given, print)
         assert found[0]["power"] == "Off" and found[0]["error"] == ""
         with pytest.raises(machine_fleet.FleetError, match=f"'{own[:-1]}9' is not one of them .did you mean"):
             machine_fleet.bring([replace(one, system=f"{own[:-1]}9")], "off", "", given, print)

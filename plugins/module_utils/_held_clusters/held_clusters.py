@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -73,6 +74,13 @@ def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[Hel
     known = {one.name for one in of_runs if one.provider == REHEARSAL}
     orphaned = [_of_instance(one, now) for one in instances(rehearsals) if one["name"] not in known]
     return sorted([*of_runs, *orphaned], key=lambda one: (not one.expired, one.expires or "9", one.name))
+
+
+def listing(artifacts: str | Path, rehearsals: str | Path) -> tuple[list[HeldCluster], dict[str, Any]]:
+    """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
+    held = found(artifacts, rehearsals, time.time())
+    lines = [one.line() for one in held] + locks(artifacts)
+    return held, {"held": [one.summary() for one in held], "lines": lines or ["nothing is held"]}
 
 
 def _run_dirs(artifacts: str | Path) -> Iterable[Path]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehe
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
-def list_and_release(given: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
-    """List the held clusters; with state=reaped, release each expired one, also after an error with another.
+def release(given: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
+    """List the held clusters and release each expired one, also after an error with another.
 
     Raises ProcessError naming those that could not be released.
     """
-    held = held_clusters.found(given["artifacts_dir"], given["rehearsal_dir"], time.time())
-    lines = [one.line() for one in held] + held_clusters.locks(given["artifacts_dir"]) or ["nothing is held"]
-    expired = [one for one in held if one.expired] if given["state"] == "reaped" else []
+    held, listed = held_clusters.listing(given["artifacts_dir"], given["rehearsal_dir"])
+    expired = [one for one in held if one.expired]
     failures: list[str] = []
     for one in [] if check else expired:
         say(f"releasing {one.line()}")
@@ -35,12 +33,7 @@ def list_and_release(given: Mapping[str, Any], step: Step, say: Callable[[str], 
             failures.append(f"{one.provider} cluster {one.name} of run {one.run}: {error}")
     if failures:
         raise ProcessError("could not release " + "; ".join(failures))
-    return {
-        "changed": bool(expired),
-        "held": [one.summary() for one in held],
-        "lines": lines,
-        "reaped": [one.name for one in expired],
-    }
+    return {"changed": bool(expired), **listed, "reaped": [one.name for one in expired]}
 
 
 def _release(one: held_clusters.HeldCluster, given: Mapping[str, Any], step: Step) -> str:

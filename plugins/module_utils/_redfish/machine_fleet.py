@@ -25,22 +25,40 @@ class FleetError(AccessError):
         self.facts = {"machines": machines}
 
 
+def read(machines: Iterable[Bmc], given: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the state of all machines in order; one whose BMC can't be read has an ``error``. given: see bring."""
+    return [
+        {name: value for name, value in one.items() if name != "changed"}
+        for one in _of_all(machines, given, say, lambda _machine: False)
+    ]
+
+
 def bring(
     machines: Iterable[Bmc], state: str, image: str, given: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Bring all machines to ``state``: booted (from ``image``, once), ejected, off or known (only read).
+    """Bring all machines to ``state``: booted (from ``image``, once), ejected or off.
 
     given: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine in
     order, and whether any was changed. Raises FleetError if one failed; the others reach the state nevertheless.
     """
-    wanted = list(machines)
+    found = _of_all(machines, given, say, lambda machine: STATES[state](machine, image))
+    failed = [one["error"] for one in found if one["error"]]
+    if failed:
+        raise FleetError(f"{len(failed)} of {len(found)} machines are not {state}: " + "; ".join(failed), found)
+    return found, any(one["changed"] for one in found)
+
+
+def _of_all(
+    machines: Iterable[Bmc], given: Mapping[str, Any], say: Callable[[str], None], act: Callable[[Machine], bool]
+) -> list[dict[str, Any]]:
+    """Call ``act`` with every machine, and return the state of each afterwards."""
     deadline = time.monotonic() + float(given.get("wait_timeout") or 600)
 
     def one(bmc: Bmc) -> dict[str, Any]:
         try:
             machine = Machine(bmc, given, deadline, say)
             machine.find()
-            changed = STATES[state](machine, image)
+            changed = act(machine)
             found = {**machine.state(), "changed": changed, "error": ""}
         except SeatrialError as error:
             return {"name": bmc.name, "power": None, "media": [], "changed": True, "error": str(error)}
@@ -49,11 +67,7 @@ def bring(
         return found
 
     with ThreadPool(max_workers=WORKERS) as pool:
-        found = list(pool.map(one, wanted))
-    failed = [one["error"] for one in found if one["error"]]
-    if failed and state != "known":
-        raise FleetError(f"{len(failed)} of {len(found)} machines are not {state}: " + "; ".join(failed), found)
-    return found, state != "known" and any(one["changed"] for one in found)
+        return list(pool.map(one, list(machines)))
 
 
 def _booted(machine: Machine, image: str) -> bool:
@@ -77,14 +91,9 @@ def _ejected(machine: Machine, _image: str) -> bool:
     return machine.eject()
 
 
-def _known(_machine: Machine, _image: str) -> bool:
-    return False
-
-
 #: State -> function that brings a machine to it.
 STATES: dict[str, Callable[[Machine, str], bool]] = {
     "booted": _booted,
     "ejected": _ejected,
     "off": _off,
-    "known": _known,
 }

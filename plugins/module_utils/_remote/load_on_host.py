@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load on another host, from the controller, by repeated calls of module workload_on_host."""
+"""A load on another host, from the controller, by repeated calls of modules on it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _NAMES = ("root", "run_id", "point")
 class LoadOnHost:
     """The load of one point on another host.
 
-    given: the task's arguments. request: reads the parameters of workload_submit. call: runs the module on the host
-    once. fetch_file: copies a file (path there, path here). retry: repeats both while the connection is lost.
+    given: the task's arguments. request: reads the parameters of workload_submit. call: runs module workload_on_host,
+    or with state ``status`` workload_on_host_info, on the host once. fetch_file: copies a file (path there, path here).
+    retry: repeats both while the connection is lost.
     """
 
     def __init__(

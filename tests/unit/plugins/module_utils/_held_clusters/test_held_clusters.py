@@ -43,9 +43,8 @@ def run_with(folder: Path, run: str, command: list[str] | None = None, **cluster
     return directory
 
 
-def given(folder: Path, state: str = "reaped") -> dict[str, Any]:
+def given(folder: Path) -> dict[str, Any]:
     return {
-        "state": state,
         "artifacts_dir": str(folder),
         "rehearsal_dir": str(folder / "none"),
         "components_dir": str(folder),
@@ -95,12 +94,12 @@ def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> N
     told = tmp_path / "told"
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
     run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
-    dry = release_expired.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=True)
+    dry = release_expired.release(given(tmp_path), Step(None), lambda _text: None, check=True)
     assert dry["reaped"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
-    assert not release_expired.list_and_release(given(tmp_path, "listed"), Step(None), lambda _text: None, check=False)[
-        "reaped"
-    ]
-    done = release_expired.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
+    _held, listed = held_clusters.listing(tmp_path, tmp_path / "none")
+    assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 2
+    assert not told.exists()
+    done = release_expired.release(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert done["reaped"] == ["t1121-bbbbbb"]
     assert told.read_text() == "--tags release"
     assert not (tmp_path / "wrong").exists()
@@ -112,7 +111,7 @@ def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path)
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST)
     run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
     with pytest.raises(ProcessError) as raised:
-        release_expired.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
+        release_expired.release(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert "cluster t1121-aaaaaa of run t1121-aaaaaa: its give-back command ended with exit code 3" in str(raised.value)
     assert "t1121-bbbbbb" in str(raised.value) and "GIVE_BACK" in str(raised.value)
     assert told.exists()

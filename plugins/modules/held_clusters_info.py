@@ -1,0 +1,92 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: held_clusters_info
+short_description: List the clusters that runs hold
+version_added: 0.2.0
+description:
+  - Reads the run directories and the rehearsal clusters of this machine. Lists the clusters that are held, with owner,
+    purpose and expiry.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._held_clusters
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+seealso:
+  - module: perfscale.seatrial.held_clusters
+"""
+
+EXAMPLES = r"""
+- name: List the clusters that the runs of this machine hold
+  perfscale.seatrial.held_clusters_info:
+    artifacts_dir: artifacts
+    rehearsal_dir: ~/.local/state/seatrial/rehearsal
+"""
+
+RETURN = r"""
+held:
+  description: The clusters, those that expire first at the beginning.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - provider: rehearsal
+      name: t1121-k3f9xa
+      run: t1121-k3f9xa
+      owner: performance team
+      purpose: performance test
+      taken: "2026-11-21T10:00:00.000Z"
+      expires: "2026-11-21T22:00:00.000Z"
+      expired: false
+      state: acquired
+      kept: true
+      run_dir: /home/ann/artifacts/fine_tuning-light-t1121-k3f9xa
+      give_back: ansible-playbook perfscale.seatrial.fine_tuning --tags cleanup,release -e run_dir=...
+lines:
+  description: The same as lines of text, and a line for each lock that a run of this machine holds.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._held_clusters import held_clusters
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "artifacts_dir": {"type": "path", "required": True},
+            "rehearsal_dir": {"type": "path", "required": True},
+            **_common_options.STEP,
+        },
+        supports_check_mode=True,
+    )
+
+    def work(_step: Step) -> dict[str, Any]:
+        _held, listed = held_clusters.listing(module.params["artifacts_dir"], module.params["rehearsal_dir"])
+        return {"changed": False, **listed}
+
+    _module_main.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: redfish_machines_info
+short_description: Read the state of machines from their BMCs
+version_added: 0.2.0
+description:
+  - Reads power, boot order and inserted media of machines through their BMCs, in parallel.
+  - A machine whose BMC can't be read has an C(error) in the result, and the module does not fail.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._redfish
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+seealso:
+  - module: perfscale.seatrial.redfish_machines
+"""
+
+EXAMPLES = r"""
+- name: Query the machines
+  perfscale.seatrial.redfish_machines_info:
+    machines:
+      - name: s01-h01-000-r650
+        address: mgmt-s01-h01-000-r650.example.com
+        user: quads
+        password: "{{ lab_bmc_password }}"
+  no_log: true
+"""
+
+RETURN = r"""
+machines:
+  description: The state of each machine, or C(error) if it is unknown.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: s01-h01-000-r650, power: 'On', boot: Cd, override: Disabled, media: [], error: ''}]
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import machine_fleet, redfish_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={**redfish_options.BMCS, **_common_options.STEP, **_common_options.PROGRESS},
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        say = step.reporter(given["progress_file"], "redfish_machines_info")
+        return {"changed": False, "machines": machine_fleet.read(redfish_options.bmcs(given), given, say)}
+
+    _module_main.run(module, work)
+
+
+if __name__ == "__main__":
+    main()
