@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tarfile
 
+import artefact
 import pytest
 
 SETTINGS = ("--tags", "settings", "-e", "preset=light")
@@ -87,6 +88,9 @@ def test_modules_and_roles_have_documentation_that_ansible_doc_shows(installed, 
     env = {"ANSIBLE_COLLECTIONS_PATH": str(installed)}
     done = start("ansible-doc", "-t", "role", "-l", "perfscale.seatrial", **env)
     assert done.returncode == 0 and "perfscale.seatrial.fine_tuning" in done.stdout, done.stdout
+    roles = [f"perfscale.seatrial.{path.name}" for path in (installed / artefact.NAME / "roles").iterdir()]
+    done = start("ansible-doc", "-t", "role", *roles, **env)
+    assert done.returncode == 0 and "[WARNING]" not in done.stdout, done.stdout[:2000]
     done = start("ansible-doc", "-t", "module", "perfscale.seatrial.workload_submit", **env)
     assert done.returncode == 0 and "EXAMPLES" in done.stdout, done.stdout
 
