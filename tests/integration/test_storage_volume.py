@@ -1,0 +1,156 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Downloads to a volume by a real pod on a real node, from servers in other pods."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+import servers
+import suite_prerequisites
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import claim, fill_volume
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.claim import VolumeClaim
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
+
+SCRIPT = (Path(__file__).parents[2] / "roles" / "storage" / "files" / "download.py").read_text(encoding="utf-8")
+IMAGE = "localhost/seatrial/training:1"  # has Python
+REAL = "perfscale.seatrial/real"
+RUN = "t1122-abcdef"
+SECRET = "https-token-3f1b"
+
+#: A site with a certificate that nobody trusts.
+SITE = """
+import http.server, ssl
+server = http.server.ThreadingHTTPServer(("", 8443), http.server.SimpleHTTPRequestHandler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/etc/site/server.crt", "/etc/site/server.key")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+
+LACKING = suite_prerequisites.real_node_lacks()
+pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(LACKING), reason=LACKING)]
+
+
+def wait_for(truth: Callable[[], Any], what: str, timeout: float = 120) -> Any:
+    deadline = time.monotonic() + timeout
+    while not (found := truth()):
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(0.2)
+    return found
+
+
+def server(client: Client, name: str, command: list[str], volumes: list[dict[str, Any]], **more: Any) -> str:
+    """Run a server in a pod on the real node; return its address."""
+    mounts = [{"name": one["name"], "mountPath": f"/etc/{one['name']}"} for one in volumes]
+    container = {"name": "main", "image": IMAGE, "command": command, "volumeMounts": mounts, **more}
+    spec = {
+        "terminationGracePeriodSeconds": 1,
+        "nodeSelector": {REAL: "true"},
+        "tolerations": [{"key": REAL, "operator": "Exists"}],
+        "containers": [container],
+        "volumes": volumes,
+    }
+    meta = {"name": name, "namespace": "default"}
+    client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    kind = client.kind("v1", "Pod")
+
+    def address() -> str:
+        status = (client.get(kind, name, "default") or {}).get("status") or {}
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or [])
+        return str(status.get("podIP") or "") if ready else ""
+
+    return str(wait_for(address, f"pod {name}"))
+
+
+def config_map(client: Client, name: str, **data: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default"}
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
+    return {"name": name, "configMap": {"name": name}}
+
+
+def left(client: Client) -> list[str]:
+    """Objects of the run in the namespace, except the claim."""
+    kinds = [("v1", "Secret"), ("v1", "ConfigMap"), ("batch/v1", "Job"), ("v1", "Pod")]
+    selector = f"perfscale.seatrial/run={RUN}"
+    return [name for version, name in kinds if client.list(client.kind(version, name), "default", selector)[0]]
+
+
+def test_a_real_pod_downloads_once_and_nothing_but_the_claim_is_left(own_instance: Any, tmp_path: Path) -> None:
+    options = own_instance("storage", components=["training-image"])
+    info = cluster_lifecycle.present(options, support.quiet)
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        check(client, tmp_path)
+
+
+def check(client: Client, tmp_path: Path) -> None:
+    gateway = servers._tool().versitygw()
+    if gateway is None:
+        pytest.skip("no versitygw here (tools/fetch_test_servers.py versitygw)")
+    program = {"name": "s3", "hostPath": {"path": str(gateway.parent)}}
+    access, secret = servers.S3_KEYS
+    keys = [{"name": "ROOT_ACCESS_KEY", "value": access}, {"name": "ROOT_SECRET_KEY", "value": secret}]
+    start = (
+        "mkdir -p /tmp/s3/models/tiny /tmp/meta; head -c 3000000 /dev/zero > /tmp/s3/models/tiny/weights.bin;"
+        f" echo config > /tmp/s3/models/tiny/config.json; exec /etc/s3/{gateway.name} --port :7070 posix"
+        " --sidecar /tmp/meta /tmp/s3"
+    )
+    s3 = f"http://{server(client, 's3', ['bash', '-c', start], [program], env=keys)}:7070"
+    crt, key = servers.certificate(tmp_path)
+    data = {"server.crt": crt.read_text(), "server.key": key.read_text(), "site.py": SITE}
+    files = config_map(client, "site", **data)
+    site = server(client, "site", ["python3", "/etc/site/site.py"], [files])
+
+    volume = VolumeClaim("default", "models", "1Gi", "ReadWriteOnce", "real-node", RUN)
+    spec = DownloadSpec(
+        "default",
+        "models",
+        RUN,
+        IMAGE,
+        SCRIPT,
+        {"access_key": access, "secret_key": secret, "https_token": SECRET},
+        s3=s3,
+        timeout=120,
+        node_selector={REAL: "true"},
+        tolerations=({"key": REAL, "operator": "Exists"},),
+    )
+    said: list[str] = []
+    sources = read(["tiny@lab"], {"lab": "s3://models/"})
+    found = fill_volume.present(client, volume, spec, sources, said.append)
+    digests = {
+        "config.json": hashlib.sha256(b"config\n").hexdigest(),
+        "weights.bin": hashlib.sha256(bytes(3_000_000)).hexdigest(),
+    }
+    whole = hashlib.sha256("".join(f"{one}  {name}\n" for name, one in digests.items()).encode()).hexdigest()
+    (one,) = found["downloads"]
+    assert found["changed"] and (one["sha256"], one["bytes"], one["files"]) == (whole, 3_000_007, 2)
+    assert left(client) == []
+    held = claim.find(client, "default", "models")
+    assert held and held["metadata"]["labels"][claim.label_of("tiny")] == whole[:32]
+
+    # The second time no job runs: this one could not.
+    broken = DownloadSpec("default", "models", RUN, "", SCRIPT, timeout=5)
+    assert fill_volume.present(client, volume, broken, sources, said.append)["changed"] is False
+
+    # A server whose certificate nobody trusts: an error with the remedy, and no credentials are left.
+    both = [*sources, *read([{"source": f"https://{site}:8443/rows.json", "name": "rows.json"}], {})]
+    with pytest.raises(AccessError, match="is the certificate authority in storage_ca_file"):
+        fill_volume.present(client, volume, spec, both, said.append)
+    assert left(client) == []
+
+    verified = fill_volume.present(client, volume, spec, sources, said.append, verify=True)
+    assert verified["changed"] is False and verified["downloads"][0]["downloaded"] == 0
+    larger = VolumeClaim("default", "models", "2Gi", "ReadWriteOnce", "", RUN)
+    with pytest.raises(InputError, match="has 1Gi, storage_size is 2Gi"):
+        fill_volume.present(client, larger, spec, both, said.append)
+    assert fill_volume.absent(client, "default", "models", 60, said.append)
