@@ -22,3 +22,12 @@ options:
     type: str
     default: ''
 """
+
+    TOLERATIONS = r"""
+options:
+  tolerations:
+    description: Tolerations of the pod.
+    type: list
+    elements: dict
+    default: []
+"""

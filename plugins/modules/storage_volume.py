@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._cluster.tolerations
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -135,11 +136,6 @@ options:
     description: Node selector of the pod that downloads.
     type: dict
     default: {}
-  tolerations:
-    description: Tolerations of the pod.
-    type: list
-    elements: dict
-    default: []
   service_account:
     description: Service account of the pod. Empty means the default one.
     type: str

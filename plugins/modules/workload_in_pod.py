@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._cluster.tolerations
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
@@ -74,11 +75,6 @@ options:
     description: Node selector of the pod.
     type: dict
     default: {}
-  tolerations:
-    description: Tolerations of the pod.
-    type: list
-    elements: dict
-    default: []
   requests:
     description: Resource requests of the pod.
     type: dict
