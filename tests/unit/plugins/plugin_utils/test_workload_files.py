@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stages import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
 
 
@@ -48,6 +49,24 @@ def test_a_shipped_definition_may_be_used_with_other_keys(tmp_path: Path) -> Non
     (found,) = workload_files.stages([{"use": "Pod", "select": "owners"}], finder(tmp_path))
     assert (found["kind"], found["select"], "use" in found) == ("Pod", "owners", False)
     assert found["stages"] == workload_files.stages(["Pod"], finder(tmp_path))[0]["stages"]
+
+
+def test_a_workload_may_be_complete_at_an_earlier_stage(tmp_path: Path) -> None:
+    (found,) = workload_files.stages([{"use": "Job", "ends_at": "running"}], finder(tmp_path))
+    ends = {one["name"]: one.get("ends") for one in found["stages"]}
+    assert (ends["running"], ends["succeeded"], ends["started"]) == ("succeeded", "succeeded", None)
+    assert "ends_at" not in found and stage_definitions.compile_kind(found).ends
+    (usual,) = workload_files.stages(["Job"], finder(tmp_path))
+    assert {one["name"]: one.get("ends") for one in usual["stages"]}["running"] is None
+    with pytest.raises(InputError, match=r"Job has no stage 'runing' \(did you mean 'running'\?\); there are"):
+        workload_files.stages([{"use": "Job", "ends_at": "runing"}], finder(tmp_path))
+
+
+def test_kinds_of_one_name_have_files_of_their_own(tmp_path: Path) -> None:
+    usual, runai = workload_files.stages(["PodGroup", "RunaiPodGroup"], finder(tmp_path))
+    assert usual["kind"] == runai["kind"] == "PodGroup" and usual["api_version"] != runai["api_version"]
+    with pytest.raises(InputError, match="runaipodgroup"):
+        workload_files.stages(["RunaiPodGroups"], finder(tmp_path))
 
 
 def test_a_trace_is_read_from_its_file(tmp_path: Path) -> None:
