@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     cluster_lifecycle,
+    fake_gpu_operator_objects,
     fake_nodes,
     kwok_on_real_cluster,
 )
@@ -124,6 +126,105 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
         assert state()[0] == (None, None), "nothing is changed before all nodes are known to be free"
     finally:
         for name in ("test-bare-0", "test-bare-1"):
+            client.delete(kind, name)
+
+
+class StatusUpdaterAndPlugin(threading.Thread):
+    """Does to a node what the two programs of the fake-gpu-operator do, whose images cannot be had here."""
+
+    def __init__(self, client: Client, node: str, pools: dict[str, int]) -> None:
+        super().__init__(daemon=True)
+        self.over, self.seen = threading.Event(), False
+        self._client, self._node, self._pools = client, node, pools
+
+    def run(self) -> None:
+        kind, plugin = self._client.kind("v1", "Node"), self._client.kind("apps/v1", "DaemonSet")
+        while not self.over.wait(0.1):
+            pool = self._client.get(kind, self._node)["metadata"]["labels"].get(fake_gpu_operator_objects.POOL)
+            there = self._client.get(plugin, fake_gpu_operator_objects.PLUGIN, fake_gpu_operator_objects.NAME)
+            if not pool or there is None:
+                continue
+            marks = {"metadata": {"labels": {fake_gpu_operator_objects.READY: "true"}}}
+            self._client.request("PATCH", kind.path(name=self._node), marks, content_type=MERGE_PATCH)
+            count = str(self._pools[pool])
+            body = {"status": {"capacity": {GPU: count}, "allocatable": {GPU: count}}}
+            path = kind.path(name=self._node, subresource="status")
+            self._client.request("PATCH", path, body, content_type=MERGE_PATCH)
+            self.seen = True
+            return
+
+
+def operator_spec(run: str, *pools: fake_gpu_operator_objects.NodePool) -> fake_nodes.NodePoolSpec:
+    operator = fake_gpu_operator_objects.OperatorSpec(pools)
+    return fake_nodes.NodePoolSpec(0, pool="test-operator", run_id=run, operator=operator)
+
+
+def test_the_fake_gpu_operator_is_installed_and_removed_without_a_trace(client: Client) -> None:
+    kind = client.kind("v1", "Node")
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-plain-0", "labels": {"test-plain": "yes"}}}
+    client.create(node)
+    pool = fake_gpu_operator_objects.NodePool("a100", "test-plain=yes", gpus=4)
+    spec = operator_spec("run-0001", pool)
+
+    def traces() -> list[str]:
+        wanted = fake_gpu_operator_objects.objects(spec.operator, "run-0001")
+        places = [(client.kind_of(one), one["metadata"]) for one in wanted]
+        found = [
+            f"{kind.kind} {meta['name']}"
+            for kind, meta in places
+            if client.get(kind, meta["name"], meta.get("namespace", "")) is not None
+        ]
+        there = client.get(kind, "test-plain-0")
+        return found + [one for one in there["metadata"]["labels"] if not one.startswith("test-plain")]
+
+    programs = StatusUpdaterAndPlugin(client, "test-plain-0", {"a100": 4})
+    programs.start()
+    try:
+        assert fake_nodes.present(client, spec, 30, support.quiet, check=True)["gpus_added_to"] == ["test-plain-0"]
+        assert traces() == []
+        made = fake_nodes.present(client, spec, 30, support.quiet)
+        assert programs.seen and made["gpus_added_to"] == ["test-plain-0"] and made["changed"]
+        labels = client.get(kind, "test-plain-0")["metadata"]["labels"]
+        assert labels[f"{GPU}.product"] == "simulated-NVIDIA-A100-SXM4-80GB" and labels[f"{GPU}.count"] == "4"
+        assert len(traces()) > 10
+        assert not fake_nodes.present(client, spec, 30, support.quiet)["changed"]
+        with pytest.raises(OwnershipError, match="has simulated GPUs of run run-0001"):
+            fake_nodes.present(client, operator_spec("run-0002", pool), 10, support.quiet)
+        assert not fake_nodes.absent(client, operator_spec("run-0002"), 10, support.quiet)["changed"]
+        assert fake_nodes.absent(client, operator_spec("run-0001"), 60, support.quiet)["changed"]
+        assert traces() == []
+        assert GPU not in client.get(kind, "test-plain-0")["status"].get("capacity", {})
+        assert not fake_nodes.absent(client, operator_spec("run-0001"), 10, support.quiet)["changed"]
+    finally:
+        programs.over.set()
+        programs.join(5)
+        fake_nodes.absent(client, operator_spec("run-0001"), 60, support.quiet)
+        client.delete(kind, "test-plain-0")
+
+
+def test_the_fake_gpu_operator_is_refused_beside_real_gpus(client: Client) -> None:
+    kind = client.kind("v1", "Node")
+    for name in ("test-free-0", "test-real-0"):
+        client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {name: "yes"}}})
+    try:
+        body = {"status": {"capacity": {GPU: "8"}}}
+        client.request("PATCH", kind.path(name="test-real-0", subresource="status"), body, content_type=MERGE_PATCH)
+        free = fake_gpu_operator_objects.NodePool("free", "test-free-0=yes")
+        with pytest.raises(OwnershipError, match="has real GPUs, 8 on node test-real-0"):
+            fake_nodes.present(client, operator_spec("run-0001", free), 10, support.quiet)
+        with pytest.raises(OwnershipError, match="node test-real-0 has GPUs or labels of GPUs"):
+            real = fake_gpu_operator_objects.NodePool("real", "test-real-0=yes")
+            fake_nodes.present(client, operator_spec("run-0001", free, real), 10, support.quiet)
+        with pytest.raises(InputError, match="node test-free-0 is in pools free, again"):
+            again = fake_gpu_operator_objects.NodePool("again", "test-free-0=yes")
+            fake_nodes.present(client, operator_spec("run-0001", free, again), 10, support.quiet)
+        with pytest.raises(InputError, match="no node has the labels 'no=such' of pool 'none'"):
+            none = fake_gpu_operator_objects.NodePool("none", "no=such")
+            fake_nodes.present(client, operator_spec("run-0001", none), 10, support.quiet)
+        assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator_objects.NAME) is None
+        assert list(client.get(kind, "test-free-0")["metadata"]["labels"]) == ["test-free-0"]
+    finally:
+        for name in ("test-free-0", "test-real-0"):
             client.delete(kind, name)
 
 
