@@ -15,6 +15,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_argument_spec import SUBMIT
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import KindStages
@@ -131,6 +132,13 @@ def check(given: Mapping[str, Any]) -> None:
     for one in given["stages"]:
         if not isinstance(one, dict):
             raise InputError(f"stages: '{one}' is not a definition")
+    if given.get("lifetime"):
+        if not given["wait"]:
+            raise InputError("lifetime requires wait=true: workloads are stopped while the call waits for them")
+        try:
+            drawn(0, given["lifetime"])
+        except InputError as error:
+            raise InputError(f"lifetime: {error}") from error
 
 
 def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, SenderSettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals, template_renderer, workload_plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import (
     NoSampler,
@@ -121,10 +120,6 @@ class Load:
         namespace = request.namespace or client.access.namespace
         chosen = _chosen(request, found)
         rendered = _rendered(request, namespace, chosen)
-        if request.lifetime:
-            if not request.wait:
-                raise InputError("lifetime requires wait=true: workloads are stopped while the call waits for them")
-            drawn(0, request.lifetime)  # refuses an invalid distribution
         if request.wait or found.header.get("at_once"):
             definitions_for(sorted({one.workload.kind for one in rendered}), kinds)
         template_renderer.resolve(client, rendered, namespace)
@@ -257,6 +252,7 @@ class Load:
         began = time.monotonic()
         wait = self.request.wait
         deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
+        self._take_completed(sampler, state)  # those of earlier sessions
         while (state.unfinished() + state.alive() if wait else state.unseen()) > 0 and not state.hopeless():
             if time.monotonic() >= deadline and (state.unfinished() > 0 or not wait):
                 state.timed_out = wait
@@ -274,11 +270,14 @@ class Load:
     def _look(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
         """Take what the sampler saw; raise the error of the lifetimes, if any."""
         sampler.poll(_LOOK)
+        self._take_completed(sampler, state)
+        self._report(state)
+
+    def _take_completed(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
         if state.lifetimes is not None:
             state.lifetimes.note(sampler.completed)
             sampler.completed.clear()
             state.lifetimes.check()
-        self._report(state)
 
     def _report(self, state: load_state.LoadState) -> None:
         state.record_machine()

@@ -52,6 +52,12 @@ def test_parameters_get_the_types_of_the_fields() -> None:
         ({"in_flight": 0}, "in_flight is 0, it must be 1 or more"),
         ({"canary_rate": -1}, "canary_rate is -1, it must be 0 or more"),
         ({"stages": ["Job"]}, "stages: 'Job' is not a definition"),
+        ({"lifetime": {"type": "fixed"}}, "lifetime: distribution 'fixed' needs 'mean'"),
+        (
+            {"lifetime": {"type": "fixd", "mean": 1}},
+            r"lifetime: distribution 'fixd' is not known \(did you mean",
+        ),
+        ({"lifetime": {"mean": 1}, "wait": False}, "lifetime requires wait=true"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_option(wrong: dict[str, Any], message: str) -> None:
