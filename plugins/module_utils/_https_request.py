@@ -13,7 +13,7 @@ import tarfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -29,12 +29,13 @@ _CHUNK = 1 << 20
 
 
 class HttpRefused(AccessError):
-    """The server answered with an error: its ``status`` and ``body``."""
+    """The server answered with an error: its ``status``, ``body`` and ``headers``, whose names are in small letters."""
 
-    def __init__(self, message: str, status: int, body: str) -> None:
+    def __init__(self, message: str, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.body = body
+        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
 
 
 def tls_context(authority: str = "", insecure: bool = False) -> ssl.SSLContext:
@@ -69,7 +70,7 @@ def opened(
             yield answer
     except urllib.error.HTTPError as error:
         body = error.read(_BODY).decode("utf-8", "replace")
-        raise HttpRefused(f"{name}: {error.code} {error.reason}", error.code, body) from error
+        raise HttpRefused(f"{name}: {error.code} {error.reason}", error.code, body, dict(error.headers)) from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         hint = (

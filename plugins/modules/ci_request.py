@@ -95,6 +95,10 @@ answer:
   description: The answer to C(/help), or why nothing is to be run, in Markdown. Empty if RV(run).
   returned: success
   type: str
+help:
+  description: Whether C(/help) was asked for.
+  returned: success
+  type: bool
 project:
   description: Project to run.
   returned: success

@@ -41,7 +41,7 @@ def read(given: Mapping[str, Any], variables: Mapping[str, Any], environ: Mappin
     offer = _offer(given, variables)
     own = CiRequest(given["project"], list(given["presets"]))
     if asked.help:
-        return _result(job, own, notes, ci_request.help_text(offer, own, job.test), given)
+        return {**_result(job, own, notes, ci_request.help_text(offer, own, job.test), given), "help": True}
     if pull and pull.trigger and not texts:
         return _result(
             job, own, notes, f"The comment asks for no run of {job.test or 'this job'}: /help lists what it can.", given
@@ -56,8 +56,10 @@ def _job(given: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, P
     job = ci_engines.job(engines, given["engine"], environ, known)
     pull = pull_request.of_event(_event(Path(job.event))) if job.event else None
     if pull:
-        more = {"pull_request": pull.number, "repository": pull.repository, "revision": pull.revision}
+        more = {"pull_request": pull.number, "repository": pull.repository}
         job = ci_engines.job(engines, given["engine"], environ, {**known, **more})
+        # For a comment, GitHub Actions runs on the default branch and gives its commit.
+        job = dataclasses.replace(job, revision=pull.revision)
     return job, pull
 
 
@@ -82,5 +84,5 @@ def _offer(given: Mapping[str, Any], variables: Mapping[str, Any]) -> CiOffer:
 
 def _result(job: CiJob, request: CiRequest, notes: list[str], answer: str, given: Mapping[str, Any]) -> dict[str, Any]:
     export = f"{given['export_url'].rstrip('/')}/{job.path}" if given["export_url"] else ""
-    facts = {"run": not answer, "answer": answer, "notes": notes, "export_url": export}
+    facts = {"run": not answer, "help": False, "answer": answer, "notes": notes, "export_url": export}
     return {**dataclasses.asdict(request), **facts, "job": dataclasses.asdict(job)}

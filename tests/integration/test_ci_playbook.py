@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import unsafe_text
 from ci_job import Job, begin, ended
-from playbook import run_dirs
+from message_servers import GitHubStandIn, address
+from playbook import ROOT, play, run_dirs
+from scripted_server import ScriptedServer
 
 EVENTS = Path(__file__).parents[1] / "support" / "events"
 #: Variables of a job of GitHub Actions.
@@ -48,7 +51,15 @@ def test_a_recorded_event_of_github_runs_to_a_pass(tmp_path: Path, rehearsal_fol
         "rehearsal_data_dir": str(rehearsal_folder),
         "workload_max_lateness": 60,  # how busy this machine is says nothing of the playbook
     }
-    done = job(tmp_path, EVENTS / "issue_comment.json", **settings)
+    hub = GitHubStandIn()
+    with ScriptedServer(hub.answer) as server:
+        settings |= {"notify_services": ["github"], "notify_github_api_url": address(server)}
+        (tmp_path / "token").write_text("t0ken-of-tests", encoding="utf-8")
+        path = str(tmp_path / "token")
+        done = job(tmp_path, EVENTS / "issue_comment.json", notify_github_token_file=path, **settings)
+    (comment,), (check,) = hub.comments.values(), hub.checks.values()
+    assert "\n# pass: workload\\_scale" in comment and "- job: https://github.example.com/" in comment
+    assert (check["conclusion"], check["head_sha"]) == ("success", "c0ffee")
     assert done.status == 0, done.output[-4000:]
     assert done.last.startswith("pass (exit 0): ")
     (run_dir,) = run_dirs(tmp_path)
@@ -57,6 +68,40 @@ def test_a_recorded_event_of_github_runs_to_a_pass(tmp_path: Path, rehearsal_fol
     assert (found["workload_scale_count"], found["workload_scale_gpus"], found["fake_gpu_nodes"]) == (3, 1, 1)
     phases = _files.read_yaml(run_dir / "run.yml")["phases"]
     assert {"prepare", "test", "report", "release"} <= set(phases) and "cleanup" not in phases
+
+
+ATTACKS = [
+    "{{ lookup('pipe', 'touch MARK') }}",
+    "{{ lookup('ansible.builtin.pipe', 'touch MARK') }}",
+    "{% set x = lookup('pipe', 'touch MARK') %}",
+    "{{ cycler.__init__.__globals__.os.system('touch MARK') }}",
+    "$(touch MARK)",
+    "`touch MARK`",
+    "; touch MARK",
+    '"; touch MARK; "',
+]
+
+
+def test_a_template_that_a_lab_lets_through_stays_text(tmp_path: Path, rehearsal_folder: Path) -> None:
+    """The lab permits any text, so that only the marking as text is left as a protection."""
+    mark = tmp_path / "mark"
+    texts = [one.replace("MARK", str(mark)) for one in ATTACKS]
+    lines = [f"/var fine_tuning_environment: {json.dumps({f'A{n}': text for n, text in enumerate(texts)})}"]
+    lines += [f"/var fine_tuning_model_name: {json.dumps(texts[0])}", "/test fine_tuning light"]
+    settings = {
+        "ci_event_file": str(event(tmp_path, "\n".join(lines))),
+        "ci_variables": dict.fromkeys(("fine_tuning_environment", "fine_tuning_model_name"), "(?s).*"),
+        "rehearsal_components": [],
+        "rehearsal_name": "ci-text",
+        "rehearsal_data_dir": str(rehearsal_folder),
+    }
+    path = ROOT / "playbooks" / "ci.yml"
+    done = play("-e", json.dumps(settings), "--tags", "cluster,release", artifacts=tmp_path, path=path)
+    assert done.code == 0 and not mark.exists(), done.output
+    (run_dir,) = run_dirs(tmp_path)
+    found = unsafe_text.load((run_dir / "settings.yml").read_text(encoding="utf-8"))
+    assert list(found["fine_tuning_environment"].values()) == texts
+    assert isinstance(found["fine_tuning_model_name"], unsafe_text.UnsafeText)
 
 
 @pytest.mark.parametrize(

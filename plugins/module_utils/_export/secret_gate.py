@@ -157,6 +157,10 @@ class Gate:
             )
         return len(searched)
 
+    def in_text(self, text: str) -> list[str]:
+        """Return what the secrets in a text are, each once."""
+        return list(dict.fromkeys(what for _place, what in self._hits(text.encode())))
+
     def _names(self, name: str) -> Iterator[Finding]:
         if self._known and self._known.search(name.encode()):
             yield Finding("(a file's name)", 0, "a secret value is in the name of a file")

@@ -265,5 +265,9 @@ RUN: dict[str, dict[str, Any]] = {
             },
         }
     ),
+    "messages/1": record(
+        {"schema": {"const": "messages/1"}},
+        {"github": record({}, {"comment": COUNT, "check": COUNT}), "slack": record({}, {"thread": TEXT})},
+    ),
     "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
 }
