@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import ci_session
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file import noted
@@ -30,13 +30,15 @@ class ActionModule(SeatrialAction):
         "clusters": {"type": "dict", "default": {}},
         "variables": {"type": "dict", "default": {}},
         "export_url": {"type": "str", "default": ""},
+        "read_pull_request": {"type": "bool", "default": False},
+        "github": {"type": "dict", "default": {}, "no_log": True},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return project, presets, overrides and phases, and what is known of the job."""
         try:
             found = ci_session.read(arguments, task_vars, os.environ)
-        except InputError as error:
+        except (InputError, AccessError) as error:
             raise noted(InputError(f"{error}\nNothing was created or changed.")) from error
         for line in [*found["notes"], *found["answer"].splitlines()]:
             Display().display(line)

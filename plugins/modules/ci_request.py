@@ -75,6 +75,14 @@ options:
     description: Bucket and prefix below which the run is exported.
     type: str
     default: ''
+  read_pull_request:
+    description: Whether to read the text and the comments of the pull request from GitHub if there is no event.
+    type: bool
+    default: false
+  github:
+    description: Address and credentials for that, as option O(perfscale.seatrial.notify#module:github), and C(ca_file).
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""

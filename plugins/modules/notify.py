@@ -166,7 +166,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._messages import send_messages
+from ansible_collections.perfscale.seatrial.plugins.module_utils._messages import github, send_messages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 TEXT: dict[str, Any] = {"type": "str", "default": ""}
@@ -185,7 +185,7 @@ def main() -> None:
                 "type": "dict",
                 "default": {},
                 "options": {
-                    "api_url": {"type": "str", "default": "https://api.github.com"},
+                    "api_url": {"type": "str", "default": github.PUBLIC},
                     **dict.fromkeys(("repository", "pull_request", "revision", "check", "app_id"), TEXT),
                     **dict.fromkeys(("token", "app_key"), SECRET),
                 },

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._messages import github
+from ansible_collections.perfscale.seatrial.plugins.module_utils._messages.web_api import WebApi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     ci_engines,
@@ -40,7 +42,7 @@ def read(given: Mapping[str, Any], variables: Mapping[str, Any], environ: Mappin
     asked = directives.parse(texts, job.test)
     offer = _offer(given, variables)
     own = CiRequest(given["project"], list(given["presets"]))
-    if asked.help:
+    if asked.help and pull and pull.trigger:
         return {**_result(job, own, notes, ci_request.help_text(offer, own, job.test), given), "help": True}
     if pull and pull.trigger and not texts:
         return _result(
@@ -60,7 +62,18 @@ def _job(given: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, P
         job = ci_engines.job(engines, given["engine"], environ, {**known, **more})
         # For a comment, GitHub Actions runs on the default branch and gives its commit.
         job = dataclasses.replace(job, revision=pull.revision)
+    elif given["read_pull_request"] and job.pull_request:
+        pull = _of_api(given["github"], job)
     return job, pull
+
+
+def _of_api(given: Mapping[str, Any], job: CiJob) -> PullRequest:
+    """Read the pull request of a job from GitHub. Raises AccessError."""
+    target = github.GitHubTarget(job.repository, job.pull_request)
+    words = (str(given.get(word) or "") for word in ("token", "app_id", "app_key"))
+    api = WebApi("GitHub", str(given.get("api_url") or github.PUBLIC), {}, str(given.get("ca_file") or ""))
+    api = github.signed_in(api, github.GitHubCredentials(*words), target.repository)
+    return pull_request.of_api(github.pull_request(api, target), github.comments(api, target))
 
 
 def _event(path: Path) -> Any:

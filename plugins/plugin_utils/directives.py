@@ -55,9 +55,12 @@ class Directives:
         return [one for one in steps if not self.steps.get(one, not self.only)]
 
 
-def addressed(content: str, test: str) -> bool:
-    """Return whether a comment has a /test line for this test, or /help. test: empty for any test."""
-    return any(word == "help" or (word == "test" and _of_test(rest, test)) for _number, word, rest in _lines(content))
+def addressed(content: str, test: str, by_help: bool = True) -> bool:
+    """Return whether a comment has a /test line for this test, or /help if that counts. test: empty for any test."""
+    found = list(_lines(content))
+    return any(
+        (word == "help" and by_help) or (word == "test" and _of_test(rest, test)) for _number, word, rest in found
+    )
 
 
 def present(content: str) -> bool:

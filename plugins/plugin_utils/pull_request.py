@@ -100,9 +100,10 @@ def texts(pull: PullRequest, requesters: Requesters, test: str) -> tuple[list[Te
     """Return the texts that may ask for something, the body first, and a sentence for each that may not.
 
     Of the comments, the last one that addresses this test counts. If the event is a comment, it is that one; if it does
-    not address this test, the list is empty. Raises InputError if the author of that comment may not ask.
+    not address this test, the list is empty. Only such an event can be a /help. Raises InputError if the author of that
+    comment may not ask.
     """
-    addressed = [one for one in pull.comments if directives.addressed(one.content, test)]
+    addressed = [one for one in pull.comments if directives.addressed(one.content, test, pull.trigger)]
     if pull.trigger and not addressed:
         return [], []
     if pull.trigger and not requesters.includes(addressed[-1]):

@@ -30,6 +30,9 @@ class GitHubStandIn:
     faults: deque[Fault] = field(default_factory=deque)
     #: Requests that are served although their answer is lost.
     lost: int = 0
+    #: Association of the author of the pull request, and its text; name and association of the authors of comments.
+    body: tuple[str, str] = ("MEMBER", "")
+    authors: dict[int, tuple[str, str]] = field(default_factory=dict)
     web_tokens: list[str] = field(default_factory=list)
 
     def answer(self, asked: Asked) -> Any:
@@ -46,6 +49,10 @@ class GitHubStandIn:
             self.lost -= 1
             return "reset"
         return said
+
+    def _comment(self, number: int, text: str) -> dict[str, Any]:
+        login, association = self.authors.get(number, ("bot", "NONE"))
+        return {"id": number, "body": text, "user": {"login": login}, "author_association": association}
 
     def _as_app(self, asked: Asked, path: str, token: str) -> Any:
         self.web_tokens.append(token)
@@ -64,13 +71,14 @@ class GitHubStandIn:
                 self.comments[number] = body["body"]
                 return 201, {"id": number}
             size, page = int(query["per_page"][0]), int(query["page"][0])
-            listed = [{"id": number, "body": text} for number, text in self.comments.items()]
+            listed = [self._comment(number, text) for number, text in self.comments.items()]
             return 200, listed[(page - 1) * size : page * size]
         if (found := re.fullmatch(f"{base}/issues/comments/([0-9]+)", path)) and int(found[1]) in self.comments:
             self.comments[int(found[1])] = body["body"]
             return 200, {"id": int(found[1])}
         if path == f"{base}/pulls/12":
-            return 200, {"number": 12, "head": {"sha": "c0ffee"}}
+            pull = {"number": 12, "head": {"sha": "c0ffee"}, "base": {"repo": {"full_name": self.repository}}}
+            return 200, {**pull, "user": {"login": "ann"}, "author_association": self.body[0], "body": self.body[1]}
         if path == f"{base}/check-runs" and asked.method == "POST":
             self.checks[len(self.checks) + 500] = body
             return 201, {"id": len(self.checks) + 499}

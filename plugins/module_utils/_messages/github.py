@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +16,8 @@ from urllib.parse import quote
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._messages.web_api import WebApi
 
+#: Address of the API of github.com.
+PUBLIC = "https://api.github.com"
 #: Maximum length of the text of a comment and of a check run; comments on a page; pages that are searched.
 LONGEST, PAGE, PAGES = 60_000, 100, 30
 #: Validity of the token of an App, in seconds; GitHub accepts ten minutes.
@@ -110,21 +112,29 @@ def comment(api: WebApi, target: GitHubTarget, mark: str, text: str, known: Any 
 
 def _marked(api: WebApi, target: GitHubTarget, mark: str) -> Any:
     """Return the id of the comment with a mark, None if there is none."""
+    marked = (one for one in comments(api, target) if str(one.get("body") or "").startswith(f"<!-- {mark} -->"))
+    return next((one["id"] for one in marked), None)
+
+
+def comments(api: WebApi, target: GitHubTarget) -> Iterator[dict[str, Any]]:
+    """Yield the comments on the pull request, the oldest first, of at most PAGES pages."""
     for page in range(1, PAGES + 1):
         path = f"/repos/{target.repository}/issues/{target.pull_request}/comments?per_page={PAGE}&page={page}"
-        comments = api.call("GET", path)
-        for one in comments:
-            if str(one.get("body") or "").startswith(f"<!-- {mark} -->"):
-                return one["id"]
-        if len(comments) < PAGE:
-            return None
-    return None
+        found = api.call("GET", path)
+        yield from found
+        if len(found) < PAGE:
+            return
 
 
 def with_head(api: WebApi, target: GitHubTarget) -> GitHubTarget:
     """Return the target with the newest commit of its pull request as its revision."""
-    pull = api.call("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
-    return replace(target, revision=str(pull["head"]["sha"]))
+    return replace(target, revision=str(pull_request(api, target)["head"]["sha"]))
+
+
+def pull_request(api: WebApi, target: GitHubTarget) -> dict[str, Any]:
+    """Return the pull request as the API describes it."""
+    found: dict[str, Any] = api.call("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
+    return found
 
 
 def check_run(
