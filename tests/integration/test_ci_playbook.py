@@ -108,7 +108,7 @@ def test_a_template_that_a_lab_lets_through_stays_text(tmp_path: Path, rehearsal
     ("comment", "association", "reason"),
     [
         ("/test workload_scale smoke", "NONE", "(NONE) may not ask for a run"),
-        ("/test workload_scale smoke\n/var cluster_kubeconfig: /root/.kube/config", "MEMBER", "it is a path"),
+        ("/test workload_scale smoke\n/var cluster_kubeconfig: /etc/lab/kubeconfig", "MEMBER", "it is a path"),
         ("/test workload_scale smok", "MEMBER", "did you mean 'smoke'?"),
         ("/test workload_scale smoke\n/skip tset", "MEMBER", "did you mean 'test'?"),
     ],

