@@ -146,7 +146,7 @@ binaries:
   returned: when they are available
   type: dict
 kubectl:
-  description: Path of kubectl, which is built with the control plane.
+  description: Path of kubectl, if component C(kubectl) was requested.
   returned: when it is available
   type: str
 needs:

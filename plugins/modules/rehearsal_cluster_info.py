@@ -118,7 +118,7 @@ binaries:
   returned: when they are there
   type: dict
 kubectl:
-  description: Path of kubectl, which is built with the control plane.
+  description: Path of kubectl, if component C(kubectl) was requested.
   returned: when it is there
   type: str
 """

@@ -30,7 +30,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
     for name in ("SEATRIAL_VALIDATE", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
     leftovers.sweep()
-    options = support.options(tmp_path_factory.mktemp("cluster"), "bench", components=[])
+    options = support.options(tmp_path_factory.mktemp("cluster"), "bench", components=["kubectl"])
     info = cluster_lifecycle.present(options, support.quiet)
     with support.Rehearsal(info["kubeconfig"], info).client() as client:
         fake_nodes.present(client, fake_nodes.NodePoolSpec(200), 120, support.quiet)

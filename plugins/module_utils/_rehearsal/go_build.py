@@ -38,7 +38,9 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     temporary.mkdir()
     toolchain = replace(toolchain, caches={**toolchain.caches, "GOTMPDIR": str(temporary)}, cgo=build.cgo)
     stamps = "".join(f" -X {name}={value}" for name, value in build.stamp.items())
-    common = ["build", "-v", "-trimpath", "-ldflags", f"-s -w{stamps}"]
+    # Without -trimpath: it names a package by the version that go.mod requires, also where another one replaces it, so
+    # that components with equal packages would not share them.
+    common = ["build", "-v", "-ldflags", f"-s -w{stamps}"]
     limit = build.minutes * 60 * 10 + 300
     if build.tags:
         common += ["-tags", ",".join(build.tags)]

@@ -123,12 +123,23 @@ def test_kubelet_is_built_from_the_versions_of_the_control_plane(known) -> None:
     """Else Go would compile most of Kubernetes twice."""
     versions = [
         dict(re.findall(r"^\t(\S+) (v\S+)", (known[name].folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE))
-        for name in ("control-plane", "kubelet", "node")
+        for name in ("control-plane", "kubelet", "kubectl", "node")
     ]
     for other in versions[1:]:
         assert {name: other[name] for name in versions[0] if name in other and name != "golang.org/x/tools"} == {
             name: versions[0][name] for name in versions[0] if name in other and name != "golang.org/x/tools"
         }
+
+
+@pytest.mark.parametrize("name", ["kwok", "training-operator"])
+def test_what_is_replaced_has_the_version_of_the_control_plane(known, name: str) -> None:
+    """Else Go would compile most of the Kubernetes libraries twice."""
+    plane, other = ((known[one].folder / "go.mod").read_text(encoding="utf-8") for one in ("control-plane", name))
+    wanted = dict(re.findall(r"^\t(\S+) (v\S+)", plane, re.MULTILINE))
+    wanted |= dict(re.findall(r"^\t(\S+) => \S+ (v\S+)", plane, re.MULTILINE))
+    replaced = dict(re.findall(r"^\t(\S+) => \S+ (v\S+)", other, re.MULTILINE))
+    assert "golang.org/x/net" in replaced
+    assert replaced == {one: wanted.get(one) for one in replaced}
 
 
 @pytest.mark.parametrize("image", [{}, {"program": "one", "debian": "trixie"}])
