@@ -14,10 +14,10 @@ import pytest
 import rehearsal as support
 import servers
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import claim, fill_volume
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import claim, fill_volume, image_preload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.claim import VolumeClaim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
@@ -91,6 +91,21 @@ def test_a_real_pod_downloads_once_and_nothing_but_the_claim_is_left(own_instanc
     info = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         check(client, tmp_path)
+        check_preload(client)
+
+
+def check_preload(client: Client) -> None:
+    """There is no registry here, so that no pull takes any time; the words are those of a real kubelet."""
+    tolerations = ({"key": REAL, "operator": "Exists"},)
+    wanted = image_preload.Preload("default", IMAGE, RUN, 60, {REAL: "true"}, tolerations)
+    (found,) = image_preload.run(client, wanted, support.quiet)
+    assert (found["node"], found["there"], found["seconds"], found["simulated"]) == ("real-0", True, 0.0, False)
+    missing = image_preload.Preload("default", "localhost/seatrial/none:1", RUN, 5, {REAL: "true"}, tolerations)
+    with pytest.raises(WaitTimeout, match=r"on 0 of 1 nodes; real-0 \(ErrImage|ImagePullBackOff|ContainerCreating"):
+        image_preload.run(client, missing, support.quiet)
+    with pytest.raises(InputError, match="has a taint that image_preload_tolerations lacks"):
+        image_preload.run(client, image_preload.Preload("default", IMAGE, RUN, 60, {REAL: "true"}), support.quiet)
+    assert client.list(client.kind("apps/v1", "DaemonSet"), "default")[0] == [] == left(client)
 
 
 def check(client: Client, tmp_path: Path) -> None:
