@@ -220,10 +220,11 @@ def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it
 
 @pytest.mark.long
 def test_a_load_that_never_comes_is_an_error_that_names_the_selectors(world: World, tmp_path: Path) -> None:
+    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(1, pool="sampled"), 60, support.quiet)
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=other", sample_duration=2)
     done = play(*words, "--tags", "cluster,test", artifacts=tmp_path / "artifacts", project="sample")
     assert done.code != 0
-    assert "No workload was seen: check sample_namespaces, sample_label_selector" in done.flat()
+    assert "No workload was seen: check sample_namespaces, sample_label_selector" in done.flat(), done.output
 
 
 @pytest.mark.long
