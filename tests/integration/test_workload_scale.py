@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,6 +148,40 @@ def test_the_chain_of_objects_of_runai_is_measured_as_it_was_made(kind: str, run
     assert len(seen) == 1 and seen.pop().isdisjoint({"jobCreatedTimestamp", "podGroupCreatedTimestamp"})
 
 
+@pytest.mark.long
+def test_the_sample_command_of_the_tool_is_a_closed_loop_through_runai(
+    runai: World, rehearsal: support.Rehearsal, tmp_path: Path
+) -> None:
+    """``-t training -n 2000 -p 5 --delay 1``, with ten workloads: five at once, a second between, until all run."""
+    job = runai_platform.runai_job
+    platform = Platform(runai.client, "runai-project-0", "TrainingWorkload", {**DELAYS, "run": 0}, job)
+    platform.start()
+    words = ["-e", "preset=training_2000,runai", "-e", "workload_scale_count=10", "-e", "workload_scale_timeout=120"]
+    words += ["-e", "cluster_provider=existing", "-e", f"cluster_kubeconfig={rehearsal.kubeconfig}"]
+    try:
+        done = play(*words, "-e", "cluster_exclusive=true", artifacts=tmp_path, project="workload_scale")
+    finally:
+        platform.over.set()
+        platform.join(10)
+    assert done.code == 0 and platform.error is None, done.output[-6000:]
+    point = run_dirs(tmp_path)[0] / "points/001"
+    attempts = [row for row in _files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
+    assert [row["status"] for row in attempts] == [201] * 10
+    first, second = attempts[:5], attempts[5:]
+    assert min(row["sent"] for row in second) >= max(row["answered"] for row in first) + 1
+    rows = [one for one in _files.read_lines(point / "timeline.jsonl") if one["type"] == "workload"]
+    assert all(one["outcome"] == "succeeded" and "succeeded" not in one["stages"] for one in rows)
+    for one in rows:
+        stages = one["stages"]
+        assert stages["runaijob_created"][0] <= stages["podgroup_created"][1] <= stages["pods_scheduled"][1]
+    names = {"submitted.json", "sampled.json", "times.csv", "names.csv", "general.png", "detailed.png"}
+    assert {one.name for one in (point / "runai").iterdir()} == names
+    sampled = json.loads((point / "runai/sampled.json").read_text(encoding="utf-8"))
+    assert {(one["projectName"], one["jobNamespace"]) for one in sampled} == {("project-0", "runai-project-0")}
+    assert len(sampled) == 10
+    assert runai.client.get(runai.client.kind("v1", "Namespace"), "runai-project-0") is None
+
+
 def test_kinds_of_runai_that_a_cluster_lacks_are_left_out(world: World) -> None:
     with runai_platform.definitions(world.client, ("TrainingWorkload", "RunaiJob")):
         parts = ["TrainingWorkload", {"use": "RunaiJob", "optional": True}, {"use": "RunaiPodGroup", "optional": True}]
@@ -190,6 +226,34 @@ def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes:
     table = timeline_builder.build(world.point_dir, world.run_id, "001")
     assert table.outcome == ["succeeded"] * 5
     assert world.names("apps/v1", "StatefulSet") == []
+
+
+def test_a_resumed_load_stops_what_the_killed_one_left(nodes: World) -> None:
+    content = (TEMPLATES / "native.yaml.j2").read_text(encoding="utf-8")
+    options: dict[str, Any] = {
+        "count": 2,
+        "templates": [
+            {
+                "name": "team",
+                "content": content,
+                "parameters": parameters(nodes, type="interactive", gpus=0, resources={"cpu": "10m"}),
+            }
+        ],
+        "stages": workload_files.stages(["StatefulSet", "Pod"], lambda _folder, name: name),
+        "wait": True,
+        "timeout": 60,
+    }
+    first = nodes.start("submit", lifetime={"type": "fixed", "mean": 3600}, **options)
+    path, deadline = nodes.point_dir / "observations.jsonl", time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b'"ready":true') < 2:
+        assert first.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    assert len(nodes.names("apps/v1", "StatefulSet")) == 2
+    done = nodes.submit(lifetime={"type": "fixed", "mean": 0.1}, **options)
+    assert done["counts"]["stopped"] == done["counts"]["succeeded"] == 2, done
+    assert nodes.names("apps/v1", "StatefulSet") == []
 
 
 def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Path) -> None:
