@@ -234,6 +234,7 @@ def test_a_load_that_can_not_be_planned_is_refused() -> None:
 #: Paths that are made or written, or that are on another host.
 NOT_READ = {
     "run_artifacts_dir",
+    "ci_event_file",  # read by ci.yml before a run is opened
     "cluster_installer_dir",
     "cluster_agent_share_dir",
     "doctor_rbac_file",
