@@ -1,0 +1,38 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The checks before a run of fine_tuning begins, with settings as ``-e`` gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    collect_settings_layers,
+    resolve_settings,
+    settings_catalogue,
+    settings_preflight,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
+
+CATALOGUE = settings_catalogue.load(settings_preflight.ROOT)
+DEFAULTS = collect_settings_layers.defaults(DataLoader(), CATALOGUE)
+PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+
+
+def preflight(chosen: list[str], *layers: SettingsLayer, **given: Any) -> settings_preflight.Preflight:
+    """Return the checks of the phases ``chosen``. layers: below ``given``, which -e sets."""
+    request = RequestedSettings("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    return settings_preflight.Preflight(request, found, CATALOGUE, render, chosen, {})
+
+
+def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:
+    """Raise InputError for what is refused. run_dir: of the run to continue."""
+    preflight(chosen, *layers, **given).check(run_dir)
