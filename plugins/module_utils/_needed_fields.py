@@ -18,12 +18,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 #: A value of any type, in a shape.
 ANY = None
-Shape: TypeAlias = "dict[str, Any]"
-Decoder: TypeAlias = "Callable[[bytes], Any]"
+Shape = dict[str, Any]
+Decoder = Callable[[bytes], Any]
 
 
 @functools.cache

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ def shown(table: Table) -> dict[str, Any] | None:
 
 def _widths(table: Table, stage: dict[str, Any]) -> dict[str, str]:
     first, last = table.earliest[stage["name"]], table.latest[stage["name"]]
-    found = sorted(end - begin for begin, end in zip(first, last, strict=True) if end == end)
+    found = sorted(end - begin for begin, end in zip(first, last, strict=True) if not math.isnan(end))
     return {"median": _at(found, 0.5), "p99": _at(found, 0.99)}
 
 

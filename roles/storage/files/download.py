@@ -127,7 +127,7 @@ class Bucket:
         self.endpoint = (endpoint or f"https://s3.{self.region}.amazonaws.com").rstrip("/")
 
     def files(self, source):
-        bucket, _, prefix = source["source"][len("s3://") :].partition("/")
+        bucket, _slash, prefix = source["source"][len("s3://") :].partition("/")
         base, files, token = f"{self.endpoint}/{bucket}", [], ""
         while True:
             query = {"list-type": "2", "prefix": prefix, **({"continuation-token": token} if token else {})}
@@ -337,7 +337,7 @@ def download(specification, credentials):
         files, revision = servers[source["source"].partition("://")[0]].files(source)
         left.append((source, files, revision))
     total = sum(one.size or 0 for _source, files, _revision in left for one in files)
-    free = shutil.disk_usage(folder).free + sum(sizes_of_parts(folder, source, files) for source, files, _ in left)
+    free = shutil.disk_usage(folder).free + sum(sizes_of_parts(folder, one[0], one[1]) for one in left)
     if total > free:
         need, have = (f"{one / 2**30:.2f} GiB" for one in (total, free))
         raise Failed(f"{need} to download, {have} are free on the volume: raise storage_size")
