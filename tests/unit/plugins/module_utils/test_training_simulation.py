@@ -32,15 +32,19 @@ def test_eight_gpus_are_faster_than_one_but_not_eight_times() -> None:
 
 
 @given(st.floats(0.1, 1000), st.integers(1, 64), st.integers(0, 16))
-def test_the_plan_of_fine_tuning_lasts_as_long_as_what_is_played(run_seconds: float, pods: int, gpus: int) -> None:
+def test_the_plan_of_fine_tuning_lasts_as_long_as_what_is_simulated(run_seconds: float, pods: int, gpus: int) -> None:
     settings = {
+        "fine_tuning_expected_seconds": 0,
         "fine_tuning_run_seconds": run_seconds,
         "fine_tuning_pod_count": pods,
         "fine_tuning_gpus": gpus,
     }
-    planned = NativeEnvironment().from_string(_files.read_yaml(PLAN)["plan"]["seconds"]).render(settings)
-    played = _training_simulation.simulate(run_seconds, pods, gpus, HYPER)
-    assert planned == pytest.approx(played.run_seconds, abs=1e-3)
+    seconds = _files.read_yaml(PLAN)["plan"]["seconds"]
+    planned = NativeEnvironment().from_string(seconds).render(settings)
+    simulated = _training_simulation.simulate(run_seconds, pods, gpus, HYPER)
+    assert planned == pytest.approx(simulated.run_seconds, abs=1e-3)
+    real = NativeEnvironment().from_string(seconds).render({**settings, "fine_tuning_expected_seconds": 7.5})
+    assert real == 7.5
 
 
 @given(st.floats(0.1, 1000), st.integers(1, 64), st.integers(0, 16))
