@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._https_request 
 
 #: The only path that the standard fixes; all others are read from documents. It needs no credentials.
 SERVICE_ROOT = "/redfish/v1/"
+
+#: Attempts to read a document while the BMC answers with an error of its own, and seconds between them.
+ATTEMPTS = 4
+PAUSE = 1.0
 
 
 class BmcRequests:
@@ -36,7 +41,7 @@ class BmcRequests:
 
     def get(self, path: str) -> dict[str, Any]:
         """Return the document at ``path``."""
-        return self._send("GET", path)[0]
+        return self._read(path)[0]
 
     def post(self, path: str, document: Mapping[str, Any]) -> None:
         """Start an action."""
@@ -44,8 +49,19 @@ class BmcRequests:
 
     def patch(self, path: str, document: Mapping[str, Any]) -> None:
         """Change properties of a resource, if it did not change since it was read."""
-        found, tag = self._send("GET", path)
+        found, tag = self._read(path)
         self._send("PATCH", path, document, tag or str(found.get("@odata.etag") or ""))
+
+    def _read(self, path: str) -> tuple[dict[str, Any], str]:
+        """Return the document at ``path`` and its ETag. A busy BMC answers with 5xx now and then: it is asked again."""
+        for _attempt in range(ATTEMPTS - 1):
+            try:
+                return self._send("GET", path)
+            except HttpRefused as error:
+                if error.status < 500:
+                    raise
+            time.sleep(PAUSE)
+        return self._send("GET", path)
 
     def _send(
         self, method: str, path: str, document: Mapping[str, Any] | None = None, only_if: str = ""

@@ -7,6 +7,7 @@ import base64
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._https_request import HttpRefused
+from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import bmc_requests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_requests import SERVICE_ROOT, BmcRequests
 from scripted_server import Asked, ScriptedServer, reply
 
@@ -82,3 +83,20 @@ def test_an_error_page_and_an_odd_document_are_named(body):
         if not body.startswith(b"{"):
             with pytest.raises(AccessError, match=f"GET {SYSTEM}: "):
                 requests(server).get(SYSTEM)
+
+
+@pytest.mark.parametrize(("status", "asked"), [(500, bmc_requests.ATTEMPTS), (503, bmc_requests.ATTEMPTS), (404, 1)])
+def test_only_a_bmc_that_fails_is_read_again(status, asked, monkeypatch):
+    monkeypatch.setattr(bmc_requests, "PAUSE", 0.0)
+    with ScriptedServer(lambda _asked: (status, {})) as server:
+        with pytest.raises(HttpRefused, match=f"GET {SYSTEM}: {status}"):
+            requests(server).get(SYSTEM)
+        assert len(server.asked) == asked
+    with ScriptedServer(lambda _asked: (500, {}) if len(server.asked) < 3 else (200, {"Id": "1"})) as server:
+        assert requests(server).get(SYSTEM) == {"Id": "1"}
+
+
+def test_an_action_is_sent_once_even_if_the_bmc_fails():
+    with ScriptedServer(lambda _asked: (500, {})) as server, pytest.raises(HttpRefused):
+        requests(server).post(SYSTEM, {})
+    assert len(server.asked) == 1
