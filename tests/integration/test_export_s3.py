@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = write_run(tmp_path_factory.mktemp("runs") / NAME, [(World(count=12, canary=5.0), {})])
     role = ROOT / "roles"
     write_timeline(str(top))
-    write_kpis(str(top), [str(role / "results/files/kpis/workload.yml"), str(role / "fine_tuning/files/kpis.yml")])
+    write_kpis(str(top), [str(role / "results/files/kpis/workload.yml"), str(role / "fine_tuning/files")])
     write_verdict(str(top), 0.5)
     return top
 

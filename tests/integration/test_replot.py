@@ -21,7 +21,7 @@ from playbook import play
 from run_directory import World, write_run
 
 ROLES = Path(__file__).parents[2] / "roles"
-KPIS = [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files/kpis.yml")]
+KPIS = [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files")]
 NAME = "fine_tuning-light-t1121-abcdef"
 
 

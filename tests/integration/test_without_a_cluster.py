@@ -13,7 +13,7 @@ from playbook import ROOT, play
 
 SAMPLES = {"str": "x", "path": "/x", "int": 1, "float": 1.0, "bool": False, "list": [], "dict": {}}
 #: Entry points that do not use the cluster, in roles that do.
-APART = {"workload/stop", "scheduler/report", "workload_scale/report", "olm_operator/for_role"}
+APART = {"workload/stop", "scheduler/report", "workload_scale/report", "olm_operator/for_role", "sample/prepare"}
 HINT = "needs a cluster, and there is none: call entry point acquire of role perfscale.seatrial.cluster first"
 
 
@@ -35,10 +35,19 @@ def texts(role: Path) -> str:
     return "".join(path.read_text(encoding="utf-8") for path in role.glob("[dtv]*/*.yml"))
 
 
-def entry_points(role: Path) -> dict[str, dict[str, Any]]:
-    """Return entry point -> options, without main if it is an alias."""
+def entry_points(role: Path, also: str = "") -> dict[str, dict[str, Any]]:
+    """Return entry point -> options, without main if it is an alias, unless ``also`` names it."""
     specs = _files.read_yaml(role / "meta" / "argument_specs.yml")["argument_specs"]
-    return {name: spec.get("options") or {} for name, spec in specs.items() if name != "main" or len(specs) == 1}
+    return {
+        name: spec.get("options") or {}
+        for name, spec in specs.items()
+        if name != "main" or len(specs) == 1 or also == name
+    }
+
+
+def required(options: dict[str, Any]) -> dict[str, Any]:
+    """Return a value for each required option."""
+    return {name: SAMPLES[one["type"]] for name, one in options.items() if one.get("required")}
 
 
 def call(role: str, entry: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -74,8 +83,7 @@ def test_every_role_reports_that_it_needs_a_cluster(tmp_path: Path, run_dir: Pat
     blocks, names = [], set()
     for role in roles():
         for entry, options in entry_points(role).items():
-            required = {name: SAMPLES[one["type"]] for name, one in options.items() if one.get("required")}
-            blocks.append(call(role.name, entry, {**required, "run_point": "x", "metrics_route": True}))
+            blocks.append(call(role.name, entry, {**required(options), "run_point": "x", "metrics_route": True}))
             names.add(f"{role.name}/{entry}")
     said = failures(tmp_path, blocks, run_dir)
     assert not [name for name, text in said.items() if "cluster_acquired" in text]
@@ -84,8 +92,10 @@ def test_every_role_reports_that_it_needs_a_cluster(tmp_path: Path, run_dir: Pat
 
 
 def test_a_role_that_is_given_a_kubeconfig_needs_no_cluster_of_a_run(tmp_path: Path, run_dir: Path) -> None:
+    asked = {role.name: entry_points(role, "main")["main"] for role in roles()}
     offered = [role.name for role in roles() if re.search(r"or set .*_kubeconfig", texts(role))]
-    blocks = [call(name, "main", {f"{name}_kubeconfig": "/no/such/kubeconfig"}) for name in offered]
+    kubeconfigs = {name: {f"{name}_kubeconfig": "/no/such/kubeconfig"} for name in offered}
+    blocks = [call(name, "main", {**required(asked[name]), **kubeconfigs[name]}) for name in offered]
     said = failures(tmp_path, blocks, run_dir)
     assert not [text for text in said.values() if "cluster_acquired" in text or HINT in text]
     assert [name for name in offered if "/no/such/kubeconfig" in said.get(f"{name}/main", "")] == offered
