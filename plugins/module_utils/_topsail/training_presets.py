@@ -14,19 +14,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._topsail import configuration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._topsail import (
+    configuration,
+    data_sources,
+    training_points,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._topsail.training_points import HYPER
 
 TESTS = "tests.fine_tuning"
 SETTINGS = f"{TESTS}.test_settings"
-HYPER = "hyper_parameters"
 FLAVOURS = ("fms", "ilab", "ray")
 OURS = f"fine_tuning_{HYPER}"
+MODEL, DATASET = "fine_tuning_model_name", "fine_tuning_dataset_name"
+REPLICATION = "fine_tuning_dataset_replication"
 
 #: Test setting -> ours.
 _SAME = {
     "pod_count": "fine_tuning_pod_count",
-    "model_name": "fine_tuning_model_name",
-    "dataset_name": "fine_tuning_dataset_name",
+    "model_name": MODEL,
+    "dataset_name": DATASET,
+    "dataset_replication": REPLICATION,
     "gpu": "fine_tuning_gpus",
     "shared_memory": "fine_tuning_shared_memory",
     "memory": "fine_tuning_memory",
@@ -36,10 +43,9 @@ _SAME = {
     "container_image": "fine_tuning_image",
     "secondary_nic_count": "fine_tuning_network_count",
 }
+_TYPES: dict[str, type] = {"cpu": str, "dataset_replication": float}
 #: Test settings that are translated in another way, or that mean nothing here.
 _OTHERWISE = ("name", HYPER, "use_secondary_nic", "secondary_nic_prefix", "node_selector_key", "node_selector_value")
-#: Test settings that can be set when more is known than TOPSAIL's preset says.
-_LATER = {"dataset_replication": "set fine_tuning_dataset_replication when the dataset is in storage_sources"}
 #: Other keys that are translated.
 _READ = (
     *(f"{TESTS}.{flavour}.{key}" for flavour in FLAVOURS for key in ("enabled", "image")),
@@ -48,6 +54,7 @@ _READ = (
     f"{TESTS}.namespace",
     f"{TESTS}.test_extra_settings",
     "fine_tuning.default_response_template",
+    "fine_tuning.model_registry",
 )
 #: Start of a key -> where its counterpart is.
 _ELSEWHERE = {
@@ -57,8 +64,8 @@ _ELSEWHERE = {
     "gpu": "fine_tuning_stack installs the GPU operator",
     "rhods": "fine_tuning_stack installs OpenShift AI",
     "nfs_provisioner": "storage classes are not installed",
-    "fine_tuning.pvc": "fine_tuning_storage_claim names the volume; role storage creates and fills it",
-    "fine_tuning.model_registry": "models are from the hub, or name@registry of storage_registries",
+    data_sources.CLAIM: "",
+    data_sources.SOURCES: "",
     "tests.capture_prom": "metrics_url and metrics_route capture metrics",
     "matbench": "results_* and export_* settings evaluate and export every run",
     "export_artifacts": "export_s3_url exports the run",
@@ -96,6 +103,7 @@ class _Import:
     def __init__(self, config: Mapping[str, Any], keys: list[str], made: ImportedPreset) -> None:
         self.config, self.keys, self.made = config, keys, made
         self.flavour = ""
+        self.data = data_sources.DataSources(self._get, self._note)
 
     def run(self) -> ImportedPreset:
         """Return the preset."""
@@ -115,6 +123,7 @@ class _Import:
         self._load()
         made["run_stop_on_error"] = bool(self._get(f"{TESTS}.matbenchmarking.stop_on_error"))
         self._points(tests)
+        made.update(self.data.settings())
         self._rest(tests)
         return self.made
 
@@ -147,11 +156,14 @@ class _Import:
         """Translate the settings of the tests: the common ones, and a matrix or a list of points for the others."""
         varied = bool(self._get(f"{TESTS}.matbenchmarking.enabled"))
         entries = (self._get(f"{TESTS}.test_extra_settings") or []) if varied else []
-        whole = [_merged(tests, one) for one in ([entries] if isinstance(entries, Mapping) else entries) or [{}]]
+        whole = [
+            training_points.merged(tests, one)
+            for one in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
+        ]
         points, skipped = [], 0
         for one in whole:
-            for point in _expanded(one, varied):
-                if _is_skipped(point):
+            for point in training_points.expanded(one, varied):
+                if training_points.is_skipped(point):
                     skipped += 1
                 elif (made := self._translated(point)) not in points:
                     points.append(made)
@@ -160,6 +172,9 @@ class _Import:
         if not points:
             raise InputError("skip_if leaves no point")
         common = {key: value for key, value in points[0].items() if all(one.get(key) == value for one in points)}
+        if common.get(REPLICATION) == 1:
+            del common[REPLICATION]
+            points = [{key: value for key, value in one.items() if key != REPLICATION} for one in points]
         hyper = {key.partition(".")[2]: value for key, value in common.items() if key.startswith(f"{OURS}.")}
         self.made.settings.update({key: one for key, one in common.items() if not key.startswith(f"{OURS}.")})
         self.made.settings[OURS] = hyper
@@ -182,6 +197,7 @@ class _Import:
             value = point.get(key)
             if value is not None:
                 found[name] = self._value(key, value)
+        self._of_dataset(found, str(point.get("dataset_name")))
         found.setdefault("fine_tuning_gpus", 0)
         networks = self._networks(point)
         if networks:
@@ -205,31 +221,28 @@ class _Import:
 
     def _value(self, key: str, value: Any) -> Any:
         if key == "model_name":
-            path, _at, registry = str(value).partition("@")
-            if registry and registry != "hf":
-                self._note(
-                    f"model {value}: registry {registry}: add it to storage_registries, and @{registry} to the name"
-                )
-            return path
+            return self.data.model(str(value))
+        if key == "dataset_name":
+            return self.data.dataset(str(value))
         if key in ("shared_memory", "memory"):
             return f"{value}Gi"
-        if key == "cpu":
-            return str(value)
-        if key == "dataset_name":
-            self._dataset(str(value))
-        return value
+        as_type = _TYPES.get(key)
+        return as_type(value) if as_type else value
 
-    def _dataset(self, name: str) -> None:
-        source = (self._get("fine_tuning.sources") or {}).get(name)
-        if source:
-            where = source.get("source_dir")
-            self._note(f"dataset {name}: add it to storage_sources, which downloads it to the volume (from {where})")
-            if source.get("transform"):
-                self._note(f"dataset {name}: transform it before ({source['transform']})")
+    def _of_dataset(self, found: dict[str, Any], dataset: str) -> None:
+        """Leave out a replication that is not possible here, and note a transformation."""
+        factor = found.get(REPLICATION, 1.0)
+        if not self.data.volume or not str(found.get(DATASET)).partition("@")[0].endswith((".json", ".jsonl")):
+            found.pop(REPLICATION, None)
+            if factor != 1:
+                self._note(
+                    f"{SETTINGS}.dataset_replication = {factor:g}: {dataset} is no .json or .jsonl file in a volume"
+                )
+        if transform := self.data.of_dataset(dataset, "transform"):
+            self._note(f"dataset {dataset}: transform it before ({transform})")
 
     def _response_template(self, dataset: str) -> Any:
-        source = (self._get("fine_tuning.sources") or {}).get(dataset) or {}
-        return source.get("response_template") or self._get("fine_tuning.default_response_template")
+        return self.data.of_dataset(dataset, "response_template") or self._get("fine_tuning.default_response_template")
 
     def _networks(self, point: Mapping[str, Any]) -> list[str]:
         given = point.get("use_secondary_nic")
@@ -245,9 +258,8 @@ class _Import:
     def _rest(self, tests: Mapping[str, Any]) -> None:
         """Note what has no counterpart."""
         for key, value in tests.items():
-            neutral = value is None or (key == "dataset_replication" and value == 1)
-            if key not in (*_SAME, *_OTHERWISE) and not neutral:
-                self._note(f"{SETTINGS}.{key} = {value}: {_LATER.get(key, 'there is no such setting')}")
+            if key not in (*_SAME, *_OTHERWISE) and value is not None:
+                self._note(f"{SETTINGS}.{key} = {value}: there is no such setting")
         for key in self.keys:
             if key.startswith(f"{SETTINGS}.") or key == SETTINGS or key in _READ:
                 continue
@@ -257,41 +269,3 @@ class _Import:
             )
             if why != "" and value not in (None, False, {}, []):
                 self._note(f"{key} = {value}: {why or 'there is no such setting'}")
-
-
-def _merged(tests: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return test settings with those of one entry of test_extra_settings, whose keys may be dotted."""
-    hyper = dict(tests.get(HYPER) or {})
-    rest = {key: value for key, value in tests.items() if key != HYPER}
-    for key, value in extra.items():
-        first, _dot, name = key.partition(".")
-        if first == HYPER and name:
-            hyper[name] = value
-        elif first == HYPER:
-            hyper = dict(value or {})
-        else:
-            rest[key] = value
-    return {**rest, HYPER: hyper}
-
-
-def _expanded(tests: Mapping[str, Any], varied: bool) -> list[dict[str, Any]]:
-    """Return the points of test settings: each list is a dimension. Raises InputError for a list in a single test."""
-    flat = {key: value for key, value in tests.items() if key != HYPER}
-    hyper = tests[HYPER]
-    places = [("", key) for key, value in flat.items() if isinstance(value, list) and key != "use_secondary_nic"]
-    places += [(HYPER, key) for key, value in hyper.items() if isinstance(value, list)]
-    if places and not varied:
-        raise InputError(f"{places[0][1]} is a list, and matbenchmarking is not enabled")
-    lists = [hyper[key] if where else flat[key] for where, key in places]
-    points = []
-    for values in itertools.product(*lists):
-        point, parameters = dict(flat), dict(hyper)
-        for (where, key), value in zip(places, values, strict=True):
-            (parameters if where else point)[key] = value
-        points.append({**point, HYPER: parameters})
-    return points
-
-
-def _is_skipped(point: Mapping[str, Any]) -> bool:
-    condition = point[HYPER].get("skip_if") or {}
-    return bool(condition) and all(point[HYPER].get(key) == value for key, value in condition.items())

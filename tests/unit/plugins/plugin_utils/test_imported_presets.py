@@ -13,6 +13,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._topsail import write_presets
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     collect_settings_layers,
@@ -84,7 +85,8 @@ SCALE = {
     "fine_tuning": {
         "default_response_template": None,
         "sources": {
-            "tiny.json": {"type": "dataset", "source_dir": "https://example.com", "response_template": "@marker"}
+            "tiny.json": {"type": "dataset", "source_dir": "https://example.com", "response_template": "@marker"},
+            "hf": {"type": "model-registry", "source_dir": "https://huggingface.co/"},
         },
     },
     "marker": "### Response:",
@@ -110,7 +112,14 @@ GATING = {
             f"{SETTINGS}.hyper_parameters.raw_lists": {"target_modules": ["q", "k"]},
         },
     },
-    "fine_tuning": {"default_response_template": None, "sources": {}},
+    "fine_tuning": {
+        "default_response_template": None,
+        "sources": {
+            "hf": {"type": "model-registry", "source_dir": "https://huggingface.co/"},
+            "tiny.json": {"type": "dataset", "source_dir": "https://example.com"},
+        },
+        "model_registry": "hf",
+    },
     "export_artifacts": {"enabled": False},
     "tests": TESTS,
 }
@@ -134,7 +143,12 @@ ILAB = {
             "tests.fine_tuning.many_model.timespan": 2,
         },
     },
-    "fine_tuning": {"sources": {}},
+    "fine_tuning": {
+        "sources": {
+            "hf": {"type": "model-registry", "source_dir": "https://huggingface.co/"},
+            "tiny.json": {"type": "dataset", "source_dir": "https://huggingface.co/datasets/org/rows/resolve/main"},
+        }
+    },
     "tests": TESTS,
 }
 
@@ -167,8 +181,11 @@ def test_a_single_test_has_what_its_presets_assign_and_no_null() -> None:
         "fine_tuning_flavour": "fms",
         "fine_tuning_image": "example.com/fms:1",
         "fine_tuning_namespace": "tuning",
-        "fine_tuning_model_name": "org/small",
+        "fine_tuning_model_name": "org/small@hf",
         "fine_tuning_dataset_name": "tiny.json",
+        "fine_tuning_dataset_replication": 1,
+        "storage_sources": ["https://example.com/tiny.json"],
+        "storage_registries": {},
         "fine_tuning_gpus": 2,
         "fine_tuning_pod_count": 1,
         "fine_tuning_count": 1,
@@ -195,18 +212,106 @@ def test_presets_applied_together_have_the_effect_of_their_order_and_of_their_ed
 
 def test_points_that_differ_in_several_settings_are_listed_and_conditions_leave_points_out() -> None:
     found = points(GATING, "full")
-    assert [one["fine_tuning_model_name"] for one in found] == ["org/a", "org/b"]
+    assert [one["fine_tuning_model_name"] for one in found] == ["org/a@hf", "org/b@hf"]
     assert all(one["fine_tuning_hyper_parameters"]["max_seq_length"] == 512 for one in found)
     assert "skip_if: 1 of 3 points are left out" in write_presets.translate(GATING, ["full"])[0][0].unmapped
     lora = points(GATING, "lora")
     assert [(one["fine_tuning_model_name"], one["fine_tuning_gpus"]) for one in lora] == [
-        ("org/a", 1),
-        ("org/b", 1),
-        ("org/c", 4),
+        ("org/a@hf", 1),
+        ("org/b@hf", 1),
+        ("org/c@hf", 4),
     ]
     assert [one["fine_tuning_hyper_parameters"].get("max_seq_length") for one in lora] == [512, 512, None]
     assert all(one["fine_tuning_hyper_parameters"]["target_modules"] == ["q", "k"] for one in lora)
     assert all(one["fine_tuning_hyper_parameters"]["response_template"] == "### Label:" for one in lora)
+
+
+#: Registries, credentials and a volume; a dataset that nobody can download.
+SOURCES: dict[str, Any] = {
+    "ci_presets": {
+        "fms": FMS,
+        "lab": {
+            "extends": ["fms"],
+            f"{SETTINGS}.model_name": ["org/small@hf", "tuned_7b", "base-1b", "theirs@dmf"],
+            f"{SETTINGS}.dataset_replication": [1, 0.25, 4],
+            "tests.fine_tuning.matbenchmarking.enabled": True,
+        },
+        "many": {
+            "extends": ["fms"],
+            f"{SETTINGS}.dataset_name": ["rows.jsonl", "notes.txt", "own.json"],
+            f"{SETTINGS}.dataset_replication": 2,
+            "tests.fine_tuning.matbenchmarking.enabled": True,
+        },
+        "bare": {"extends": ["fms"], "fine_tuning.pvc.name": None, f"{SETTINGS}.dataset_replication": 2},
+    },
+    "fine_tuning": {
+        "default_response_template": None,
+        "model_registry": "lab",
+        "pvc": {"name": "tuning", "access_mode": "ReadWriteMany", "size": "500Gi", "storage_class_name": None},
+        "sources": {
+            "hf": {"type": "model-registry", "source_dir": "https://huggingface.co/", "secret_key": "secrets.git"},
+            "lab": {"type": "model-registry", "source_dir": "s3://models/", "secret_key": "secrets.aws"},
+            "dmf": {"type": "model-registry", "source_dir": "dmf://", "secret_key": "secrets.dmf"},
+            "base-1b": {"type": "model", "source_dir": "s3://elsewhere/base", "secret_key": "secrets.aws"},
+            "tiny.json": {"type": "dataset", "source_dir": "https://example.com/a/", "transform": "convert.py"},
+            "rows.jsonl": {"type": "dataset", "source_dir": "https://huggingface.co/datasets/org/rows/resolve/main"},
+            "notes.txt": {"type": "dataset", "source_dir": "https://example.com"},
+            "own.json": {"type": "dataset", "source_dir": "/filled/by/hand"},
+        },
+    },
+    "tests": TESTS,
+}
+
+
+def test_models_and_datasets_are_downloaded_from_where_topsail_gets_them() -> None:
+    found = points(SOURCES, "lab")
+    names = ["org/small@hf", "tuned_7b@lab", "base-1b", "theirs"]
+    seen = [(one["fine_tuning_model_name"], one["fine_tuning_dataset_replication"]) for one in found]
+    assert seen == [(name, factor) for name in names for factor in (1, 0.25, 4)]
+    downloads = {
+        "storage_sources": ["s3://elsewhere/base/base-1b", "https://example.com/a/tiny.json"],
+        "storage_registries": {"lab": "s3://models/"},
+        "storage_access_mode": "ReadWriteMany",
+        "storage_size": "500Gi",
+        "storage_class": "",
+        "fine_tuning_storage_claim": "tuning",
+    }
+    for one in found:
+        assert {
+            name: sorted(value, reverse=True) if isinstance(value, list) else value
+            for name in downloads
+            for value in [one[name]]
+        } == downloads
+        asked = [*one["storage_sources"], one["fine_tuning_model_name"]]
+        sources.read([name for name in asked if "@" in name or "://" in name], one["storage_registries"])
+    (lab,) = write_presets.translate(SOURCES, ["lab"])[0]
+    assert {
+        "secrets.git: set storage_hub_token",
+        "secrets.aws: set storage_s3_access_key and storage_s3_secret_key",
+        "theirs@dmf: it cannot be downloaded from dmf://: put theirs into the volume",
+        "dataset tiny.json: transform it before (convert.py)",
+    } == set(lab.unmapped)
+
+
+def test_only_files_of_rows_in_a_volume_are_replicated() -> None:
+    found = points(SOURCES, "many")
+    seen = [(one["fine_tuning_dataset_name"], one["fine_tuning_dataset_replication"]) for one in found]
+    assert seen == [("rows.jsonl", 2), ("notes.txt", 1), ("own.json", 2)]
+    assert found[0]["storage_sources"] == [
+        "https://huggingface.co/datasets/org/rows/resolve/main/rows.jsonl",
+        "https://example.com/notes.txt",
+    ]
+    (many,) = write_presets.translate(SOURCES, ["many"])[0]
+    replication = f"{SETTINGS}.dataset_replication = 2: notes.txt is no .json or .jsonl file in a volume"
+    assert replication in many.unmapped
+    by_hand = "own.json: it cannot be downloaded from /filled/by/hand: put own.json into the volume"
+    assert by_hand in many.unmapped
+
+
+def test_without_a_volume_nothing_is_downloaded() -> None:
+    (only,) = points(SOURCES, "bare")
+    assert only["fine_tuning_model_name"] == "org/small" and only["fine_tuning_storage_claim"] == ""
+    assert only["storage_sources"] == [] and only["fine_tuning_dataset_replication"] == 1
 
 
 def test_networks_variables_and_arguments_of_another_program() -> None:
@@ -219,7 +324,7 @@ def test_networks_variables_and_arguments_of_another_program() -> None:
 
 def test_points_that_differ_only_in_what_has_no_counterpart_are_one() -> None:
     config = copy.deepcopy(SCALE)
-    config["ci_presets"]["full"][f"{SETTINGS}.dataset_replication"] = [1, 2]
+    config["ci_presets"]["full"][f"{SETTINGS}.name"] = ["one", "two"]
     assert len(points(config, "full")) == 6
 
 
@@ -229,10 +334,6 @@ def test_many_jobs_come_at_the_rate_that_fills_their_time() -> None:
 
 
 def test_what_has_no_counterpart_is_listed_with_its_reason() -> None:
-    (light,) = write_presets.translate(SCALE, ["one light"])[0]
-    replication = f"{SETTINGS}.dataset_replication = 0.5: set fine_tuning_dataset_replication when the dataset is in"
-    assert any(one.startswith(replication) for one in light.unmapped)
-    assert any(one.startswith("dataset tiny.json: add it to storage_sources") for one in light.unmapped)
     (full,) = write_presets.translate(GATING, ["full"])[0]
     assert "export_artifacts.enabled = True: export_s3_url exports the run" in full.unmapped
 

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where TOPSAIL gets models and datasets from, as settings of role storage.
+
+TOPSAIL downloads each model and dataset to a volume. A name with ``@registry``, and a model that
+``fine_tuning.sources`` does not have if there is a ``fine_tuning.model_registry``, comes from a registry; the others
+have their own entry in ``fine_tuning.sources``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+SOURCES = "fine_tuning.sources"
+CLAIM = "fine_tuning.pvc"
+HUB = "https://huggingface.co/"
+#: Key of fine_tuning.pvc -> setting.
+_CLAIM = {"name": "fine_tuning_storage_claim", "size": "storage_size", "storage_class_name": "storage_class"}
+_MODES = ("ReadWriteOnce", "ReadWriteMany")
+#: Scheme of an address -> settings with its credentials.
+_CREDENTIALS = {
+    "hf": "storage_hub_token",
+    "s3": "storage_s3_access_key and storage_s3_secret_key",
+    "https": "storage_https_token",
+    "http": "storage_https_token",
+}
+
+
+class DataSources:
+    """The models and datasets that the points of one preset use.
+
+    get: reads a key of the effective configuration. note: lists what cannot be translated.
+    """
+
+    def __init__(self, get: Callable[[str], Any], note: Callable[[str], None]) -> None:
+        self._get, self._note = get, note
+        self._known: Mapping[str, Any] = get(SOURCES) or {}
+        self._default = str(get("fine_tuning.model_registry") or "")
+        self._claim = get(CLAIM) or {}
+        #: A volume without a name: TOPSAIL downloads nothing.
+        self.volume = not ("name" in self._claim and self._claim["name"] is None)
+        self._wanted: list[Any] = []
+        self._registries: dict[str, str] = {}
+        self._images: list[str] = []
+        self._used = False
+
+    def model(self, given: str) -> str:
+        """Return the name of a model as a setting has it, and remember where it comes from."""
+        return self._name(given, self._default)
+
+    def dataset(self, given: str) -> str:
+        """Return the name of a dataset, as model(); a dataset needs an entry in ``fine_tuning.sources``."""
+        return self._name(given, "")
+
+    def _name(self, given: str, default: str) -> str:
+        path, _at, registry = given.partition("@")
+        if not self.volume:
+            return path
+        self._used = True
+        if not registry and path not in self._known:
+            registry = default
+        source = self._known.get(registry or path)
+        if not source:
+            self._note(f"{given}: {SOURCES} has no {registry or path}: put {path} into the volume")
+            return path
+        address = _address(str(source.get("source_dir") or ""))
+        scheme = address.partition("://")[0]
+        if scheme not in _CREDENTIALS:
+            self._note(f"{given}: it cannot be downloaded from {source.get('source_dir')}: put {path} into the volume")
+            return path
+        self._credentials(source, scheme)
+        if registry:
+            if (registry, address) != ("hf", "hf://"):
+                self._registries[registry] = address
+            return f"{path}@{registry}"
+        one = f"{address.rstrip('/')}/{path}"
+        if one not in self._wanted:
+            self._wanted.append(one)
+        return path
+
+    def of_dataset(self, name: str, key: str) -> Any:
+        """Return a key of a dataset's entry, such as ``response_template``; None without one."""
+        return (self._known.get(name) or {}).get(key)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the volume and of what is downloaded to it; none if nothing is in a volume."""
+        if not self._used:
+            return {}
+        found = {name: self._claim[key] for key, name in _CLAIM.items() if self._claim.get(key)}
+        mode = self._claim.get("access_mode")
+        if mode in _MODES:
+            found["storage_access_mode"] = mode
+        elif mode:
+            self._note(f"{CLAIM}.access_mode = {mode}: storage_access_mode is one of {', '.join(_MODES)}")
+        if self._wanted:
+            found["storage_sources"] = self._wanted
+        if self._registries:
+            found["storage_registries"] = self._registries
+        if self._images:
+            found["storage_image"] = self._images[0]
+        return found
+
+    def _credentials(self, source: Mapping[str, Any], scheme: str) -> None:
+        if source.get("secret_key"):
+            self._note(f"{source['secret_key']}: set {_CREDENTIALS[scheme]}")
+        image = self._get(str(source["download_pod_image_key"])) if source.get("download_pod_image_key") else None
+        if image and image not in self._images:
+            self._images.append(image)
+
+
+def _address(given: str) -> str:
+    """Return an address for role storage: repositories of the model hub have their own scheme, files have not."""
+    if not given.startswith(HUB) or "/resolve/" in given or "/raw/" in given:
+        return given
+    return f"hf://{given.removeprefix(HUB)}"
