@@ -103,6 +103,12 @@ unexpected:
   returned: success
   type: list
   elements: str
+unchecked:
+  description:
+    - Why it is unknown whether the processes of a training worked together, if a log or the settings lack what
+      C(expected) of O(log_format) needs. Empty if it was checked, or if each training has one process.
+  returned: success
+  type: str
 summary:
   description: The result in one sentence.
   returned: success
@@ -149,14 +155,15 @@ def main() -> None:
                 log_format,
                 given["simulated"],
                 given["real_nodes"],
-                settings.get("processes", 1.0),
+                settings,
             )
         text = training_rows.text(rows)
         if rows:
             step.reporter(given["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         unexpected = training_rows.unexpected(rows, log_format.expected_of(settings))
-        found = {"errors": errors, "unexpected": unexpected, **training_rows.summary(rows)}
+        found = {"errors": errors, "unexpected": unexpected, "unchecked": training_rows.unchecked(rows)}
+        found |= training_rows.summary(rows)
         return {"changed": changed, "summary": text, **found}
 
     _module_main.run(module, work)

@@ -232,6 +232,8 @@ POINT: dict[str, dict[str, Any]] = {
             "log": TEXT,
             "workload": TEXT,
             "error": TEXT_OR_NULL,
+            # why it is unknown whether all processes of the training worked together
+            "unchecked": TEXT,
             # during the training: [step or epoch, loss]
             "loss": record(
                 {

@@ -27,6 +27,7 @@ SUMMARY = (
     "train_tokens_per_second",
     "train_loss",
 )
+NOTHING: Mapping[str, float] = {}
 #: The format of simulated logs, whatever the flavour (_training_simulation).
 SIMULATED = LogFormat(summary=SUMMARY, loss=("loss",), over=("epoch",))
 
@@ -70,17 +71,20 @@ def rows(
     simulated: bool,
     root: str | Path,
     real_nodes: Collection[str] = (),
-    processes: float = 1.0,
+    settings: Mapping[str, float] = NOTHING,
 ) -> list[dict[str, Any]]:
     """Return one row of training.jsonl (schema training/1) for each log; paths are relative to ``root``.
 
     log_format: of the program. simulated: whether logs are simulated, except those of pods on ``real_nodes``.
-    processes: of a training, in all its pods.
+    settings: the hyper-parameters that are numbers, and ``processes``, those of a training in all its pods.
     """
-    return [_row(log, log_format, simulated and log.node not in real_nodes, Path(root), processes) for log in logs]
+    return [_row(log, log_format, simulated and log.node not in real_nodes, Path(root), settings) for log in logs]
 
 
-def _row(log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path, processes: float) -> dict[str, Any]:
+def _row(
+    log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path, settings: Mapping[str, float]
+) -> dict[str, Any]:
+    processes = settings.get("processes", 1.0)
     figures = LogFigures(error=log.error)
     if not log.error:
         try:
@@ -103,9 +107,24 @@ def _row(log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path, p
     if log.path:
         path = Path(log.path)
         row["log"] = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    several = processes > 1 and not simulated and not figures.error
+    if several and (why := _unchecked(figures.values, log_format, settings)):
+        row["unchecked"] = why
     if figures.loss:
         row["loss"] = {"over": figures.over, "points": [list(one) for one in figures.loss]}
     return row
+
+
+def _unchecked(figures: Mapping[str, float], log_format: LogFormat, settings: Mapping[str, float]) -> str:
+    """Return why it is unknown whether the processes of a training worked together, an empty string if it is known."""
+    expected = log_format.expected_of(settings)
+    if not log_format.expected:
+        return "the flavour does not describe how its program prints it"
+    if not expected:
+        return f"the settings do not give {' or '.join(log_format.expected)}"
+    if not expected.keys() & figures.keys():
+        return f"the log does not have {' or '.join(expected)}"
+    return ""
 
 
 def write(
@@ -114,7 +133,7 @@ def write(
     log_format: LogFormat,
     simulated: bool,
     real_nodes: Collection[str] = (),
-    processes: float = 1.0,
+    settings: Mapping[str, float] = NOTHING,
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Write training.jsonl of a point; return whether it changed, and its rows.
 
@@ -124,7 +143,7 @@ def write(
     if not folder.is_dir():
         raise InputError(f"point directory {folder} does not exist")
     target = folder / "training.jsonl"
-    written = rows(logs, log_format, simulated, folder, real_nodes, processes)
+    written = rows(logs, log_format, simulated, folder, real_nodes, settings)
     before = target.read_bytes() if target.exists() else None
     _files.write_lines(target, written, "training/1")
     return target.read_bytes() != before, written
@@ -139,6 +158,15 @@ def unexpected(written: list[dict[str, Any]], expected: Mapping[str, float]) -> 
         for name, value in expected.items()
         if row["figures"].get(name, value) != value
     ]
+
+
+def unchecked(written: list[dict[str, Any]]) -> str:
+    """Return how many trainings were not checked for working together, and why; an empty string if all were."""
+    reasons = [row["unchecked"] for row in written if "unchecked" in row]
+    if not reasons:
+        return ""
+    which = "" if len(reasons) == len(written) else f" of {len(reasons)} of {_format.count(len(written), 'job')}"
+    return f"whether the processes{which} trained together was not checked: {reasons[0]}"
 
 
 def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
@@ -164,7 +192,9 @@ def text(written: list[dict[str, Any]]) -> str:
     tail = f": median {', '.join(figures)}{remark}" if figures else ""
     reasons = [row["error"] for row in written if row["error"]]
     missing = f" ({_format.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
-    return f"training figures in {found['with_figures']} of {_format.count(found['logs'], 'log')}{tail}{missing}"
+    doubt = unchecked(written)
+    doubt = f"; {doubt}" if doubt else ""
+    return f"training figures in {found['with_figures']} of {_format.count(found['logs'], 'log')}{tail}{missing}{doubt}"
 
 
 def _shown(value: float) -> str:

@@ -26,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import
     overall_verdict,
     repeated_points,
     run_checks,
+    unchecked_trainings,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import (
     ALL,
@@ -116,6 +117,7 @@ def judge(
         "warnings": [
             *_resumed(run),
             *busy_machine_warning.warnings(run.points),
+            *unchecked_trainings.warnings(run.points),
             *(history.notes if history else ()),
         ],
         **({"selection": "; ".join(sorted(selections))} if selections else {}),

@@ -134,6 +134,54 @@ def test_tokens_of_one_process_become_those_of_all(tmp_path: Path) -> None:
     (tmp_path / "one.log").write_text(line)
     logs = [training_rows.TrainingLog("one", path=str(tmp_path / "one.log"))]
     for simulated, tokens in ((False, 895.088), (True, 447.544)):
-        (row,) = training_rows.rows(logs, FMS, simulated, tmp_path, processes=2)
+        (row,) = training_rows.rows(logs, FMS, simulated, tmp_path, settings={"processes": 2.0})
         assert row["figures"]["train_tokens_per_second"] == pytest.approx(tokens)
         assert row["figures"]["train_samples_per_second"] == 11.625
+
+
+ILAB, RAY = (LogFormat.of(training_flavours.load(name).log_format) for name in ("ilab", "ray"))
+STEP = '{"step": 1, "overall_throughput": 4.0, "batch_size": 8, "avg_loss": 2.0}'
+HF = "[INFO|trainer.py:2414] 1 >>   Total train batch size (w. parallel, distributed & accumulation) = 8"
+V1 = "(RayTrainWorker pid=9) Setting up process group for: env:// [rank=0, world_size=2]"
+V2 = "(TrainController pid=5) Started training worker group of size 2: "
+BATCH = {"per_device_train_batch_size": 4.0, "gradient_accumulation_steps": 1.0}
+OF_RAY = "processes or total_batch_size"
+
+
+@pytest.mark.parametrize(
+    ("flavour", "text", "settings", "alone", "unchecked"),
+    [
+        (ILAB, f'{{"num_gpus": 2, "grad_accum": 1}}\n{STEP}', {}, [], ""),
+        (ILAB, f'{{\n  "num_gpus": 1,\n  "grad_accum": 2\n}}\n{STEP}', {}, ["processes is 1"], ""),
+        (ILAB, STEP, {}, [], "the log does not have processes"),
+        (RAY, f"{V1}\n{SUMMARY}", {}, [], ""),
+        (RAY, f"{V2}\n{SUMMARY}", {}, [], ""),
+        (RAY, f"{V2}\n{SUMMARY}", {"num_workers": 3.0}, ["processes is 2"], ""),
+        (RAY, f"{HF}\n{SUMMARY}", BATCH, [], ""),
+        (RAY, f"{HF}\n{SUMMARY}", {**BATCH, "num_workers": 4.0}, ["total_batch_size is 8"], ""),
+        (RAY, f"{HF}\n{SUMMARY}", {}, [], "the log does not have processes"),
+        (RAY, SUMMARY, BATCH, [], f"the log does not have {OF_RAY}"),
+        (FMS, f"{HF}\n{SUMMARY}", {}, [], "the settings do not give total_batch_size"),
+        (LogFormat.of({"summary": {"has": ["train_runtime"]}}), SUMMARY, {}, [], "the flavour does not describe"),
+    ],
+)
+def test_a_training_that_may_have_been_alone_is_found_or_said_to_be_unchecked(
+    flavour: LogFormat, text: str, settings: dict[str, float], alone: list[str], unchecked: str, tmp_path: Path
+) -> None:
+    (tmp_path / "one.log").write_text(text)
+    logs = [training_rows.TrainingLog("one", 0, "one", str(tmp_path / "one.log"))]
+    given = {"processes": 2.0, **settings}
+    _changed, found = training_rows.write(tmp_path, logs, flavour, False, settings=given)
+    said = training_rows.unexpected(found, flavour.expected_of(given))
+    assert [one.partition(" in ")[0] for one in said] == alone
+    assert found[0].get("unchecked", "").startswith(unchecked) and bool(unchecked) == ("unchecked" in found[0])
+    doubt = "whether the processes trained together was not checked: "
+    assert (f"{doubt}{unchecked}" in training_rows.text(found)) == bool(unchecked)
+
+
+def test_one_process_and_a_simulated_one_need_no_check(tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_text(SUMMARY)
+    logs = [training_rows.TrainingLog("one", 0, "one", str(tmp_path / "one.log"))]
+    for simulated, processes in ((False, 1.0), (True, 2.0)):
+        (row,) = training_rows.rows(logs, FMS, simulated, tmp_path, settings={"processes": processes})
+        assert "unchecked" not in row
