@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -51,6 +52,9 @@ SETTINGS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
 )
+
+#: Real nodes in a row, of which some processes are killed at random.
+ROUNDS = 20
 
 TRAINER = ["-m", "tuning.sft_trainer"]
 
@@ -241,6 +245,35 @@ def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance
     assert cluster_lifecycle.absent(options, support.quiet)["changed"]
     assert control_groups.left(options.instance.path) == []
     assert state_of_the_machine() == before
+
+
+@needs_a_node
+@pytest.mark.long
+def test_nothing_is_left_of_any_round(own_instance) -> None:
+    before = state_of_the_machine()
+    chance = random.Random()
+    for number in range(1, ROUNDS + 1):
+        options = own_instance(f"round-{number}", components=["node"])
+        info = cluster_lifecycle.present(options, support.quiet)
+        with Client.from_kubeconfig(info["kubeconfig"]) as client:
+            assert run_job(client, "good", "echo hello") == "hello\n"
+            client.create(pod("sleeper", "sleep 600"))
+            kind = client.kind("v1", "Pod")
+
+            def phase(client: Client = client, kind: Any = kind) -> str:
+                return str(((client.get(kind, "sleeper", "default") or {}).get("status") or {}).get("phase"))
+
+            wait_for(lambda: phase() == "Running", "the pod to run")
+        found = node_processes(options)
+        ticks = {pid: _processes.ticks_of(pid) for pid in found}
+        victims = chance.sample(sorted(found), chance.randint(0, 2))
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        print("round", number, "killed", [found[pid] for pid in victims] or "nothing", flush=True)
+        cluster_lifecycle.absent(options, support.quiet)
+        assert [name for pid, name in found.items() if _processes.ticks_of(pid) == ticks[pid]] == []
+        assert control_groups.left(options.instance.path) == [] and not options.instance.path.exists()
+        assert state_of_the_machine() == before
 
 
 @needs_a_node
