@@ -1,14 +1,26 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gives back what an interrupted run holds, and makes run_dir absolute. Loaded with every playbook of this folder."""
+"""Gives back what an interrupted run holds, makes run_dir absolute, and exports AWX's Kubernetes credential.
+
+Loaded with every playbook of this folder.
+"""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import closed_output, interrupted_run, user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    closed_output,
+    credential_environment,
+    interrupted_run,
+    user_path,
+)
 
 DOCUMENTATION = r"""
 name: seatrial_unfinished
@@ -24,6 +36,8 @@ description:
   - If the reader of the output is gone, as in C(| head), the run goes on to its end without output.
   - Makes a relative C(-e run_dir=) absolute. Nothing that a task sets overrides an extra variable, and modules and
     lookups run in other folders than the one where the user stands.
+  - Sets E(KUBECONFIG) to a kubeconfig of the credential in E(K8S_AUTH_HOST) and E(K8S_AUTH_API_KEY), as jobs of AWX get
+    it, unless it is set. The file is removed when the process exits.
 """
 
 
@@ -39,6 +53,7 @@ class CallbackModule(CallbackBase):
         super().__init__()
         closed_output.survive(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
+        credential_environment.export(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         """Make the extra variable run_dir absolute, before a task of the first play uses it."""

@@ -42,7 +42,7 @@ class ActionModule(SeatrialAction):
         record = closed.record
         result = {"changed": True, "failures": closed.failures, "held": record["held"], "split": record["split"]}
         if not arguments["final"]:
-            return result
+            return {**result, "stats": close_run.stats(directory, closed)}
         for line in run_summary.lines(record, directory, closed.verdict, closed.all_failures):
             Display().display(line)
         if closed.failed:

@@ -69,6 +69,10 @@ closed:
   description: The run directory, once the run is closed.
   returned: when O(final=true)
   type: str
+stats:
+  description: Run directory, id, status, verdict, headline figures and what is held, for a workflow of AWX.
+  returned: when O(final=false)
+  type: dict
 split:
   description: Seconds by category, C(ansible) for Ansible itself, and C(total).
   returned: always

@@ -73,6 +73,20 @@ def close(directory: Path, failures: Sequence[str], fail_on: Collection[str], be
     return ClosedSession(record, verdict, found, everything, failed)
 
 
+def stats(directory: Path, closed: ClosedSession) -> dict[str, Any]:
+    """Return what the session hands on to later jobs of a workflow. No key is a setting of a later run."""
+    headline = closed.verdict.get("headline") or []
+    figures = {one["name"]: {key: one.get(key) for key in ("value", "unit", "simulated")} for one in headline}
+    return {
+        "seatrial_run_dir": str(directory),
+        "seatrial_run_id": closed.record["id"],
+        "seatrial_status": closed.record["status"],
+        "seatrial_verdict": closed.verdict.get("verdict"),
+        "seatrial_figures": figures,
+        "seatrial_held": [one["what"] for one in closed.record["held"]],
+    }
+
+
 def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
     """Return whether a release that passed had nothing to release: no lease, and each cluster is kept."""
     kept = all(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())

@@ -80,7 +80,10 @@ class SettingsSession:
             )
         if "run_dir" in extra and not extra["run_dir"]:
             raise InputError("-e run_dir= is empty; give the directory of an earlier run, or leave it out")
-        return self._continue(str(self.templar.template(given)), chosen) if given else self._open(chosen)
+        if given:
+            return self._continue(str(self.templar.template(given)), chosen)
+        name = self.templar.template(self.context.variables.get("run_name"))
+        return self._open(chosen) if name in (None, "") else self._named(str(name), chosen)
 
     def apply_profiles(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
         """Apply the cluster profiles that match this cluster: by API host, node name or kind."""
@@ -106,7 +109,29 @@ class SettingsSession:
         self._show(found, changed)
         return {**self._result(directory, found, changed), "changed": changed != request}
 
-    def _open(self, chosen: list[str]) -> dict[str, Any]:
+    def _named(self, name: str, chosen: list[str]) -> dict[str, Any]:
+        """Open the run of a name that is known beforehand, or continue it in a session that only reports or gives back.
+
+        A caller of such a session knows only the name, so it may not know whether the run was ever opened.
+        """
+        directory = run_directory.given_name(self.context.project, name)
+        parent = Path(self.context.effective(self.context.request()).settings["run_artifacts_dir"])
+        there = (parent / directory / "request.yml").exists()
+        if chosen == ["settings"] or not set(chosen) <= resumed_extra_vars.QUIET:
+            if there and chosen != ["settings"]:
+                raise InputError(
+                    f"run_name={name}: this run exists, {parent / directory}: "
+                    f"continue it with -e run_dir={parent / directory}, or give another name"
+                )
+            return self._open(chosen, directory)
+        if there:
+            return self._continue(str(parent / directory), chosen)
+        if not parent.is_dir():
+            raise InputError(f"run_name={name}: {parent} (run_artifacts_dir) does not exist, so the run can't be found")
+        self.say(f"There is no run {directory} in {parent}: it was never opened, so it holds nothing.")
+        return {"only_settings": True, "run_dir": None}
+
+    def _open(self, chosen: list[str], given_name: str = "") -> dict[str, Any]:
         project = self.context.project
         request = resumed_extra_vars.opened(self.context.request(), self.context.extra)
         found = self._checked(request, chosen, None)
@@ -118,7 +143,7 @@ class SettingsSession:
             return self._result(None, found, request, only_settings=True)
         run_id = run_directory.new_id()
         presets = list(request.presets)
-        name = run_directory.name_of(project, presets, run_id)
+        name = given_name or run_directory.name_of(project, presets, run_id)
         parent = Path(found.settings["run_artifacts_dir"])
         command = self._command()
 

@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 
 _STEP = re.compile(r"^(\d{3,})__")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without letters that are easily confused
 
 
@@ -32,6 +33,13 @@ def name_of(project: str, presets: list[str], run_id: str) -> str:
     """Return ``<project>-<preset>-<id>``; several presets are joined by ``+``, a long list is truncated."""
     preset = "+".join(presets)[:60] or "default"
     return f"{project}-{preset}-{run_id}"
+
+
+def given_name(project: str, name: str) -> str:
+    """Return ``<project>-<name>``, for a name that was given beforehand. Raises InputError if it can't be used."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"run_name '{name}': use up to 60 letters, digits, '_', '-' and '.', a letter or digit first")
+    return f"{project}-{name}"
 
 
 def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:

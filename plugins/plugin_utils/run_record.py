@@ -228,12 +228,16 @@ def refuse_while_running(run_dir: Path) -> None:
 
 
 def git(root: Path) -> dict[str, Any]:
-    """Return the revision of the checkout at ``root`` and whether files differ from it; null outside a checkout."""
+    """Return the revision of the checkout at ``root`` and whether files differ from it; null outside a checkout.
+
+    A job of AWX has a copy of its project without .git in the working directory, and the revision in PROJECT_REVISION.
+    """
     try:
         top = _git(root, "rev-parse", "HEAD")
         return {"revision": top.strip() or None, "dirty": bool(_git(root, "status", "--porcelain").strip())}
     except (OSError, subprocess.SubprocessError):
-        return {"revision": None, "dirty": None}
+        copied = root.resolve().is_relative_to(Path.cwd())
+        return {"revision": os.environ.get("PROJECT_REVISION") or None if copied else None, "dirty": None}
 
 
 def _git(root: Path, *words: str) -> str:

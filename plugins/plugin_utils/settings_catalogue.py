@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.project_role im
 
 #: Variables that a user may set and that are not settings.
 WORDS = (
-    *("preset", "overrides", "matrix", "matrix_points", "matrix_skip_if", "run_dir", "redo"),
+    *("preset", "overrides", "matrix", "matrix_points", "matrix_skip_if", "run_dir", "run_name", "redo"),
     *("pre_cleanup", "repeat", "cluster_profiles"),
 )
 

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import close_run, phase_record, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    close_run,
+    phase_record,
+    project_role,
+    run_record,
+    settings_catalogue,
+)
 
 FAIL_ON = ["regression", "invalid", "error"]
 SESSION = {"started": "2026-11-21T05:00:00.000Z", "command": "ansible-playbook", "tags": [], "pid": 1, "began": 0.0}
@@ -114,3 +120,17 @@ def test_ending_a_phase_gives_its_seconds() -> None:
     assert found["test"]["status"] == "failed"
     assert found["test"]["seconds"] > 0
     assert found["old"] == {"status": "passed"}
+
+
+def test_what_is_handed_on_to_later_jobs_is_no_setting_of_theirs(tmp_path: Path) -> None:
+    run_record.write(tmp_path, record())
+    figure = {"name": "ready_p50", "value": 1.5, "unit": "s", "simulated": True, "points": []}
+    verdict = {"verdict": "pass", "checks": [], "headline": [figure]}
+    _files.replace_text(tmp_path / "verdict.json", json.dumps(verdict))
+    stats = close_run.stats(tmp_path, close_run.close(tmp_path, [], FAIL_ON, began=0.0))
+    assert (stats["seatrial_run_dir"], stats["seatrial_run_id"]) == (str(tmp_path), "t1-abcdef")
+    assert (stats["seatrial_verdict"], stats["seatrial_status"], stats["seatrial_held"]) == ("pass", "passed", [])
+    assert stats["seatrial_figures"] == {"ready_p50": {"value": 1.5, "unit": "s", "simulated": True}}
+    catalogue = settings_catalogue.load(project_role.ROOT)
+    catalogue.check_names(stats, "fine_tuning", "-e")  # AWX passes them to the next job by -e
+    assert not set(stats) & {*catalogue.settings, *settings_catalogue.WORDS}

@@ -329,3 +329,44 @@ def test_bad_input_of_any_phase_is_found_with_the_tag_settings_too(
     with pytest.raises(InputError, match=words):
         session(tmp_path, tags, given).begin()
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_has_the_name_that_was_given_to_it_and_another_job_gives_it_back_by_that_name(tmp_path: Path) -> None:
+    opened = session(tmp_path, extra={"run_name": "awx-42", "fine_tuning_count": 2}, preset="small").begin()
+    assert Path(opened["run_dir"]) == tmp_path / "runs" / "fine_tuning-awx-42"
+    back = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-42"}, preset="small").begin()
+    assert (back["run_dir"], back["run_id"]) == (opened["run_dir"], opened["run_id"])
+
+
+def test_the_name_of_a_run_may_be_a_number_or_a_template(tmp_path: Path) -> None:
+    opened = session(tmp_path, run_name=trust_as_template("{{ awx_workflow_job_id }}"), awx_workflow_job_id=7).begin()
+    assert Path(opened["run_dir"]).name == "fine_tuning-7"
+
+
+def test_a_run_that_was_never_opened_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    one = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"})
+    assert one.begin() == {"only_settings": True, "run_dir": None}
+    assert lines(one)[-1].startswith("There is no run fine_tuning-awx-43 in ")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_without_the_folder_of_the_runs_nobody_knows_what_a_run_holds(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"runs \(run_artifacts_dir\) does not exist"):
+        session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"}).begin()
+
+
+def test_a_name_is_used_once(tmp_path: Path) -> None:
+    given = {"run_name": "awx-42"}
+    first = session(tmp_path, extra=given).begin()
+    with pytest.raises(InputError, match="run_name=awx-42: this run exists.*continue it with -e run_dir="):
+        session(tmp_path, extra=given).begin()
+    assert session(tmp_path, ["settings"], given).begin()["only_settings"]
+    assert session(tmp_path, extra={**given, "run_dir": first["run_dir"]}).begin()["run_id"] == first["run_id"]
+
+
+@pytest.mark.parametrize("name", ["../x", ".hidden", "a b", "a/b", "x" * 61])
+def test_a_name_that_is_no_part_of_a_path_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="run_name '"):
+        session(tmp_path, extra={"run_name": name}).begin()
+    assert not (tmp_path / "runs").exists()
