@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -13,9 +14,10 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    component_manifests,
     fake_nodes,
     kwok_on_real_cluster,
     launch_plan,
@@ -167,6 +169,33 @@ def test_a_definition_that_is_not_met_is_refused_by_the_real_schema(client: Clie
     }
     with pytest.raises(ApiError, match="spec.pytorchReplicaSpecs.Master.replicas"):
         client.create(wrong)
+
+
+def test_a_definition_that_is_being_deleted_is_created_again_once_it_is_gone(client: Client) -> None:
+    """The API server accepts a change of an object that is being deleted, and then deletes it all the same."""
+    names = {"kind": "Held", "plural": "helds", "singular": "held"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "helds.test.perfscale.seatrial"},
+        "spec": {"group": "test.perfscale.seatrial", "names": names, "scope": "Cluster", "versions": [version]},
+    }
+    kind, name = client.kind_of(definition), definition["metadata"]["name"]
+    held = {**definition, "metadata": {"name": name, "finalizers": ["test.perfscale.seatrial/held"]}}
+    first = client.create(held)
+    try:
+        client.delete(kind, name)
+        with pytest.raises(WaitTimeout, match=r"still being deleted after 1 s: .*test.perfscale.seatrial/held"):
+            component_manifests.apply_all(client, [definition], 1)
+        freed = {"metadata": {"finalizers": []}}
+        release = threading.Timer(1, client.request, ("PATCH", kind.path(name=name), freed, None, MERGE_PATCH))
+        release.start()
+        assert component_manifests.apply_all(client, [definition], 60) == [f"CustomResourceDefinition {name}"]
+        release.join()
+        assert client.get(kind, name)["metadata"]["uid"] != first["metadata"]["uid"]
+    finally:
+        client.delete(kind, name)
 
 
 def test_the_audit_log_dates_every_write_and_nothing_else(client: Client, namespace: str, rehearsal) -> None:

@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.placeholders import render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import wait_until
 
 MANAGER = "seatrial-rehearsal"
 
@@ -52,13 +51,17 @@ def wanted(
 def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> list[str]:
     """Apply objects and wait until CRDs are served; return the names of changed objects.
 
-    timeout: seconds for each CRD. Raises ApiError, WaitTimeout.
+    An object that is being deleted is created again once it is gone: the API server accepts a change of it and then
+    deletes it. timeout: seconds for each deletion and each CRD. Raises ApiError, WaitTimeout.
     """
     changed: list[str] = []
     for one in objects:
         kind = client.kind_of(one)
         name, namespace = one["metadata"]["name"], one["metadata"].get("namespace", "")
         before = client.get(kind, name, namespace, metadata_only=True)
+        if before is not None and "deletionTimestamp" in before["metadata"]:
+            _await_deletion(client, one, timeout)
+            before = None
         after = client.apply(one, MANAGER)
         if before is None or before["metadata"]["resourceVersion"] != after["metadata"]["resourceVersion"]:
             changed.append(f"{one['kind']} {name}")
@@ -68,16 +71,30 @@ def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> 
     return changed
 
 
+def _await_deletion(client: Client, one: dict[str, Any], timeout: float) -> None:
+    kind, name, namespace = client.kind_of(one), one["metadata"]["name"], one["metadata"].get("namespace", "")
+
+    def look() -> tuple[bool | None, str]:
+        found = client.get(kind, name, namespace, metadata_only=True)
+        if found is None:
+            return True, ""
+        return None, f"finalizers {', '.join(found['metadata'].get('finalizers', [])) or 'none'}"
+
+    _await(look, timeout, f"{one['kind']} {name} is still being deleted after {timeout:.0f} s")
+
+
 def _await_established(client: Client, definition: dict[str, Any], timeout: float) -> None:
     kind, name = client.kind_of(definition), definition["metadata"]["name"]
-    deadline = time.monotonic() + timeout
-    while True:
+
+    def look() -> tuple[bool | None, str]:
         found = client.get(kind, name)
         if holds(found, "Established"):
-            return
-        if time.monotonic() > deadline:
-            states = "; ".join(
-                f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()
-            )
-            raise WaitTimeout(f"{name} is not served after {timeout:.0f} s: {states or 'no conditions yet'}")
-        time.sleep(0.05)
+            return True, ""
+        states = [f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()]
+        return None, "; ".join(states) or "no conditions yet"
+
+    _await(look, timeout, f"{name} is not served after {timeout:.0f} s")
+
+
+def _await(look: Callable[[], tuple[bool | None, str]], timeout: float, late: str) -> None:
+    wait_until(look, timeout, say=lambda _message: None, late=lambda state: f"{late}: {state}", pause=0.05)
