@@ -13,7 +13,6 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._messages import github
-from ansible_collections.perfscale.seatrial.plugins.module_utils._messages.web_api import WebApi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     ci_engines,
@@ -21,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     directives,
     outside_settings,
     preset_definitions,
+    project_role,
     pull_request,
     settings_catalogue,
 )
@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci_engines impo
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci_request import CiOffer, CiRequest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.pull_request import PullRequest, Requesters
 
-ROOT = Path(__file__).parents[2]
+ROOT = project_role.ROOT
 ENGINES = ROOT / "roles" / "ci" / "files" / "engines"
 
 
@@ -70,9 +70,7 @@ def _job(given: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, P
 def _of_api(given: Mapping[str, Any], job: CiJob) -> PullRequest:
     """Read the pull request of a job from GitHub. Raises AccessError."""
     target = github.GitHubTarget(job.repository, job.pull_request)
-    words = (str(given.get(word) or "") for word in ("token", "app_id", "app_key"))
-    api = WebApi("GitHub", str(given.get("api_url") or github.PUBLIC), {}, str(given.get("ca_file") or ""))
-    api = github.signed_in(api, github.GitHubCredentials(*words), target.repository)
+    api = github.of_options(given, target.repository, str(given.get("ca_file") or ""))
     return pull_request.of_api(github.pull_request(api, target), github.comments(api, target))
 
 

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
 
-ROLES = Path(__file__).parents[2] / "roles"
+ROLES = project_role.ROOT / "roles"
 #: Roles that every project uses.
 COMMON = ("cluster", "workload", "cleanup", "metrics")
 #: Phases that are over when a run examines its cluster.

@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_settings,
     past_runs_settings,
     point_load_estimates,
+    project_role,
     rehearsal_programs,
     schedule_words,
     settings_checks,
@@ -29,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_setti
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
-ROOT = Path(__file__).parents[2]
+ROOT = project_role.ROOT
 #: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")

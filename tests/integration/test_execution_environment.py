@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture
 def podman(tmp_path: Path) -> Iterator[Podman]:
-    """Podman with images of its own, which are gone afterwards."""
+    """Podman with a separate storage, which is gone afterwards."""
     (tmp_path / "podman").mkdir()
     made = Podman(tmp_path / "podman")
     yield made

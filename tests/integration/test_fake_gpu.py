@@ -130,7 +130,7 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
 
 
 class StatusUpdaterAndPlugin(threading.Thread):
-    """Does to a node what the two programs of the fake-gpu-operator do, whose images cannot be had here."""
+    """Does to a node what the two programs of the fake-gpu-operator do, whose images cannot be pulled here."""
 
     def __init__(self, client: Client, node: str, pools: dict[str, int]) -> None:
         super().__init__(daemon=True)

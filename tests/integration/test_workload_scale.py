@@ -125,7 +125,7 @@ def through_runai(world: World, kind: str, parts: list[Any], **more: Any) -> tup
 
 @pytest.mark.parametrize("kind", ["TrainingWorkload", "DistributedWorkload", "InteractiveWorkload"])
 def test_the_chain_of_objects_of_runai_is_measured_as_it_was_made(kind: str, runai: World) -> None:
-    """Job and pod group have times of their own, and the interval of each meets the request that created the object."""
+    """Job and pod group have different times, and the interval of each meets the request that created the object."""
     distributed = kind == "DistributedWorkload"
     job = {"use": "PyTorchJob", "select": "owners"} if distributed else "RunaiJob"
     done, platform = through_runai(runai, kind, [kind, job, "RunaiPodGroup", {"use": "Pod", "select": "owners"}])

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _go_duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     ApiError,
     DataError,
@@ -39,9 +38,6 @@ VERSION = "hive.openshift.io/v1"
 
 #: Annotations of a claim: its run, its owner, its purpose.
 RUN, OWNER, PURPOSE = (f"perfscale.seatrial/made-{name}" for name in ("run", "owner", "purpose"))
-
-_GO = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>h|ms|m|s)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,6 @@ class ClaimSpec:
             "metadata": {"name": self.name, "namespace": self.namespace, "annotations": annotations},
             "spec": spec,
         }
-
-
-def go_duration(text: str) -> float | None:
-    """Return the seconds of a Go duration such as 11h59m0s; None for an invalid one (time.ParseDuration)."""
-    found = list(_GO.finditer(text or ""))
-    if not found or "".join(one.group() for one in found) != text:
-        return None
-    return sum(float(one["number"]) * _SECONDS[one["unit"]] for one in found)
 
 
 def claim(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
@@ -187,7 +175,7 @@ def _expires(found: Mapping[str, Any]) -> float | None:
 
     That is the effective lifetime, which the pool may limit, after the claim received a cluster.
     """
-    lifetime = go_duration((found.get("status") or {}).get("lifetime") or found["spec"].get("lifetime") or "")
+    lifetime = _go_duration.seconds((found.get("status") or {}).get("lifetime") or found["spec"].get("lifetime") or "")
     since = conditions(found).get("Pending", {}).get("lastTransitionTime") or found["metadata"].get("creationTimestamp")
     try:
         return datetime.fromisoformat(str(since)).timestamp() + lifetime if lifetime else None

@@ -156,10 +156,7 @@ class ForeignLoadSampler:
                 events, last_change = sampler.events, now
             self.progress.update(f"{sampler.tally.counts()} {sampler.tally.reasons()}", self._line(sampler))
             reason = self._over(sampler, now - last_change, now >= deadline)
-        settled = time.monotonic() + self.request.settle
-        while time.monotonic() < settled:
-            stop.check()
-            sampler.step(_LOOK)
+        sampler.settle(self.request.settle, stop.check, _LOOK)
         self.step.timing("sample", time.monotonic() - self.began, f"point {self.request.point}")
         return reason
 

@@ -40,7 +40,7 @@ Find = Callable[[int], tuple[str, str, str]]
 
 
 class Lifetimes:
-    """Stops workloads on time. One thread calls note() and check(); a thread of its own sends."""
+    """Stops workloads on time. One thread calls note() and check(); a second thread sends."""
 
     def __init__(
         self, settings: SenderSettings, lifetime: Mapping[str, Any], seed: int, find: Find, stopped: Iterable[int] = ()

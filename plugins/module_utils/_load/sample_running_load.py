@@ -94,10 +94,8 @@ class RunningLoadSampler:
             over = ended or bool(self.stall.hopeless)
             if not over and now >= deadline:
                 self.timed_out = over = True
-        settled = time.monotonic() + (0.0 if self.timed_out or self.stall.hopeless else self.request.settle)
-        while time.monotonic() < settled:
-            stop.check()
-            sampler.step(_LOOK)
+        if not (self.timed_out or self.stall.hopeless):
+            sampler.settle(self.request.settle, stop.check, _LOOK)
         self.step.timing("wait", time.monotonic() - self.began, f"point {self.request.point}")
 
     def _unfinished(self, sampler: Sampler) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._messages.web_api import WebApi
+from ansible_collections.perfscale.seatrial.plugins.module_utils._messages.web_api import TIMEOUT, WebApi
 
 #: Address of the API of github.com.
 PUBLIC = "https://api.github.com"
@@ -47,6 +47,13 @@ class GitHubCredentials:
     token: str = field(default="", repr=False)
     app: str = ""
     key: str = field(default="", repr=False)
+
+
+def of_options(given: Mapping[str, Any], repository: str, authority: str, timeout: float = TIMEOUT) -> WebApi:
+    """Return the API with the credentials of a module's option github: token, or app_id and app_key; api_url."""
+    words = (str(given.get(word) or "") for word in ("token", "app_id", "app_key"))
+    api = WebApi("GitHub", str(given.get("api_url") or PUBLIC), {}, authority, timeout)
+    return signed_in(api, GitHubCredentials(*words), repository)
 
 
 def signed_in(api: WebApi, credentials: GitHubCredentials, repository: str) -> WebApi:

@@ -16,7 +16,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._messages import github, run_message, slack
 from ansible_collections.perfscale.seatrial.plugins.module_utils._messages.github import (
-    GitHubCredentials,
     GitHubTarget,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._messages.run_message import RunMessage
@@ -97,9 +96,8 @@ def _to_github(delivery: Delivery, key: str, message: RunMessage) -> Iterable[st
     target = GitHubTarget(*(str(given.get(word) or "") for word in words))
     if not target.pull_request and not (target.revision and target.check):
         raise InputError("there is neither a pull request nor a revision with a check run")
-    credentials = GitHubCredentials(*(str(given.get(word) or "") for word in ("token", "app_id", "app_key")))
     timeout, authority = float(delivery.given["timeout"]), str(delivery.given["ca_file"] or "")
-    api = github.signed_in(WebApi("GitHub", given["api_url"], {}, authority, timeout), credentials, target.repository)
+    api = github.of_options(given, target.repository, authority, timeout)
     ids = delivery.ids.setdefault("github", {})
     errors = []
     if target.pull_request:

@@ -19,6 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._https_request 
 
 #: Timeout of one request, and the first wait after an error of the server, in seconds.
 REQUEST, FIRST_WAIT = 15.0, 1.0
+#: Seconds for all requests and waits together.
+TIMEOUT = 60.0
 
 
 @dataclass
@@ -33,7 +35,7 @@ class WebApi:
     base: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     authority: str = ""
-    timeout: float = 60.0
+    timeout: float = TIMEOUT
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._https_request 
 #: The only path that the standard fixes; all others are read from documents. It needs no credentials.
 SERVICE_ROOT = "/redfish/v1/"
 
-#: Attempts to read a document while the BMC answers with an error of its own, and seconds between them.
+#: Attempts to read a document while the BMC answers with a server error (5xx), and seconds between them.
 ATTEMPTS = 4
 PAUSE = 1.0
 

@@ -111,7 +111,7 @@ def _text(url: str, patience: float) -> str:
         except Exception as error:  # of whatever kind: raised below
             results.append(error)
 
-    # In a thread, because the look-up of a name has no timeout of its own.
+    # In a thread, because the look-up of a host name has no timeout.
     thread = Thread(target=ask, daemon=True)
     thread.start()
     thread.join(2 * patience)

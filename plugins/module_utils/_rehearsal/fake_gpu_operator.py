@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _labels, _wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
@@ -72,11 +71,12 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
             client.delete(kind, meta["name"], meta.get("namespace", ""))
     if deleted and not check:
         say("removing the fake-gpu-operator")
-        deadline = time.monotonic() + timeout
-        while client.get(namespaces, manifests.NAME) is not None:
-            if time.monotonic() > deadline:
-                raise WaitTimeout(f"namespace {manifests.NAME} still exists {timeout:.0f} s after it was deleted")
-            time.sleep(_PAUSE)
+
+        def look() -> tuple[bool | None, str]:
+            gone = client.get(namespaces, manifests.NAME) is None
+            return (True if gone else None), f"namespace {manifests.NAME} still exists"
+
+        _wait_until.wait_until(look, timeout, _quiet, lambda why: f"{why} {timeout:.0f} s after it was deleted", _PAUSE)
     return deleted
 
 
@@ -142,19 +142,23 @@ def _missing(client: Client, wanted: Sequence[dict[str, Any]], run_id: str) -> l
 
 
 def _await_gpus(client: Client, nodes: Mapping[str, tuple[dict[str, Any], NodePool]], timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    while True:
+    def look() -> tuple[bool | None, str]:
         found = {one["metadata"]["name"]: one for one in client.list(client.kind("v1", "Node"))[0]}
         lacking = [
             name
             for name, (_node, pool) in nodes.items()
             if name not in found or not added_gpus.offers(found[name], pool.labels())
         ]
-        if not lacking:
-            return
-        if time.monotonic() > deadline:
-            raise WaitTimeout(
-                f"after {timeout:.0f} s {_format.listed(lacking, 3)} do not offer the GPUs of the fake-gpu-operator:"
-                f" see the pods of namespace {manifests.NAME}"
-            )
-        time.sleep(_PAUSE)
+        return (None if lacking else True), _format.listed(lacking, 3)
+
+    def late(names: str) -> str:
+        return (
+            f"after {timeout:.0f} s {names} do not offer the GPUs of the fake-gpu-operator:"
+            f" see the pods of namespace {manifests.NAME}"
+        )
+
+    _wait_until.wait_until(look, timeout, _quiet, late, _PAUSE)
+
+
+def _quiet(_text: str) -> None:
+    """Report nothing: the module has its own lines."""

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The objects of the fake-gpu-operator of Run:ai: GPUs without devices, offered by a device plugin of real kubelets.
 
-Only two of its parts are installed, in a namespace of their own: the status updater, which prepares the topology of
+Only two of its parts are installed, in a separate namespace: the status updater, which prepares the topology of
 each node of a pool, and the device plugin on these nodes. The labels that the GPU operator would give these nodes are
 set by us. The objects follow release 0.2.0.
 """

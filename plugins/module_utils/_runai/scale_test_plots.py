@@ -49,14 +49,14 @@ def panels(of: Sequence[Stamps], plot: str) -> dict[str, Panel]:
 
 def simulated_events(table: Table) -> set[str]:
     """Return the events whose time depends on a stage that is simulated."""
-    played = {one["name"] for one in table.stages if one.get("simulated")}
+    simulated = {one["name"] for one in table.stages if one.get("simulated")}
 
     def is_simulated(event: str) -> bool:
         if event == scale_test_formats.SUBMISSION:
             return False
         key, since = scale_test_formats.EVENTS[event]
         stages = scale_test_formats.STAMPS[key][0]
-        return any(one in played for one in stages) or is_simulated(since)
+        return any(one in simulated for one in stages) or is_simulated(since)
 
     return {event for event in scale_test_formats.EVENTS if is_simulated(event)}
 

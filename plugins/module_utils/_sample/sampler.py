@@ -206,6 +206,13 @@ class Sampler:
             raise failure
         return count > 0
 
+    def settle(self, seconds: float, check: Callable[[], None], pause: float) -> None:
+        """Process what is received within ``seconds``; call ``check``, which may raise, every ``pause`` seconds."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            check()
+            self.step(pause)
+
     def _take(self, item: Item) -> None:
         number, what, at, payload = item
         if number == CANARY:

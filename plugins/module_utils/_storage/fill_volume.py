@@ -50,8 +50,9 @@ def present(
     there = claim.find(client, volume.namespace, volume.name)
     if there is not None:
         claim.check(there, volume)
-    wanted = list(sources) if verify else claim.lacking(there, sources)
-    result: dict[str, Any] = {"changed": bool(there is None or claim.lacking(there, sources)), "claim": volume.name}
+    lacking = claim.lacking(there, sources)
+    wanted = sources if verify else lacking
+    result: dict[str, Any] = {"changed": bool(there is None or lacking), "claim": volume.name}
     if volume.simulated and (check or there is not None):
         return {**result, "changed": there is None, "downloads": [], "summary": SIMULATED}
     if check or (there is not None and not wanted):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _labels, _wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _go_duration, _labels, _wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
@@ -34,7 +34,6 @@ _PULLED = re.compile(
     r"(?:.*Image size: (?P<bytes>\d+) bytes)?"
 )
 _PRESENT = re.compile(r"already present on machine")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 #: Why a container does not run although its image is there.
 _NOT_THE_IMAGE = ("CrashLoopBackOff", "RunContainerError", "CreateContainerError")
 #: Why an image can never be pulled.
@@ -61,6 +60,11 @@ class Preload:
         """Name of the DaemonSet."""
         return f"image-preload-{self.run_id}"
 
+    @property
+    def selector(self) -> str:
+        """Label selector of its pods."""
+        return f"{_labels.RUN}={self.run_id},{_labels.PART}={PART[_labels.PART]}"
+
     def manifest(self, nodes: Iterable[str] = ()) -> dict[str, Any]:
         """Return the DaemonSet. nodes: names of those that it is for, of which there may be others with the labels."""
         labels = {_labels.RUN: self.run_id, **PART}
@@ -74,8 +78,7 @@ class Preload:
                 "limits": {"cpu": "100m", "memory": "128Mi"},
             },
         }
-        fields = [{"key": "metadata.name", "operator": "In", "values": [one]} for one in nodes]
-        terms = [{"matchFields": [one]} for one in fields]
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]} for one in nodes]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         pod = {
             "automountServiceAccountToken": False,
@@ -142,11 +145,10 @@ def remove(client: Client, wanted: Preload) -> None:
     """Delete the DaemonSet and wait until its pods are gone. Raises WaitTimeout."""
     kind, pod = client.kind("apps/v1", "DaemonSet"), client.kind("v1", "Pod")
     client.delete(kind, wanted.name, wanted.namespace, {"propagationPolicy": "Foreground"})
-    selector = f"{_labels.RUN}={wanted.run_id},{_labels.PART}={PART[_labels.PART]}"
 
     def look() -> tuple[bool | None, str]:
         gone = client.get(kind, wanted.name, wanted.namespace, metadata_only=True) is None
-        pods = client.list(pod, wanted.namespace, selector, metadata_only=True)[0]
+        pods = client.list(pod, wanted.namespace, wanted.selector, metadata_only=True)[0]
         return (True if gone and not pods else None), f"DaemonSet {wanted.namespace}/{wanted.name} to be deleted"
 
     def late(text: str) -> str:
@@ -184,8 +186,7 @@ def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
 
 
 def _pods(client: Client, wanted: Preload) -> list[dict[str, Any]]:
-    selector = f"{_labels.RUN}={wanted.run_id},{_labels.PART}={PART[_labels.PART]}"
-    return client.list(client.kind("v1", "Pod"), wanted.namespace, selector)[0]
+    return client.list(client.kind("v1", "Pod"), wanted.namespace, wanted.selector)[0]
 
 
 def _has_image(pod: Mapping[str, Any]) -> bool:
@@ -224,8 +225,8 @@ def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
     }
     pulled = next((found for text in messages if (found := _PULLED.search(text))), None)
     if pulled:
-        row["seconds"] = seconds(pulled["duration"])
-        row["waited"] = seconds(pulled["waited"]) if pulled["waited"] else row["seconds"]
+        row["seconds"] = _go_duration.seconds(pulled["duration"])
+        row["waited"] = _go_duration.seconds(pulled["waited"]) if pulled["waited"] else row["seconds"]
         row["bytes"] = int(pulled["bytes"]) if pulled["bytes"] else None
     elif any(_PRESENT.search(text) for text in messages):
         row |= {"there": True, "seconds": 0.0, "waited": 0.0}
@@ -242,11 +243,6 @@ def _from_states(pod: Mapping[str, Any]) -> float | None:
         return None
     first, last = (datetime.fromisoformat(one.replace("Z", "+00:00")) for one in (begun, started))
     return max((last - first).total_seconds(), 0.0)
-
-
-def seconds(duration: str) -> float:
-    """Return a duration as Go prints it, such as 1m2.5s or 850ms, in seconds."""
-    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(h|ms|us|µs|m|s)", duration))
 
 
 def text(image: str, rows: list[dict[str, Any]]) -> str:

@@ -154,7 +154,7 @@ ILAB = {
 
 
 def translated(config: dict[str, Any], *wanted: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The presets as they are read from the written file, and those that cannot be had."""
+    """The presets as they are read from the written file, and those that were not imported."""
     made, failed = write_presets.translate(copy.deepcopy(config), wanted)
     text = write_presets.text(made, failed)
     return yaml.safe_load(text)[write_presets.VARIABLE], failed

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures are found in logs as trainings write them, whatever else stands in there."""
+"""Figures are found in logs as trainings write them, whatever else the log contains."""
 
 from __future__ import annotations
 
