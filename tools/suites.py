@@ -6,6 +6,7 @@ is shown at once. The last line is plain, ``N passed, N failed, N skipped``, and
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -280,12 +281,19 @@ def table(results: dict[str, tuple[Count, float]]) -> str:
     return "\n".join(lines)
 
 
-def chosen(suites: dict[str, Suite], names: list[str]) -> dict[str, Suite]:
-    """The requested suites, or all. An unknown name ends the run."""
-    for name in names:
+def selected(arguments: list[str]) -> tuple[bool, dict[str, Suite]]:
+    """Return whether long tests run, and the requested suites. A wrong argument ends the run."""
+    parser = argparse.ArgumentParser(prog="tools/suites.py", description="Run the fast suites, or those named.")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--long", action="store_true", help=f"run the long suites: {', '.join(LONG)}")
+    group.add_argument("--bench", action="store_true", help="run the measurements")
+    parser.add_argument("names", nargs="*", metavar="suite", help=f"one of {', '.join(FAST)}; default: all")
+    given = parser.parse_args(arguments)
+    suites = BENCH if given.bench else LONG if given.long else FAST
+    for name in given.names:
         if name not in suites:
             stop(f"there is no suite '{name}' here; there are {', '.join(suites)}")
-    return {name: suite for name, suite in suites.items() if not names or name in names}
+    return given.long, {name: suite for name, suite in suites.items() if not given.names or name in given.names}
 
 
 def interrupted(number: int, frame: object) -> None:
@@ -296,9 +304,7 @@ def interrupted(number: int, frame: object) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run, print the table, return the exit code."""
-    long, benches = "--long" in arguments, "--bench" in arguments
-    names = [one for one in arguments if not one.startswith("--")]
-    suites = chosen(BENCH if benches else LONG if long else FAST, names)
+    long, suites = selected(arguments)
     began = time.monotonic()
     with locked("suites", "running tests"):
         shutil.rmtree(OUTPUT, ignore_errors=True)

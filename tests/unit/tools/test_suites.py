@@ -144,3 +144,11 @@ def test_where_no_root_of_trixie_can_be_made_its_versions_are_reported_as_not_ru
     count = suites.versions_suite("versions", True)
     assert (count.passed, count.failed, count.skipped) == (3, 0, 6)
     assert "ansible-core 2.21: it needs the rights of root" in count.reasons
+
+
+@pytest.mark.parametrize("arguments", [["--lnog"], ["unitt"], ["--long", "--bench"]])
+def test_wrong_arguments_run_nothing(arguments, monkeypatch):
+    monkeypatch.setattr(suites, "locked", lambda *_: pytest.fail("tests were started"))
+    with pytest.raises(SystemExit) as error:
+        suites.main(arguments)
+    assert error.value.code != 0
