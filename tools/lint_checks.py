@@ -20,6 +20,7 @@ CHECKS: dict[str, list[str]] = {
     "ruff-format": ["ruff", "format", "--check", "--diff", "."],
     "changelog-fragments": ["antsibull-changelog", "lint"],
     "generated-files": ["python", "tools/generate.py", "--check"],
+    "ci-examples": ["python", "tools/lint_ci_examples.py"],
     "leak-scan": ["python", "tools/leak_scan.py"],
 }
 
