@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     control_groups,
     fake_nodes,
     instance_processes,
+    node_images,
 )
 from playbook import play, run_dirs
 
@@ -97,6 +98,12 @@ def node_processes(options: cluster_lifecycle.Options) -> dict[int, str]:
     """Return the processes of the node; that of "node run" is called run."""
     (pid,) = [one.pid for one in instance_processes.running(options.instance.path) if one.name == "node"]
     return {**descendants(pid), pid: "run"}
+
+
+def image_folders(run: int) -> list[Path]:
+    """Return the folders in the cache of the images that "node run" was given."""
+    arguments = Path(f"/proc/{run}/cmdline").read_text().split("\0")
+    return [Path(one.removeprefix("-image=")).parent for one in arguments if one.startswith("-image=")]
 
 
 def pod(name: str, script: str, tolerated: bool = True, **more: Any) -> dict[str, Any]:
@@ -175,9 +182,11 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
         service = {"clusterIP": "None", "selector": {"app": "good"}}
         meta = {"name": "good", "namespace": "default"}
         client.create({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
+        # Instances share the files of images: what a pod changes is its business only.
         script = (
-            "echo written > /data/x; cat /data/x /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max"
-            " 2>/dev/null; for i in $(seq 50); do getent hosts one.good && break; sleep 0.2; done"
+            "rm /bin/ls; echo changed >> /etc/os-release; touch /usr/new; echo written > /data/x;"
+            " cat /data/x /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null;"
+            " for i in $(seq 50); do getent hosts one.good && break; sleep 0.2; done"
         )
         log = run_job(client, "good", script).split()
         assert log[:2] == ["written", str(64 * 2**20)]
@@ -204,6 +213,8 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
         assert "untolerated taint(s)" in refused[0]["message"]
 
     found = node_processes(options)
+    folders = image_folders(next(pid for pid, name in found.items() if name == "run"))
+    assert len(folders) == 2
     assert set(found.values()) >= {"run", "node", "containerd", "kubelet", "containerd-shim-runc-v2", "pause", "bash"}
     ticks = {pid: _processes.ticks_of(pid) for pid in found}
     os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
@@ -221,6 +232,8 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
     assert control_groups.left(options.instance.path) == []
     assert not options.instance.path.exists()
     assert state_of_the_machine() == before
+    for one in folders:
+        assert node_images.listing_of(one / "tree") == _files.read_json(one / "image.json")["tree"]
 
 
 @needs_a_node

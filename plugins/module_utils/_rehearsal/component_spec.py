@@ -58,7 +58,8 @@ class GoBuild:
 class ImageSpec:
     """An image for real nodes: of one ``program``, or of the release ``debian`` (minbase). ``tag``: of its name.
 
-    ``packages``: further Debian packages. ``requirements``: a file of PyPI packages for Python ``python``.
+    ``packages``: further Debian packages. ``without``: patterns of files of packages that are left out.
+    ``requirements``: a file of PyPI packages for Python ``python``.
     ``setup``: a Python script that completes the tree, run inside it. Both files are in ``folder``, the component's.
     """
 
@@ -68,6 +69,7 @@ class ImageSpec:
     debian: str = ""
     tag: str = "1"
     packages: list[str] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
     python: str = ""
     requirements: str = ""
     setup: str = ""
@@ -212,6 +214,8 @@ def load(folder: Path) -> Component:
         if not (folder / file).is_file():
             raise InputError(f"{where}: {folder / file} does not exist")
     for image in component.images:
+        if image.without and not image.debian:
+            raise InputError(f"{where}: images.{image.name}: without is for images of Debian packages")
         if bool(image.program) == bool(image.debian):
             raise InputError(f"{where}: images.{image.name}: exactly one of program and debian is required")
         if bool(image.python) != bool(image.requirements):

@@ -50,6 +50,7 @@ def make(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     command = [program, "--mode=root", "--variant=minbase", "--format=tar", "--quiet"]
     command += ['--aptopt=Acquire::Languages "none"', '--aptopt=APT::Install-Recommends "false"']
     command += [f"--dpkgopt=path-exclude=/usr/share/{one}/*" for one in UNUSED]
+    command += [f"--dpkgopt=path-exclude={one}" for one in image.without]
     command += [f"--include={','.join(image.packages)}"] if image.packages else []
     command += [f"--customize-hook={one}" for one in _hooks(image, fresh / "added", listed)]
     command += [image.debian, str(fresh / "tree.tar"), debian_packages.archive()]
@@ -94,9 +95,10 @@ def _install(image: ImageSpec, added: Path, say: Say) -> None:
 
 
 def own_by_root(tree: Path, layer: Path) -> None:
-    """Copy a tar archive: everything belongs to root, and there are no devices.
+    """Copy a tar archive: everything belongs to root, there are no devices, and no program changes its user.
 
-    The user namespace of a node without root has one user, and may create no devices.
+    The user namespace of a node without root has one user, and may create no devices. The files lie in the cache of
+    this machine, where a program with setuid would serve everybody.
     """
     with tarfile.open(tree) as source, tarfile.open(layer, "w") as target:
         for member in source:
@@ -104,4 +106,5 @@ def own_by_root(tree: Path, layer: Path) -> None:
                 continue
             member.uid = member.gid = 0
             member.uname = member.gname = ""
+            member.mode &= 0o1777
             target.addfile(member, source.extractfile(member) if member.isreg() else None)

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import tarfile
 import tempfile
 import time
@@ -18,7 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    DataError,
+    OwnershipError,
+    ProcessError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import binary_download, debian_tree
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.checksums import verify
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import Component, ImageSpec
@@ -29,9 +34,10 @@ Say = Callable[[str], None]
 
 #: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.
 PREFIX = "localhost/seatrial/"
-ARCHIVE, ENTRY = "image.tar", "image.json"
+#: In the folder of an image: its archive without the layer, the file tree, and what is known about them.
+ARCHIVE, TREE, ENTRY = "image.tar", "tree", "image.json"
 #: Changes whenever the code below makes other images of the same settings.
-RECIPE = 1
+RECIPE = 2
 
 
 def name_of(image: ImageSpec) -> str:
@@ -44,7 +50,7 @@ def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Pat
     recipe: list[Any] = [RECIPE, name_of(image), image.debian, *debian_tree.UNUSED, *binary_download.system()]
     files = [_files.sha256_of(image.folder / one) for one in (image.requirements, image.setup) if one]
     if image.packages or files:
-        recipe += [image.packages, image.python, files]
+        recipe += [image.packages, image.without, image.python, files]
     if image.program:
         recipe.append(_files.sha256_of(programs[image.program]))
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
@@ -64,7 +70,7 @@ def announce(components: list[Component], cache: Path) -> list[str]:
 def ensure(
     components: list[Component], programs: Mapping[str, Path], cache: Path, say: Say
 ) -> tuple[dict[str, Path], bool]:
-    """Return the OCI archives of all images, and whether any was made. Raises ProcessError."""
+    """Return the archives of all images, and whether any was made. Raises ProcessError."""
     found, made = {}, False
     for line in announce(components, cache):
         say(line)
@@ -78,9 +84,32 @@ def ensure(
 
 
 def check_sums(components: list[Component], archives: Mapping[str, Path]) -> None:
-    """Verify the checksums of the images of ``components``. Raises OwnershipError."""
+    """Verify the checksums of images, and that no file of their trees was changed. Raises OwnershipError."""
     wanted = [archives[image.name] for one in components for image in one.images]
     verify({one: str((_read(one.parent) or {}).get("sha256")) for one in wanted})
+    for folder in (one.parent for one in wanted):
+        if listing_of(folder / TREE) != (_read(folder) or {}).get("tree"):
+            raise OwnershipError(
+                f"{folder / TREE} was changed since it was created: it is not used."
+                f" Remove {folder} to have it made again"
+            )
+
+
+def listing_of(tree: Path) -> str:
+    """Return a checksum of the names, kinds, sizes, permissions, targets and times of all files below ``tree``.
+
+    A copy that keeps times (cp -a) has the same one. The contents are not read: it is computed at every start.
+    """
+    lines, start = [], len(str(tree)) + 1
+    for folder, folders, files in os.walk(tree):
+        for name in [*folders, *files]:
+            path = os.path.join(folder, name)
+            state = os.lstat(path)
+            plain = stat.S_ISREG(state.st_mode)
+            target = os.readlink(path) if stat.S_ISLNK(state.st_mode) else ""
+            size = state.st_size if plain else 0
+            lines.append(f"{path[start:]} {state.st_mode:o} {size} {int(state.st_mtime)} {target}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
@@ -88,7 +117,8 @@ def _read(folder: Path) -> dict[str, Any] | None:
         entry = _files.read_json(folder / ENTRY)
     except DataError:
         return None
-    return dict(entry) if (folder / ARCHIVE).is_file() and entry.get("sha256") else None
+    complete = (folder / ARCHIVE).is_file() and (folder / TREE).is_dir() and entry.get("sha256")
+    return dict(entry) if complete else None
 
 
 def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say) -> None:
@@ -110,9 +140,11 @@ def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say
             else:
                 about["packages"] = debian_tree.make(image, layer, fresh, say)
                 command = ["/bin/bash"]
-            write_archive(name_of(image), layer, fresh / ARCHIVE, command)
+            about["layer"] = write_archive(name_of(image), layer, fresh / ARCHIVE, command)
+            _unpack(layer, fresh / TREE)
             layer.unlink()
             about["sha256"] = _files.sha256_of(fresh / ARCHIVE)
+            about["tree"] = listing_of(fresh / TREE)
             about["seconds"] = f"{time.monotonic() - began:.1f}"
             _files.write_json(fresh / ENTRY, about)
             shutil.rmtree(target, ignore_errors=True)
@@ -120,8 +152,7 @@ def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say
             os.rename(fresh, target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-    size = (target / ARCHIVE).stat().st_size / 2**20
-    say(f"image {name_of(image)}: {size:.0f} MiB, made in {time.monotonic() - began:.0f} s")
+    say(f"image {name_of(image)} made in {time.monotonic() - began:.0f} s")
 
 
 def _check_room(image: ImageSpec, folder: Path) -> None:
@@ -143,8 +174,20 @@ def _one_file(layer: Path, program: Path, name: str) -> None:
             archive.addfile(member, stream)
 
 
-def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> None:
-    """Write an image of one uncompressed layer as an archive of the OCI image layout."""
+def _unpack(layer: Path, tree: Path) -> None:
+    """Make the file tree that every instance shares. Its folders must not be writable for others."""
+    tree.mkdir(mode=0o755)
+    with tarfile.open(layer) as archive:
+        # Made by us a moment ago; its absolute links are those of a Debian system.
+        archive.extraction_filter = lambda member, _path: member
+        archive.extractall(tree, numeric_owner=True)
+
+
+def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> str:
+    """Write an archive of the OCI image layout for an image of one uncompressed layer; return the digest of the layer.
+
+    The archive does not contain the layer: nodes use its file tree.
+    """
     system, processor = binary_download.system()
     digest = f"sha256:{_files.sha256_of(layer)}"
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -178,10 +221,7 @@ def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> N
         _add(archive, "index.json", index)
         for one in (config, manifest):
             _add(archive, f"blobs/sha256/{hashlib.sha256(one).hexdigest()}", one)
-        member = tarfile.TarInfo(f"blobs/sha256/{digest.removeprefix('sha256:')}")
-        member.size = layer.stat().st_size
-        with open(layer, "rb") as stream:
-            archive.addfile(member, stream)
+    return digest
 
 
 def _document(thing: dict[str, Any]) -> bytes:

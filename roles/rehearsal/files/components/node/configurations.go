@@ -12,17 +12,21 @@ import (
 // pause is the image that holds the namespaces of a pod. Nothing could be pulled, so it is among those that are imported.
 const pause = "localhost/seatrial/pause:1"
 
-// writeConfigurations writes the configurations of containerd, CNI and kubelet.
-func writeConfigurations(s settings) error {
-	snapshotter := "overlayfs"
+// snapshotterFor returns what containerd makes the file systems of containers with.
+func snapshotterFor(folder string) (string, error) {
 	var state unix.Statfs_t
-	if err := unix.Statfs(home, &state); err != nil {
-		return err
+	if err := unix.Statfs(folder, &state); err != nil {
+		return "", err
 	}
 	// In a container the data may lie on an overlay, which can't be the upper layer of another.
 	if state.Type == unix.OVERLAYFS_SUPER_MAGIC {
-		snapshotter = "native"
+		return "native", nil
 	}
+	return "overlayfs", nil
+}
+
+// writeConfigurations writes the configurations of containerd, CNI and kubelet.
+func writeConfigurations(s settings, snapshotter string) error {
 	kubelet, err := json.Marshal(kubeletConfiguration(s))
 	if err != nil {
 		return err

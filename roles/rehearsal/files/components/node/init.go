@@ -54,8 +54,15 @@ func initNode(s settings) error {
 	if err := serveNames(ctx, client, net.JoinHostPort(namesAddress, "53")); err != nil {
 		return fmt.Errorf("name resolution: %w", err)
 	}
-	if err := writeConfigurations(s); err != nil {
+	snapshotter, err := snapshotterFor(home)
+	if err != nil {
 		return err
+	}
+	if err := writeConfigurations(s, snapshotter); err != nil {
+		return err
+	}
+	if err := showTrees(s); err != nil {
+		return fmt.Errorf("images: %w", err)
 	}
 	ends := make(chan error, 2)
 	answers, err := readiness(readySocket)
@@ -72,7 +79,7 @@ func initNode(s settings) error {
 	case <-time.After(patience):
 		return fmt.Errorf("containerd is not ready after %s; see node-containerd.log", patience)
 	}
-	if err := importImages(s, reaped); err != nil {
+	if err := importImages(s, reaped, snapshotter); err != nil {
 		return err
 	}
 	if err := registerNode(ctx, client, s.name); err != nil {
@@ -182,42 +189,6 @@ func tail(path string) string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-shown):], "\n")
-}
-
-// importImages imports the images that containerd does not have.
-func importImages(s settings, reaped *reaper) error {
-	output, err := os.OpenFile(filepath.Join(logFolder, "node-images.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer output.Close()
-	ctr := func(arguments ...string) error {
-		command := append([]string{filepath.Join(binFolder, "ctr"), "-a", socket, "-n", "k8s.io"}, arguments...)
-		done, err := reaped.start(output, command)
-		if err != nil {
-			return err
-		}
-		if status := <-done; status.ExitStatus() != 0 {
-			return fmt.Errorf("%s: %s; see node-images.log", strings.Join(arguments, " "), describe(status))
-		}
-		return nil
-	}
-	for number, image := range s.images {
-		// The path names the content: that of a cached image has a hash of its recipe.
-		mark := filepath.Join(home, "state", "imported-"+strings.ReplaceAll(strings.Trim(image, "/"), "/", "_"))
-		if _, err := os.Stat(mark); err == nil {
-			continue
-		}
-		began := time.Now()
-		if err := ctr("images", "import", "--local", "--discard-unpacked-layers", imagePath(number)); err != nil {
-			return err
-		}
-		log.Printf("imported %s in %.1f s", image, time.Since(began).Seconds())
-		if err := os.WriteFile(mark, nil, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // describe returns how a process ended.

@@ -78,7 +78,7 @@ func parse(arguments []string) (settings, error) {
 	flags.StringVar(&s.authority, "authority", "", "certificate of the cluster's authority")
 	flags.StringVar(&s.serving, "serving", "", "certificate of the kubelet's server, without .crt and .key")
 	flags.Var(s.programs, "program", "a program that the node runs, name=path; repeated")
-	flags.Var(&s.images, "image", "OCI archive that is imported; repeated")
+	flags.Var(&s.images, "image", "archive of an image, which is imported; its file tree lies beside it; repeated")
 	flags.BoolVar(&s.limits, "limits", false, "set by run: whether control groups are there")
 	flags.BoolVar(&s.rootless, "rootless", false, "set by run: whether the node is in a user namespace")
 	if err := flags.Parse(arguments); err != nil {

@@ -46,7 +46,7 @@ func placed(s settings) map[string]string {
 		found[filepath.Join(binFolder, programName(name, s.limits))] = path
 	}
 	for number, path := range s.images {
-		found[imagePath(number)] = path
+		found[imageFolder(number)] = filepath.Dir(path)
 	}
 	return found
 }
@@ -58,8 +58,6 @@ func programName(name string, limits bool) string {
 	}
 	return name
 }
-
-func imagePath(number int) string { return fmt.Sprintf("%s/%d.tar", imageFiles, number) }
 
 // furnish makes the file systems of the node out of those of the machine. The node can only read these; it writes its data, its
 // logs, its control groups and temporary folders.

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,14 @@ def test_an_image_of_one_program_is_complete(tmp_path: Path, programs: dict[str,
         return text
 
     manifest = json.loads(blob(entry))
-    config, layer = json.loads(blob(manifest["config"])), blob(manifest["layers"][0])
-    assert config["rootfs"]["diff_ids"] == [manifest["layers"][0]["digest"]]
-    assert config["config"]["Cmd"] == ["/hold"]
-    with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
-        (member,) = tar.getmembers()
-        assert (member.name, member.mode, member.uid, tar.extractfile(member).read()) == ("hold", 0o755, 0, b"program")  # type: ignore[union-attr]
+    config, layer = json.loads(blob(manifest["config"])), manifest["layers"][0]["digest"]
+    assert config["rootfs"]["diff_ids"] == [layer] and config["config"]["Cmd"] == ["/hold"]
+    folder = found["hold"].parent
+    assert json.loads((folder / "image.json").read_text())["layer"] == layer
+    # The layer itself is a file tree, which all instances share.
+    assert layer.removeprefix("sha256:") not in content
+    (program,) = (folder / "tree").iterdir()
+    assert (program.name, program.read_bytes(), program.stat().st_mode & 0o7777) == ("hold", b"program", 0o755)
 
 
 def test_an_image_is_made_once_for_a_program(tmp_path: Path, programs: dict[str, Path]) -> None:
@@ -100,6 +103,32 @@ def test_a_changed_image_is_not_used(tmp_path: Path, programs: dict[str, Path]) 
         node_images.check_sums(parts, found)
 
 
+@pytest.mark.parametrize("change", ["more", "another", "permissions", "gone"])
+def test_a_changed_file_tree_is_not_used(change: str, tmp_path: Path, programs: dict[str, Path]) -> None:
+    parts = [component(tmp_path, HOLD)]
+    found, _made = node_images.ensure(parts, programs, tmp_path / "cache", quiet)
+    file = found["hold"].parent / "tree" / "hold"
+    shutil.copytree(file.parent, tmp_path / "copy", symlinks=True)
+    assert node_images.listing_of(tmp_path / "copy") == node_images.listing_of(file.parent)
+    if change == "more":
+        file.with_name("evil").symlink_to("hold")
+    elif change == "another":
+        file.write_bytes(b"evil")
+    elif change == "permissions":
+        file.chmod(0o4755)
+    else:
+        file.unlink()
+    with pytest.raises(OwnershipError, match="tree was changed since it was created: it is not used. Remove "):
+        node_images.check_sums(parts, found)
+
+
+def test_an_image_without_its_tree_is_made_again(tmp_path: Path, programs: dict[str, Path]) -> None:
+    parts, cache = [component(tmp_path, HOLD)], tmp_path / "cache"
+    found, _made = node_images.ensure(parts, programs, cache, quiet)
+    shutil.rmtree(found["hold"].parent / "tree")
+    assert node_images.ensure(parts, programs, cache, quiet) == (found, True)
+
+
 def test_what_an_image_takes_is_said_before_it_is_made(tmp_path: Path) -> None:
     base = ImageSpec("base", debian="trixie", tag="trixie", minutes=2, disk_gib=0.5)
     (line,) = node_images.announce([component(tmp_path, base, HOLD)], tmp_path / "cache")
@@ -126,7 +155,8 @@ def test_another_requirement_or_setup_makes_another_image(tmp_path: Path) -> Non
     for name in ("pins.txt", "setup.py"):
         (tmp_path / name).write_text("two")
         found.append(node_images.entry_of(full, {}, tmp_path))
-    assert len(set(found)) == 5
+    found.append(node_images.entry_of(dataclasses.replace(full, without=["/usr/games/*"]), {}, tmp_path))
+    assert len(set(found)) == 6
 
 
 def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
@@ -135,7 +165,7 @@ def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
     with tarfile.open(tree, "w") as archive:
         for name, kind in kinds.items():
             member = tarfile.TarInfo(name)
-            member.type, member.uid, member.gid, member.gname, member.mode = kind, 7, 42, "shadow", 0o755
+            member.type, member.uid, member.gid, member.gname, member.mode = kind, 7, 42, "shadow", 0o4755
             member.linkname = "bin/sh" if kind == tarfile.SYMTYPE else ""
             member.size = 4 if kind == tarfile.REGTYPE else 0
             archive.addfile(member, io.BytesIO(b"text") if member.size else None)
