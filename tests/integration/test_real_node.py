@@ -348,7 +348,16 @@ def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: 
     assert done.code == 0, done.output
     assert "PASS" in done.output
     assert state_of_the_machine() == before
-    points = sorted((run_dirs(tmp_path)[0] / "points").iterdir())
+    (run,) = run_dirs(tmp_path)
+    (pulls,) = run.glob("*__image_preload__main/image_pulls.json")
+    (node,) = _files.read_json(pulls)["nodes"]
+    assert (node["node"], node["there"], node["simulated"]) == ("real-0", True, False)  # there is no registry
+    (downloaded,) = run.glob("*__storage__present/downloads.json")
+    sizes = {one["name"]: one["downloaded"] for one in _files.read_json(downloaded)["downloads"]}
+    assert sizes["tiny-llama"] > 3_000_000 and sizes["tiny-text.jsonl"] > 50_000
+    report = (run / "report" / "index.html").read_text(encoding="utf-8")
+    assert "http://files.seatrial-files.svc.cluster.local:8080/tiny-llama" in report
+    points = sorted((run / "points").iterdir())
     found = []
     for point in points:
         (row,) = _files.read_lines(point / "training.jsonl")

@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     foreign_load_text,
     kpi_text,
     latency_attribution_text,
+    prepared_text,
     run_facts,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
@@ -55,6 +56,7 @@ def page(
         "points": [_point(run, point, tables.get(point.number)) for point in run.points],
         "settings": run_facts.settings(run.provenance),
         "phases": run_facts.phases(record),
+        "prepared": prepared_text.rows(run.top),
         "versions": sorted((record.get("versions") or {}).items(), key=lambda pair: pair[0].lower()),
         "environment": run_facts.plain(record.get("environment") or {}),
         "clusters": run_facts.clusters(run.clusters),
