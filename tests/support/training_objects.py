@@ -39,9 +39,9 @@ def variables(settings: Mapping[str, Any], *names: str, simulated: bool = False)
 def workloads(
     settings: Mapping[str, Any], count: int = 1, simulated: bool = False, run_id: str = "t1"
 ) -> list[dict[str, Any]]:
-    """Return the objects of ``count`` trainings, in the namespace of the run."""
-    parameters, flavour = variables(settings, "__fine_tuning_parameters", "__fine_tuning_flavour", simulated=simulated)
-    template = template_renderer.Template(flavour["kind_name"].lower(), flavour["template"], parameters=parameters)
+    """Return the objects of ``count`` trainings, in the namespace of the run; of several models, those of the first."""
+    given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][0]
+    template = template_renderer.Template(**given)
     made = template_renderer.render(template, run_id, "001", run_id, range(count)).workload
     found = [made.manifest(index) for index in range(count)]
     return [{**one, "metadata": {**one["metadata"], "namespace": run_id}} for one in found]

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import scheduler_functions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import scheduler_functions, training_ratios
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.kpi_definitions import (
     JMESPATH,
     PRIORITIES,
@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.kpi_defini
     SCALED,
     STAGES,
     STEPPED,
+    TEMPLATES,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.log_and_metric_functions import is_scaled
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
@@ -73,7 +73,8 @@ def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[st
         QUEUES: lambda: scheduler_functions.queues(data),
         PRIORITIES: lambda: scheduler_functions.priorities(data),
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
-        SCALED: lambda: ["scaled"] if is_scaled(data, **entry["source"]) else [],
+        SCALED: lambda: ["scaled"] if training_ratios.is_scaled(data, **entry["source"]) else [],
+        TEMPLATES: lambda: training_ratios.templates(data),
     }
     words = entry.get("for_each") or {}
     values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]

@@ -5,17 +5,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import bootstrap_interval
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import (
-    KpiValue,
-    MeasuredPoint,
-    PointData,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
 
 STATISTICS = ("median", "mean", "sum", "min", "max")
 
@@ -29,19 +24,23 @@ def errors(data: PointData, reason: str = "") -> KpiValue:
     return KpiValue(float(count), of, of, labels=labels, writers=("api-server",))
 
 
-def training(data: PointData, figure: str | Sequence[str], statistic: str = "median", per: str = "") -> KpiValue:
+def training(
+    data: PointData, figure: str | Sequence[str], statistic: str = "median", per: str = "", template: str = ""
+) -> KpiValue:
     """A statistic of a figure that trainings printed; N is the number of planned workloads.
 
     figure: its name in the logs; of several names the first that a log contains. per: ``gpu`` divides by the GPUs of
-    the job.
+    the job. template: name of the template whose workloads count; all of them without it.
     """
     if statistic not in STATISTICS:
         raise _format.unknown("statistic", statistic, STATISTICS)
     if per not in ("", "gpu"):
         raise _format.unknown("per", per, ["gpu"])
     names = [figure] if isinstance(figure, str) else list(figure)
-    rows, values = _printed(data, names)
+    rows, values = printed(data, names, template)
     labels: dict[str, Any] = {"figure": names[0], "statistic": statistic}
+    if template:
+        labels["template"] = template
     note = ""
     if per:
         labels["per"] = per
@@ -52,10 +51,16 @@ def training(data: PointData, figure: str | Sequence[str], statistic: str = "med
     return _over(data, rows, values, statistic, labels, note)
 
 
-def _printed(data: PointData, names: Sequence[str]) -> tuple[list[Mapping[str, Any]], list[float]]:
-    """Return the rows that have one of these figures, in submission order, and the figure of each."""
+def printed(data: PointData, names: Sequence[str], template: str = "") -> tuple[list[Mapping[str, Any]], list[float]]:
+    """Return the rows that have one of these figures, in submission order, and the figure of each.
+
+    template: name of the template whose workloads count; all of them without it.
+    """
+    of = dict(zip(data.table.index, data.table.template, strict=True)) if template else {}
     found = []
     for row in data.extras.training:
+        if template and of.get(row["index"]) != template:
+            continue
         name = next((one for one in names if one in row["figures"]), None)
         if name is not None:
             found.append((row, float(row["figures"][name])))
@@ -77,9 +82,10 @@ def _over(
     np = data.np
     simulated = any(one["simulated"] for one in rows)
     n = len({one["index"] if one["index"] is not None else one["pod"] for one in rows})
-    of = max(data.of, n)
+    planned = data.table.template.count(labels["template"]) if "template" in labels else data.of
+    of = max(planned, n)
     if not values:
-        return KpiValue(None, 0, data.of, simulated, note=note or "no log contains this figure", labels=labels)
+        return KpiValue(None, 0, planned, simulated, note=note or "no log contains this figure", labels=labels)
     array = np.array(values)
     value = float(getattr(np, statistic)(array))
     replicates = confidence = None
@@ -101,51 +107,6 @@ def _over(
         writers=("training",),
         replicates=replicates,
     )
-
-
-def is_scaled(data: PointData, over: Sequence[str] = (), **_others: Any) -> bool:
-    """Return whether the matrix of the run varies one of these settings."""
-    return data.extras.matrix is not None and any(name in data.extras.matrix.values for name in over)
-
-
-def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> KpiValue:
-    """Throughput per accelerator in percent of that of the point with the fewest accelerators, all else being equal.
-
-    figure: the throughput, as trainings print it; the median over the jobs counts. over: settings whose product is the
-    number of accelerators of a job; 0 counts as 1, a pod without GPUs.
-    """
-    labels: dict[str, Any] = {"figure": figure, "over": list(over)}
-    rows, values = _printed(data, [figure])
-    mine = data.extras.matrix
-    if not values or mine is None or data.extras.others is None:
-        return KpiValue(None, 0, data.of, note="no log contains this figure", labels=labels)
-    simulated = any(one["simulated"] for one in rows)
-    alike = [one for one in (mine, *data.extras.others()) if _rest(one, over) == _rest(mine, over)]
-    found = []
-    for one in alike:
-        printed = [
-            float(row["figures"][figure])
-            for row in (rows if one is mine else one.training)
-            if figure in row["figures"] and row["simulated"] is simulated
-        ]
-        if printed:
-            count = _accelerators(one, over)
-            found.append((count, float(data.np.median(printed)) / count))
-    least, reference = min(found)
-    labels |= {"accelerators": _accelerators(mine, over), "reference": least}
-    own = float(data.np.median(values)) / _accelerators(mine, over)
-    n = len(values)
-    if not reference:
-        return KpiValue(None, 0, max(data.of, n), simulated, note="the reference has no throughput", labels=labels)
-    return KpiValue(100 * own / reference, n, max(data.of, n), simulated, labels=labels, writers=("training",))
-
-
-def _rest(point: MeasuredPoint, over: Sequence[str]) -> dict[str, Any]:
-    return {name: value for name, value in point.values.items() if name not in over}
-
-
-def _accelerators(point: MeasuredPoint, over: Sequence[str]) -> int:
-    return math.prod(max(int(point.settings.get(name) or 1), 1) for name in over)
 
 
 def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:

@@ -55,11 +55,12 @@ class KpiValue:
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """A point of a matrix: its values of the matrix, all its settings, and its rows of training.jsonl."""
+    """A point of a matrix: its values of the matrix, all its settings, its rows of training.jsonl, its templates."""
 
     values: Mapping[str, Any]
     settings: Mapping[str, Any]
     training: Sequence[Mapping[str, Any]]
+    templates: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

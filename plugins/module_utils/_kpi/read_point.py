@@ -70,7 +70,8 @@ def _of_part(run: Run, point: Point, extras: PointExtras, part: Table) -> PointE
 
 
 def _in_matrix(point: Point, training: list[dict[str, Any]]) -> MeasuredPoint:
-    return MeasuredPoint(point.settings, point.all_settings or {}, training)
+    templates = [str(one.get("name", "")) for one in _plan(point).get("templates") or []]
+    return MeasuredPoint(point.settings, point.all_settings or {}, training, templates)
 
 
 def _others(run: Run, point: Point) -> list[MeasuredPoint]:
@@ -92,9 +93,13 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
 
 def steps(point: Point) -> list[tuple[float, float]]:
     """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
-    header = next(point_reader.lines(point.folder / "plan.jsonl", []), {})
-    arrival = header.get("arrival") or {}
+    arrival = _plan(point).get("arrival") or {}
     return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
+
+
+def _plan(point: Point) -> dict[str, Any]:
+    """Return the header of the plan; empty without one."""
+    return next(point_reader.lines(point.folder / "plan.jsonl", []), {})
 
 
 def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:

@@ -15,7 +15,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.log_and_me
     errors,
     gpu_hours_per_million_tokens,
     metric,
-    scaling_efficiency,
     training,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import (
@@ -38,6 +37,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.scheduler_
     starving,
     utilisation,
     waiting,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.training_ratios import (
+    scaling_efficiency,
+    speed_beside_others,
 )
 
 
@@ -296,6 +299,7 @@ FUNCTIONS: dict[str, Callable[..., KpiValue]] = {
         training,
         gpu_hours_per_million_tokens,
         scaling_efficiency,
+        speed_beside_others,
         metric,
         waiting,
         starving,

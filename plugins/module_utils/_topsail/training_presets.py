@@ -51,6 +51,7 @@ _READ = (
     *(f"{TESTS}.{flavour}.{key}" for flavour in FLAVOURS for key in ("enabled", "image")),
     *(f"{TESTS}.matbenchmarking.{key}" for key in ("enabled", "stop_on_error")),
     *(f"{TESTS}.many_model.{key}" for key in ("enabled", "count", "timespan")),
+    *(f"{TESTS}.multi_model.{key}" for key in ("enabled", "models")),
     f"{TESTS}.namespace",
     f"{TESTS}.test_extra_settings",
     "fine_tuning.default_response_template",
@@ -69,7 +70,6 @@ _ELSEWHERE = {
     "tests.capture_prom": "metrics_url and metrics_route capture metrics",
     "matbench": "results_* and export_* settings evaluate and export every run",
     "export_artifacts": "export_s3_url exports the run",
-    f"{TESTS}.multi_model": "several models are points of a matrix, one after the other",
 }
 
 
@@ -123,6 +123,7 @@ class _Import:
         self._load()
         made["run_stop_on_error"] = bool(self._get(f"{TESTS}.matbenchmarking.stop_on_error"))
         self._points(tests)
+        self._several_models()
         made.update(self.data.settings())
         self._rest(tests)
         return self.made
@@ -189,6 +190,23 @@ class _Import:
             self.made.settings["matrix"] = lists
         elif lists:
             self.made.settings["matrix_points"] = rest
+
+    def _several_models(self) -> None:
+        """Translate a test of several models: each alone, one after the other, then all at once."""
+        several = self._get(f"{TESTS}.multi_model") or {}
+        if not several.get("enabled"):
+            return
+        if self._get(f"{TESTS}.matbenchmarking.enabled"):
+            raise InputError("multi_model and matbenchmarking are both enabled, and TOPSAIL does one of them")
+        together: dict[str, int] = {}
+        for one in several.get("models") or []:
+            name = self.data.model(str(one["name"]))
+            together[name] = together.get(name, 0) + int(one.get("replicas") or 1)
+        points = [{name: 1} for name in together]
+        if together not in points:
+            points.append(together)
+        self.made.settings.pop(MODEL, None)
+        self.made.settings["matrix"] = {"fine_tuning_models": points}
 
     def _translated(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of one point, hyperparameters as dotted keys; nothing for a null."""

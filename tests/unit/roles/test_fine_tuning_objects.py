@@ -15,6 +15,7 @@ import custom_resources
 import pytest
 import training_objects
 import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -152,14 +153,29 @@ def test_what_is_downloaded_is_read_from_the_volume() -> None:
         "fine_tuning_dataset_name": "rows.json",
         "fine_tuning_hyper_parameters": {},
     }
-    text, asked = training_objects.variables(given, "__fine_tuning_config_text", "__fine_tuning_asked")
-    found = json.loads(text)
+    (training,), asked = training_objects.variables(given, "__fine_tuning_trainings", "__fine_tuning_asked")
+    found = json.loads(training["text"])
     assert found["model_name_or_path"] == "/mnt/storage/org/model" and asked == ["org/model@hf"]
     assert found["training_data_path"] == "/mnt/storage/rows.json"
     volumes = pods(workload(given))[0]["spec"]["volumes"]
     assert {"name": "storage", "persistentVolumeClaim": {"claimName": "models", "readOnly": True}} in volumes
     (none,) = training_objects.variables({}, "__fine_tuning_claim")
     assert none == ""
+
+
+@pytest.mark.parametrize(("flavour", "argument"), [("fms", None), ("ilab", "--model_name_or_path=/mnt/storage/org/b")])
+def test_several_models_are_as_many_templates_each_with_its_configuration(flavour: str, argument: str | None) -> None:
+    given = {"fine_tuning_flavour": flavour, "fine_tuning_models": {"Org/A.1@hf": 2, "org/b@lab": 3}}
+    names = ("__fine_tuning_templates", "__fine_tuning_config_maps", "__fine_tuning_asked")
+    templates, maps, asked = training_objects.variables(given, *names)
+    assert [(one["name"], one["weight"]) for one in templates] == [("org_a_1", 2), ("org_b", 3)]
+    assert set(asked) == {"Org/A.1@hf", "org/b@lab"}
+    models = [json.loads(one["data"]["config.json"])["model_name_or_path"] for one in maps]
+    assert models == ["/mnt/storage/Org/A.1", "/mnt/storage/org/b"]
+    found = template_renderer.render(template_renderer.Template(**templates[1]), "t1", "001", "t1", [4]).workload
+    pod = pods(found.manifest(4))[0]["spec"]
+    assert pod["volumes"][0]["configMap"]["name"] == maps[1]["metadata"]["name"] != maps[0]["metadata"]["name"]
+    assert argument is None or argument in pod["containers"][0]["args"]
 
 
 @pytest.mark.parametrize("flavour", training_flavours.names())
@@ -200,8 +216,8 @@ def test_rows_are_repeated_or_cut_as_the_factor_says(tmp_path: Path) -> None:
 
 def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:
     fms = {"fine_tuning_hyper_parameters": {"r": 8}, "fine_tuning_storage_claim": "models"}
-    (text,) = training_objects.variables(fms, "__fine_tuning_config_text")
-    assert json.loads(text) == {
+    ((training,),) = training_objects.variables(fms, "__fine_tuning_trainings")
+    assert json.loads(training["text"]) == {
         "model_name_or_path": "/mnt/storage/bigscience/bloom-560m",
         "training_data_path": "/mnt/storage/tatsu-lab/alpaca",
         "output_dir": "/mnt/output",
@@ -240,7 +256,8 @@ def test_a_training_without_gpus_has_one_process_in_each_pod_on_the_cpu() -> Non
     manifest = workload({"fine_tuning_gpus": 0, "fine_tuning_pod_count": 2})
     assert manifest["spec"]["nprocPerNode"] == "1"
     assert environment(pods(manifest)[0])["ACCELERATE_USE_CPU"] == "true"
-    (text,) = training_objects.variables({"fine_tuning_gpus": 0}, "__fine_tuning_config_text")
+    ((training,),) = training_objects.variables({"fine_tuning_gpus": 0}, "__fine_tuning_trainings")
+    text = training["text"]
     assert {name: json.loads(text)[name] for name in ("use_cpu", "use_flash_attn")} == {
         "use_cpu": True,
         "use_flash_attn": False,

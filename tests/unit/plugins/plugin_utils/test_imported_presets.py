@@ -333,6 +333,20 @@ def test_many_jobs_come_at_the_rate_that_fills_their_time() -> None:
     assert (only["fine_tuning_count"], only["fine_tuning_rate"]) == (60, 0.5)
 
 
+def test_several_models_come_one_after_the_other_and_then_at_once() -> None:
+    config = copy.deepcopy(SOURCES)
+    config["tests"]["fine_tuning"]["multi_model"] = {"enabled": False, "models": [{"name": "none"}]}
+    models = [{"name": "org/small@hf", "replicas": 2}, {"name": "tuned_7b"}]
+    several = {"tests.fine_tuning.multi_model.enabled": True, f"{SETTINGS}.model_name": None}
+    config["ci_presets"]["both"] = {"extends": ["fms"], **several, "tests.fine_tuning.multi_model.models": models}
+    found = points(config, "both")
+    seen = [one["fine_tuning_models"] for one in found]
+    assert seen == [{"org/small@hf": 1}, {"tuned_7b@lab": 1}, {"org/small@hf": 2, "tuned_7b@lab": 1}]
+    assert found[0]["storage_registries"] == {"lab": "s3://models/"}
+    with pytest.raises(InputError, match="multi_model and matbenchmarking are both enabled"):
+        points(config, "lab both")
+
+
 def test_what_has_no_counterpart_is_listed_with_its_reason() -> None:
     (full,) = write_presets.translate(GATING, ["full"])[0]
     assert "export_artifacts.enabled = True: export_s3_url exports the run" in full.unmapped

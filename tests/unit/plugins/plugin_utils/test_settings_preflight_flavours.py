@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_load_estimates, settings_preflight
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import SettingsLayer
 from preflight import PHASES, check, preflight
 
@@ -33,6 +34,8 @@ pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the 
             {"fine_tuning_pod_count": 2, "fine_tuning_command": ["python", "/app/accelerate_launch.py"]},
             "fine_tuning_pod_count is 2: the launcher of the image, accelerate_launch.py",
         ),
+        ({"fine_tuning_models": {"a": 1, "b": 0}}, "each model needs a number of jobs, 1 or more"),
+        ({"fine_tuning_models": {"a": 1, "b@lb": 1}, "storage_registries": {"lab": "s3://x/"}}, "is neither hf"),
         ({"fine_tuning_flavour": "ilab", "fine_tuning_gpus": 0}, "trains on GPUs only"),
         ({"fine_tuning_flavour": "ray"}, "flavour ray comes without a program"),
     ],
@@ -62,3 +65,16 @@ def test_a_point_has_the_hyper_parameters_of_its_flavour_and_may_change_one() ->
     found.check(None)
     ilab, fms = (point.settings["fine_tuning_hyper_parameters"] for point in found.found.points)
     assert ilab["lora_r"] == fms["r"] == 8 and "num_epochs" in ilab and "num_train_epochs" in fms
+
+
+def test_several_models_at_once_are_accepted_and_their_jobs_counted() -> None:
+    models = [{"org/a@hf": 1}, {"org/b@lab": 1}, {"org/a@hf": 2, "org/b@lab": 3}]
+    found = preflight(PHASES, storage_registries={"lab": "s3://x/"}, matrix={"fine_tuning_models": models})
+    found.check(None)
+    role = settings_preflight.ROOT / "roles" / "fine_tuning"
+    said = point_load_estimates.durations(role, found.found.measured, found.render)
+    assert [said[name].split(" in ")[0] for name in ("001", "002", "003")] == [
+        "1 workload",
+        "1 workload",
+        "5 workloads",
+    ]

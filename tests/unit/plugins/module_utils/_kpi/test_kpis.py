@@ -300,6 +300,75 @@ def test_scaling_efficiency_compares_with_the_fewest_accelerators_of_equal_setti
     assert found[2][0]["labels"]["accelerators"] == 4 and found[2][0]["labels"]["reference"] == 1
 
 
+def trained(folder, speeds):
+    """Write the figures of a point whose plan has a template for each name in ``speeds``: name -> one speed per job."""
+    names = [name for name, values in speeds.items() for _one in values]
+    plan = list(_files.read_lines(folder / "plan.jsonl"))
+    templates = [{**plan[0]["templates"][0], "name": name} for name in speeds]
+    plan = [{**plan[0], "templates": templates}, *({**one, "template": names[n]} for n, one in enumerate(plan[1:]))]
+    _files.write_lines(folder / "plan.jsonl", plan, "plan/1")
+    values = [{"train_samples_per_second": one} for some in speeds.values() for one in some]
+    rows = [{"index": n, "pod": f"p{n}", "figures": one, "simulated": False} for n, one in enumerate(values)]
+    _files.write_lines(folder / "training.jsonl", rows, "training/1")
+
+
+@pytest.mark.parametrize(("noise", "known"), [(0.0, True), (0.4, True), (None, False)])
+def test_scaling_efficiency_has_an_interval_that_contains_it_and_is_wider_with_more_noise(tmp_path, noise, known):
+    """One job at each point gives no interval: nothing shows how much jobs differ."""
+    factors = (1.0,) if noise is None else (1.0, 1.0 + noise, 1.0 - noise)
+    worlds = [(World(count=len(factors)), {"seatrial_gpus": gpus}) for gpus in (1, 2)]
+    top = write_run(tmp_path / "run", worlds)
+    for number, (gpus, speed) in enumerate(((1, 10.0), (2, 18.0))):
+        folder = top / "points" / f"{number:03d}"
+        _files.write_yaml(folder / "settings.yml", {"seatrial_gpus": gpus})
+        trained(folder, {"job": [speed * one for one in factors]})
+    write_timeline(str(top))
+    source = {"function": "scaling_efficiency", "figure": "train_samples_per_second", "over": ["seatrial_gpus"]}
+    write_kpis(str(top), [written(tmp_path, {**ONE, "unit": "%", "source": source})])
+    first, second = (_files.read_json(top / f"points/00{n}/kpis.json")["kpis"][0] for n in (0, 1))
+    assert first["confidence"] is None and second["value"] == pytest.approx(90.0)
+    if not known:
+        assert second["confidence"] is None
+    elif not noise:
+        assert second["confidence"]["low"] == pytest.approx(90.0) == pytest.approx(second["confidence"]["high"])
+    else:  # by hand: exp(±t(0.025, 4) · s · sqrt(2/3)) with s = 0.42663, the deviation of log(1, 1.4, 0.6)
+        assert second["confidence"]["low"] == pytest.approx(90 * 0.38017, rel=1e-3)
+        assert second["confidence"]["high"] == pytest.approx(90 * 2.63043, rel=1e-3)
+
+
+def test_several_models_are_compared_with_the_points_that_train_each_alone(tmp_path):
+    points = [
+        ({"a": 1}, {"a": [10.0]}),
+        ({"b": 1}, {"b": [4.0]}),
+        ({"a": 2, "b": 1}, {"a": [9.0, 8.0], "b": [3.0]}),
+        ({"a": 1, "c": 1}, {"a": [5.0], "c": [1.0]}),
+    ]
+    worlds = [(World(count=sum(models.values())), {"fine_tuning_models": models}) for models, _speeds in points]
+    top = write_run(tmp_path / "run", worlds)
+    for number, (models, speeds) in enumerate(points):
+        folder = top / "points" / f"{number:03d}"
+        _files.write_yaml(folder / "settings.yml", {"fine_tuning_models": models})
+        trained(folder, speeds)
+    write_timeline(str(top))
+    own = {"function": "training", "figure": "train_samples_per_second", "template": "{model}"}
+    beside = {"function": "speed_beside_others", "figure": "train_samples_per_second", "template": "{model}"}
+    definitions = [
+        {**ONE, "name": name, "for_each": {"model": "templates"}, "source": source}
+        for name, source in (("of_{model}", own), ("beside_{model}", beside))
+    ]
+    write_kpis(str(top), [written(tmp_path, *definitions)])
+    found = [_files.read_json(top / f"points/00{number}/kpis.json")["kpis"] for number in range(4)]
+    seen = [[(one["name"], one["value"], one["n"], one["of"]) for one in kpis] for kpis in found]
+    assert seen == [
+        [],
+        [],
+        [("of_a", 8.5, 2, 2), ("of_b", 3.0, 1, 1), ("beside_a", 85.0, 2, 2), ("beside_b", 75.0, 1, 1)],
+        [("of_a", 5.0, 1, 1), ("of_c", 1.0, 1, 1), ("beside_a", 50.0, 1, 1), ("beside_c", None, 0, 1)],
+    ]
+    assert found[2][2]["confidence"]["low"] < 85.0 < found[2][2]["confidence"]["high"]
+    assert found[3][3]["note"] == "no point of the matrix trains this model only"
+
+
 @pytest.mark.parametrize("product", ["NVIDIA-L40S", "simulated-NVIDIA-L40S"])
 def test_figures_of_gpus_that_nodes_only_claim_to_have_are_simulated(tmp_path, definitions, product):
     """Workloads ran on a real node, whose GPUs role fake_gpu wrote into its status: their times are measured."""
