@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import unsafe_text
 from ci_job import Job, begin, ended
-from message_servers import GitHubStandIn, address
+from message_servers import GitHubStandIn, SlackStandIn, address
 from playbook import ROOT, play, run_dirs
 from scripted_server import ScriptedServer
 
@@ -44,6 +48,23 @@ def job(folder: Path, path: Path, *words: str, **settings: Any) -> Job:
     return ended(folder, begin(folder, "ci", *words, env=env, **settings))
 
 
+@contextlib.contextmanager
+def services(folder: Path) -> Iterator[tuple[GitHubStandIn, SlackStandIn, dict[str, Any]]]:
+    """GitHub and Slack, and the settings of the messages to them."""
+    hub, chat = GitHubStandIn(), SlackStandIn()
+    with ScriptedServer(hub.answer) as github, ScriptedServer(chat.answer) as slack:
+        settings = {
+            "notify_services": ["github", "slack"],
+            "notify_github_api_url": address(github),
+            "notify_slack_api_url": address(slack),
+            "notify_slack_channel": chat.channel,
+        }
+        for name, token in (("notify_github_token", "t0ken-of-tests"), ("notify_slack_token", chat.token)):
+            (folder / name).write_text(token, encoding="utf-8")
+            settings[f"{name}_file"] = str(folder / name)
+        yield hub, chat, settings
+
+
 def test_a_recorded_event_of_github_runs_to_a_pass(tmp_path: Path, rehearsal_folder: Path) -> None:
     settings = {
         "rehearsal_components": [],
@@ -51,13 +72,12 @@ def test_a_recorded_event_of_github_runs_to_a_pass(tmp_path: Path, rehearsal_fol
         "rehearsal_data_dir": str(rehearsal_folder),
         "workload_max_lateness": 60,  # how busy this machine is says nothing of the playbook
     }
-    hub = GitHubStandIn()
-    with ScriptedServer(hub.answer) as server:
-        settings |= {"notify_services": ["github"], "notify_github_api_url": address(server)}
-        (tmp_path / "token").write_text("t0ken-of-tests", encoding="utf-8")
-        path = str(tmp_path / "token")
-        done = job(tmp_path, EVENTS / "issue_comment.json", notify_github_token_file=path, **settings)
+    with services(tmp_path) as (hub, chat, told):
+        done = job(tmp_path, EVENTS / "issue_comment.json", **settings, **told)
     (comment,), (check,) = hub.comments.values(), hub.checks.values()
+    root, *replies = chat.messages
+    assert "example/product#12" in root["text"] and "thread_ts" not in root, "one thread for each pull request"
+    assert {one["thread_ts"] for one in replies} == {root["ts"]} and "pass" in replies[-1]["text"]
     assert "\n# pass: workload\\_scale" in comment and "- job: https://github.example.com/" in comment
     assert (check["conclusion"], check["head_sha"]) == ("success", "c0ffee")
     assert done.status == 0, done.output[-4000:]
@@ -130,3 +150,34 @@ def test_a_comment_that_asks_for_no_run_is_answered_and_ends_with_0(tmp_path: Pa
     assert done.status == 0, done.output[-4000:]
     assert done.last.startswith("no run (exit 0): ") and answer in done.output
     assert run_dirs(tmp_path) == [] and done.cases("error") == {}
+
+
+def test_help_is_answered_by_a_comment_on_the_pull_request(tmp_path: Path) -> None:
+    with services(tmp_path) as (hub, _chat, told):
+        done = job(tmp_path, event(tmp_path, "/help"), **told)
+    assert done.status == 0, done.output[-4000:]
+    (comment,) = hub.comments.values()
+    assert "/test" in comment and "smoke" in comment and "workload_scale_count" in comment
+    assert hub.checks == {} and run_dirs(tmp_path) == []
+
+
+@pytest.mark.long
+def test_an_interrupted_job_gives_back_and_says_so(tmp_path: Path, rehearsal: Any) -> None:
+    load = "/test workload_scale\n/var workload_scale_run_seconds: 3600\n/var workload_scale_gpus: 0"
+    existing = {"cluster_provider": "existing", "cluster_kubeconfig": rehearsal.kubeconfig, "doctor_fail": False}
+    path = event(tmp_path, load)
+    with services(tmp_path) as (hub, chat, told):
+        env = {**ACTIONS, "GITHUB_EVENT_PATH": str(path)}
+        process = begin(tmp_path, "ci", env=env, **existing, **told)
+        deadline = time.monotonic() + 300
+        while not any(one.stat().st_size for one in tmp_path.glob("*/points/001/ledger.jsonl")):
+            assert time.monotonic() < deadline and process.poll() is None, (tmp_path / "log").read_text()
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        done = ended(tmp_path, process)
+    assert (done.status, done.last) == (3, "error (exit 3): ended by SIGTERM"), done.output[-4000:]
+    (run_dir,) = run_dirs(tmp_path)
+    assert _files.read_yaml(run_dir / "run.yml")["held"] == []
+    (check,) = hub.checks.values()
+    assert check["conclusion"] == "cancelled" and len(hub.comments) == 1
+    assert "interrupted" in next(iter(hub.comments.values())) and "interrupted" in chat.messages[-1]["text"]

@@ -1,10 +1,11 @@
-"""Started by ansible-runner as AWX starts a job, with variables as surveys give them. docs/awx.md tells of it."""
+"""Started by ansible-runner as AWX starts a job, with the variables of its templates. docs/awx.md describes it."""
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,13 @@ def job(
     extra: dict[str, Any],
     env: dict[str, str] | None = None,
     cancelled: Callable[[], bool] = lambda: False,
+    project: str = "fine_tuning",
+    timeout: int = 0,
 ) -> ansible_runner.Runner:
-    """Run playbooks/fine_tuning.yml as a job template would, until it ends or ``cancelled`` says that it was."""
+    """Run the playbook of a project as a job template would, until it ends, or ``cancelled`` says that it was.
+
+    timeout: seconds after which the job is killed; 0 means never.
+    """
     folder.mkdir()
     (folder / "project").symlink_to(ROOT)
     told = {name: value for name, value in environment(folder).items() if name != "ARTIFACT_DIR"}
@@ -31,12 +37,13 @@ def job(
     told["ANSIBLE_COLLECTIONS_PATH"] = f"{folder}/requirements_collections:{ROOT}/collections"
     return ansible_runner.run(
         private_data_dir=str(folder),
-        playbook="playbooks/fine_tuning.yml",
+        playbook=f"playbooks/{project}.yml",
         inventory=str(ROOT / "inventories" / "localhost"),
         extravars=extra,
         envvars={**told, **(env or {})},
         cmdline=f"--tags {tags}" if tags else None,
         cancel_callback=cancelled,
+        settings={"job_timeout": timeout} if timeout else {},
         quiet=True,
     )
 
@@ -57,14 +64,119 @@ def test_a_survey_gives_lists_and_texts(tmp_path: Path) -> None:
     assert not run_dirs(tmp_path / "runs"), "to look at settings makes no run"
 
 
-def test_the_credential_type_of_the_docs_injects_what_is_read() -> None:
-    page = (ROOT / "docs" / "awx.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"<!-- test: credential type -->\n```yaml\n(.*?)```", page, re.DOTALL)
-    injected = yaml.safe_load(text)["injectors"]
+def test_the_credential_types_inject_what_is_read() -> None:
+    text = (ROOT / "roles/awx_objects/vars/main.yml").read_text(encoding="utf-8").replace("!unsafe", "")
+    types = yaml.safe_load(text)["__awx_objects_credential_types"]
     settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     secrets = set(re.findall(r"^\| `(\w+)` \| str \| \*secret\*", settings, re.MULTILINE))
-    assert {name.removeprefix("SEATRIAL_").lower() for name in injected["env"]} <= secrets
-    assert all(f"| `{name}` |" in settings for name in injected["extra_vars"])
+    for one in types:
+        injected = one["injectors"]
+        fields = {f"SEATRIAL_{field['id'].upper()}": f"{{{{ {field['id']} }}}}" for field in one["inputs"]["fields"]}
+        assert all(fields[name] == value for name, value in injected.get("env", {}).items())
+        assert {name.removeprefix("SEATRIAL_").lower() for name in injected.get("env", {})} <= secrets
+        assert all(f"| `{name}` |" in settings for name in injected.get("extra_vars", {}))
+
+
+def templates() -> dict[str, Any]:
+    """Variables of the job templates that awx.yml makes, of which AWX renders the last."""
+    names = yaml.safe_load((ROOT / "roles/awx_objects/vars/main.yml").read_text().replace("!unsafe", ""))
+    return {"cluster_provider": "existing", "run_name": names["__awx_objects_run_name"]}
+
+
+@pytest.fixture
+def token(rehearsal: Any) -> Iterator[str]:
+    """A token of an administrator of the cluster, as in AWX's credential of type Bearer Token."""
+    name = f"awx-{os.getpid()}"
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    with rehearsal.client() as client:
+        client.request("POST", accounts, {"metadata": {"name": name}})
+        binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
+        client.request("POST", f"{rbac}/clusterrolebindings", binding)
+        try:
+            asked = {"spec": {"expirationSeconds": 3600}}
+            yield client.request("POST", f"{accounts}/{name}/token", asked)["status"]["token"]
+        finally:
+            client.request("DELETE", f"{rbac}/clusterrolebindings/{name}")
+            client.request("DELETE", f"{accounts}/{name}")
+
+
+def bearer(rehearsal: Any, token: str) -> dict[str, str]:
+    """The environment of a job with that credential."""
+    with rehearsal.client() as client:
+        host = client.access.server
+    return {"K8S_AUTH_HOST": host, "K8S_AUTH_API_KEY": token, "K8S_AUTH_VERIFY_SSL": "False", "KUBECONFIG": ""}
+
+
+def labelled(rehearsal: Any, run_id: str) -> list[str]:
+    """The namespaces, Jobs and pods of a run."""
+    query = {"labelSelector": f"perfscale.seatrial/run={run_id}"}
+    paths = ("/api/v1/namespaces", "/apis/batch/v1/jobs", "/api/v1/pods")
+    with rehearsal.client() as client:
+        lists = [client.request("GET", path, query=query)["items"] for path in paths]
+    return [one["metadata"]["name"] for items in lists for one in items]
+
+
+def test_a_job_uses_the_bearer_token_of_awx_and_leaves_it_nowhere(tmp_path: Path, rehearsal: Any, token: str) -> None:
+    extra = {**templates(), "awx_job_id": 7, "run_artifacts_dir": str(tmp_path / "runs"), "doctor_fail": False}
+    done = job(tmp_path / "job", "cluster,release", extra, bearer(rehearsal, token), project="workload_scale")
+    assert done.status == "successful", said(done)
+    (run_dir,) = run_dirs(tmp_path / "runs")
+    assert run_dir.name == "workload_scale-7"
+    kept = [path for path in run_dir.rglob("*") if path.is_file() and token in path.read_text(errors="replace")]
+    assert kept == [] and token not in said(done)
+    recorded = _files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["kubeconfig"]
+    assert not Path(recorded).exists(), "the file with the token is gone"
+    handed_on = [one for one in done.events if one["event"] == "playbook_on_stats"][-1]["event_data"]["artifact_data"]
+    assert (handed_on["seatrial_run_dir"], handed_on["seatrial_status"]) == (str(run_dir), "passed")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("end", ["canceled", "timeout"])
+def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cluster(
+    end: str, tmp_path: Path, rehearsal: Any, token: str
+) -> None:
+    runs, first = tmp_path / "runs", tmp_path / "job-1-kubeconfig"
+    runs.mkdir()
+    common = {**templates(), "awx_workflow_job_id": 42, "run_artifacts_dir": str(runs), "doctor_fail": False}
+    load = {
+        "preset": ["smoke"],
+        "workload_scale_count": 4,
+        "workload_scale_run_seconds": 3600,
+        "workload_scale_gpus": 0,
+    }
+    first.write_bytes(Path(rehearsal.kubeconfig).read_bytes())
+    begun = time.monotonic()
+
+    def under_load() -> bool:
+        assert time.monotonic() - begun < 600, "the load has not begun"
+        return end == "canceled" and any(path.stat().st_size for path in runs.glob("*/points/001/ledger.jsonl"))
+
+    extra = {**common, **load, "cluster_kubeconfig": str(first)}
+    words = {"cancelled": under_load, "project": "workload_scale", "timeout": 0 if end == "canceled" else 90}
+    killed = job(tmp_path / "job-1", "", extra, **words)
+    assert killed.status == end, said(killed)
+    run_dir = runs / "workload_scale-42"
+    run_id = _files.read_yaml(run_dir / "run.yml")["id"]
+    if end == "canceled":
+        assert labelled(rehearsal, run_id), "a killed job gives nothing back"
+
+    # AWX removes the file of the credential with the job. The workflow gives its variables to each node.
+    first.unlink()
+    back = {**common, **load, "cluster_keep": False}
+    for turn in ("job-2", "job-3"):
+        done = job(tmp_path / turn, "cleanup,release", back, bearer(rehearsal, token), project="workload_scale")
+        assert (done.status, done.rc) == ("successful", 0), said(done)
+    assert labelled(rehearsal, run_id) == []
+    record = _files.read_yaml(run_dir / "run.yml")
+    assert (
+        record["held"] == [] and _files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
+    )
+
+    none = job(tmp_path / "job-4", "cleanup,release", {**back, "awx_workflow_job_id": 43}, project="workload_scale")
+    assert none.status == "successful" and "There is no run workload_scale-43 in" in said(none)
 
 
 @pytest.mark.long

@@ -90,7 +90,8 @@ def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], whe
         raise InputError(
             f"{where}: cluster_provider=existing requires a kubeconfig: set "
             "-e cluster_kubeconfig=<file>, or the environment variable KUBECONFIG. "
-            "~/.kube/config is used only if you name it."
+            "~/.kube/config is used only if you name it. In AWX, add a credential with a kubeconfig or a bearer token "
+            "to the template."
         )
     if given == IN_CLUSTER:
         return given
