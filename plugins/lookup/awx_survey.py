@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: The surveys, as option C(survey_spec) of P(awx.awx.job_template#module) takes them.
+  description: The surveys, as option C(survey_spec) of module C(awx.awx.job_template) takes them.
   type: list
   elements: dict
 """
