@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ _LEAST = {"workloads": 0, "pods": 1, "gpus": 0, "seconds": 0}
 
 def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the first entry of a plan whose value no load can have, with the reason; None for a possible plan."""
+    try:
+        drawn(0, given.get("lifetime") or {"mean": 0})
+    except InputError as error:
+        return "lifetime", f"lifetime: {error}"
     for name, least in _LEAST.items():
         if given.get(name) is not None and float(given[name]) < least:
             return name, f"{name} is {given[name]}, it must be {least} or more"

@@ -45,6 +45,8 @@ class PointInputs:
     plan: dict[str, Any] = field(default_factory=dict)  # header line
     planned: list[dict[str, Any]] = field(default_factory=list)
     sent: dict[int, SentWorkload] = field(default_factory=dict)
+    #: Workloads that were stopped at the end of their lifetime: index -> first request sent, the last one answered.
+    stops: dict[int, tuple[float, float]] = field(default_factory=dict)
     started: float | None = None
     anchor: dict[str, Any] | None = None
     kinds: dict[str, Any] = field(default_factory=dict)
@@ -115,6 +117,7 @@ def read(folder: Path) -> PointInputs:
 def _read_ledger(inputs: PointInputs) -> None:
     names = {row["index"]: row["name"] for row in inputs.planned}
     related = _related(inputs)
+    asked: dict[int, float] = {}  # when a stop was first requested
     for record in lines(inputs.folder / "ledger.jsonl", inputs.notes):
         kind = record.get("type")
         if kind == "attempt":
@@ -122,6 +125,10 @@ def _read_ledger(inputs: PointInputs) -> None:
             _attempt(inputs.sent.setdefault(record["index"], SentWorkload()), record, own)
             if record["outcome"] == "created" and record.get("resource_version"):
                 inputs.writes.append((record["resource_version"], record["sent"], record["answered"]))
+        elif kind == "stop":
+            began = asked.setdefault(record["index"], record["sent"])
+            if record["status"] in (200, 202, 404):
+                inputs.stops[record["index"]] = (began, record["answered"])
         elif kind == "start" and inputs.started is None:
             inputs.started = record["at"]
         elif kind == "session" and inputs.anchor is None:

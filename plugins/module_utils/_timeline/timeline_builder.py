@@ -35,6 +35,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage
 
 #: Without definitions (no observations) a workload still has the stage that the answer to our create shows.
 CREATED = Stage("created", "", "created", OWN, "API server", False)
+#: The stage of a workload that was deleted at the end of its lifetime, from our request to its answer.
+STOPPED = "stopped"
 
 
 def build(
@@ -69,11 +71,12 @@ def build_from(
     rows = point_reader.rows(inputs)
     own_kinds = {row["kind"] for row in rows if row["kind"]} or set(list(inputs.kinds)[:1])
     simulated = set(inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers)
-    stages = from_definitions(inputs.kinds, own_kinds, simulated) or [CREATED]
+    stages = _stages(inputs, own_kinds, simulated)
     table = _empty_table(inputs, rows, stages, run, point)
     audit = audit_logs.narrower(audit_log, run, inputs, rows, table.header["notes"]) if audit_log else None
     intervals = IntervalAssignment(inputs, table, stages, audit)
     intervals.take_ledger(rows)
+    _take_stops(table, inputs)
     nodes = WorkloadNodes(len(rows), real_nodes) if real_nodes and NODE in simulated else None
     reader = EventReader(inputs, rows, own_kinds, intervals, witness, nodes)
     last = reader.read(table.header["end"])
@@ -86,9 +89,27 @@ def build_from(
         table.nodes = nodes.kinds()
         table.header["simulated_writers"] = sorted(simulated)
         if inputs.kinds and kinds_of(table) == REAL:
-            stages = from_definitions(inputs.kinds, own_kinds, set(simulated) - {NODE})
+            stages = _stages(inputs, own_kinds, set(simulated) - {NODE})
             table.header["stages"] = [stage.header() for stage in stages]
     return table
+
+
+def _stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> list[Stage]:
+    """Return the defined stages, and that of the end of a lifetime if the ledger shows one."""
+    found = from_definitions(inputs.kinds, own_kinds, simulated) or [CREATED]
+    if inputs.stops and all(stage.name != STOPPED for stage in found):
+        complete = tuple(stage.name for stage in found if stage.ends == "succeeded")
+        found.append(Stage(STOPPED, min(own_kinds, default=""), STOPPED, OWN, "client", False, None, complete))
+    return found
+
+
+def _take_stops(table: Table, inputs: PointInputs) -> None:
+    """Fill the stage of the end of a lifetime."""
+    if all(one["name"] != STOPPED or one["writer"] != "client" for one in table.stages):
+        return
+    for row, index in enumerate(table.index):
+        if index in inputs.stops:
+            table.earliest[STOPPED][row], table.latest[STOPPED][row] = inputs.stops[index]
 
 
 def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:

@@ -53,6 +53,11 @@ def test_steps_say_how_many_workloads_there_are() -> None:
             "requests",
             "the request of memory is '10Gigs', it must be a quantity such as 500m, 2 or 4Gi",
         ),
+        (
+            {"workloads": 1, "lifetime": {"type": "fixed", "mean": "long"}, "seconds": "long"},
+            "lifetime",
+            "lifetime: distribution 'fixed': mean is 'long', which is not a number",
+        ),
     ],
 )
 def test_a_value_that_no_load_can_have_is_named(plan: dict[str, Any], name: str, reason: str) -> None:

@@ -100,6 +100,26 @@ def test_censored_are_those_that_were_under_way_when_nothing_more_was_seen(mixed
     }
 
 
+def test_the_end_of_a_lifetime_is_a_stage_from_the_first_request_to_the_last_answer(good, tmp_path):
+    _world, folder, table = good
+    assert "stopped" not in table.earliest
+    copy = copied(folder, tmp_path, "plan", "ledger", "observations")
+    over = table.header["end"]
+    stops = [(1, over, 0), (2, over + 1, 200), (1, over + 2, 404), (3, over + 3, 500)]
+    with open(copy / "ledger.jsonl", "a", encoding="utf-8") as ledger:
+        for index, sent, status in stops:
+            row = {"type": "stop", "index": index, "name": table.name[index], "kind": table.kind[index]}
+            moments = {"intended": over, "sent": sent, "answered": sent + 0.5, "status": status}
+            ledger.write(json.dumps({**row, **moments}, separators=(",", ":")) + "\n")
+    stopped = timeline_builder.build(copy, RUN, "000")
+    assert stopped.seen("stopped") == 2
+    bounds = [(stopped.earliest["stopped"][row], stopped.latest["stopped"][row]) for row in (1, 2)]
+    assert bounds == [(over, over + 2.5), (over + 1, over + 1.5)]
+    assert stopped.stages[-1]["name"] == "stopped" and stopped.stages[-1]["needs"] == ["succeeded"]
+    assert not stopped.stages[-1]["simulated"] and not stopped.contradictions
+    assert Counter(stopped.outcome) == Counter(table.outcome)
+
+
 def test_gpus_and_pods_of_a_gang_are_summed(mixed):
     _world, _folder, table = mixed
     assert (table.pods[0], table.gpus[0]) == (2, 2.0)
