@@ -28,6 +28,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: What it deletes, or would delete, is in RV(deleted).
   idempotent:
     support: full
 options:

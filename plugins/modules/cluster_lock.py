@@ -31,6 +31,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: It creates or deletes one lock, which is in RV(lock).
   idempotent:
     support: full
 options:

@@ -27,7 +27,8 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: partial
+    details: In check mode on a cluster without the operator, only name and components of the DataScienceCluster.
   idempotent:
     support: full
 options:

@@ -25,7 +25,8 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: full
+    details: Of the file O(rbac_file).
   idempotent:
     support: full
 options:
@@ -127,10 +128,12 @@ def main() -> None:
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
         path = Path(given["rbac_file"]) if given["rbac_file"] else None
         lines.append(f"  the least RBAC: {path or 'give -e doctor_rbac_file=<file> to write it'}")
-        changed = path is not None and (not path.exists() or path.read_text(encoding="utf-8") != text)
+        before = path.read_text(encoding="utf-8") if path is not None and path.exists() else ""
+        changed = path is not None and before != text
         if path is not None and changed and not module.check_mode:
             _files.replace_text(path, text)
-        return {"changed": changed, **found, "lines": lines}
+        diff = {"before": before, "after": text if path is not None else ""}
+        return {"changed": changed, **found, "lines": lines, "diff": diff}
 
     _module_main.run(module, work)
 

@@ -27,6 +27,7 @@ attributes:
     details: It writes two files of the results that are there; calling it is the way to see them.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
 options:

@@ -29,6 +29,7 @@ attributes:
     details: Which documents change is known only to the server that receives them.
   diff_mode:
     support: none
+    details: Which documents change is known only to the server that receives them.
   idempotent:
     support: partial
     details: A second call writes the same documents again.

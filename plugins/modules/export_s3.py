@@ -34,6 +34,7 @@ attributes:
     details: Which objects change is known only after their upload and the comparison of checksums.
   diff_mode:
     support: none
+    details: Which objects change is known only after their upload and the comparison of checksums.
   idempotent:
     support: full
 options:

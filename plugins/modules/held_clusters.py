@@ -24,6 +24,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: The clusters that it releases are in RV(reaped).
   idempotent:
     support: full
 options:

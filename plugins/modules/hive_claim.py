@@ -27,6 +27,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: It creates or deletes one ClusterClaim.
   idempotent:
     support: full
 options:

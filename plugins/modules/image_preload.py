@@ -25,6 +25,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: The nodes on which it pulls the image are in RV(summary).
   idempotent:
     support: full
     details: A second call reports no change, because the image is on all nodes.

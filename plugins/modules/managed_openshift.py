@@ -29,6 +29,7 @@ attributes:
     details: The services have no dry run.
   diff_mode:
     support: none
+    details: It creates or deletes a whole cluster.
   idempotent:
     support: full
 options:

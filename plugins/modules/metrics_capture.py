@@ -28,6 +28,7 @@ attributes:
     details: It only reads from a server; without its files there is no result.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
 options:

@@ -25,7 +25,7 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: full
   idempotent:
     support: full
 options:
@@ -38,7 +38,6 @@ options:
     description: File for the previous state.
     type: path
     required: true
-    aliases: [memo]
   run_id:
     description: The run, which is recorded in an annotation of a new set.
     type: str
@@ -154,7 +153,7 @@ def main() -> None:
         argument_spec={
             **_common_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent", "dedicated"], "default": "present"},
-            "snapshot": {"type": "path", "required": True, "aliases": ["memo"]},
+            "snapshot": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
             "replicas": {"type": "int", "default": 0},
             **{name: {"type": "str", "default": ""} for name in ("name", "instance_type", "base", "taint", "selector")},
@@ -178,10 +177,11 @@ def main() -> None:
             step.timed("cluster", "nodes"),
         ):
             scaler = node_scaler.NodeScaler(client, path, given["run_id"], say)
+            result: dict[str, Any]
             if given["state"] == "absent":
-                restored = dedicated_namespaces.restore(client, path, check)
+                restored = dedicated_namespaces.restore(client, path, scaler.diff, check)
                 result = scaler.restore(given["timeout"], check)
-                return {**result, "changed": result["changed"] or restored}
+                return {**result, "changed": result["changed"] or restored, "diff": scaler.diff.shown()}
             result = {"changed": False}
             if given["state"] == "present":
                 names = ("replicas", "name", "instance_type", "base", "taint", "spot", "disk", "labels")
@@ -190,9 +190,11 @@ def main() -> None:
                 )
             names = given["dedicated"]
             if names:
-                asked = dedicated_namespaces.dedicate(client, path, names, given["selector"], given["taint"], check)
+                asked = dedicated_namespaces.dedicate(
+                    client, path, names, given["selector"], given["taint"], scaler.diff, check
+                )
                 result = {**result, "changed": result["changed"] or asked}
-            return result
+            return {**result, "diff": scaler.diff.shown()}
 
     _module_main.run(module, work)
 

@@ -20,7 +20,8 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: N/A
+    details: It changes nothing.
   idempotent:
     support: full
 options:

@@ -27,6 +27,7 @@ attributes:
     details: It only writes to other services.
   diff_mode:
     support: none
+    details: It only writes to other services.
   idempotent:
     support: partial
     details: Comment and check run are written once; each call is a further message in Slack.

@@ -33,7 +33,10 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: partial
+    details:
+      - In check mode, what an operator that is not installed yet would get after its Subscription is not known.
+      - In check mode with O(state=absent), only the objects in RV(removed).
   idempotent:
     support: full
 options:
@@ -162,11 +165,11 @@ operators:
       description: Whether another run or a person installed it.
       type: bool
     created:
-      description: Objects that were created for it.
+      description: Objects that were created for it; in check mode, that would be created first.
       type: list
       elements: str
     changes:
-      description: Changes that were made for it.
+      description: Changes that were made for it; in check mode, that would be made first.
       type: list
       elements: str
     operand:

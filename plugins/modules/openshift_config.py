@@ -26,9 +26,10 @@ attributes:
     support: full
     details: Renders and checks, writes nothing.
   diff_mode:
-    support: none
+    support: full
+    details: Pull secret and SSH key are hidden.
   idempotent:
-    support: none
+    support: full
 options:
   provider:
     description: Provider of the cluster.
@@ -176,12 +177,17 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         documents, results = render(module.params)
-        if not module.check_mode:
-            Installer("openshift-install", Path(module.params["install_dir"]), {}).configure(documents)
-        for name, document in documents.items():
-            step.manifest(name.removesuffix(".yaml"), [_files.plain(install_config.shown(document))])
+        installer = Installer("openshift-install", Path(module.params["install_dir"]), {})
+        before = installer.configure(documents, module.check_mode)
+        after = {name: _files.plain(document) for name, document in documents.items()}
+        diff = {
+            "before": {name: install_config.shown(one) for name, one in before.items()},
+            "after": {name: install_config.shown(one) for name, one in after.items()},
+        }
+        for name, document in diff["after"].items():
+            step.manifest(name.removesuffix(".yaml"), [document])
         step.log(f"{', '.join(documents)} for {module.params['name']}")
-        return {"changed": not module.check_mode, **results}
+        return {"changed": before != after, **results, "diff": diff}
 
     _module_main.run(module, work)
 

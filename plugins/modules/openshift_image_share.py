@@ -24,6 +24,7 @@ attributes:
     details: It starts a server, and its address is known only then.
   diff_mode:
     support: none
+    details: It starts or stops a server.
   idempotent:
     support: full
 options:

@@ -26,6 +26,7 @@ attributes:
     details: The installer has no dry run.
   diff_mode:
     support: none
+    details: It creates or destroys a whole cluster.
   idempotent:
     support: full
 options:

@@ -26,6 +26,7 @@ attributes:
     details: It only reads from a cluster; without its files there is no result.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
     details: Each call fetches the logs again, and reports a change only if they differ.

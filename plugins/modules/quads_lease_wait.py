@@ -30,7 +30,8 @@ attributes:
     support: full
     details: Waits, since nothing is changed.
   diff_mode:
-    support: none
+    support: N/A
+    details: It changes nothing.
   idempotent:
     support: full
 options:

@@ -23,6 +23,7 @@ attributes:
     details: Only tries to log in.
   diff_mode:
     support: none
+    details: It registers one user.
   idempotent:
     support: full
 options:

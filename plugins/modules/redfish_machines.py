@@ -26,6 +26,7 @@ attributes:
     details: The state of a machine after a power operation is known only to its BMC.
   diff_mode:
     support: none
+    details: The state of a machine after a power operation is known only to its BMC.
   idempotent:
     support: partial
     details: State V(booted) boots again.

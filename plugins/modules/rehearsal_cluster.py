@@ -32,6 +32,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: What it changes, or would change, is in RV(changes).
   idempotent:
     support: full
 options:

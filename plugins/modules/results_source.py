@@ -27,6 +27,7 @@ attributes:
     details: It only fetches or copies a run; without the copy there is no result.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: none
     details: Each call creates a new directory.

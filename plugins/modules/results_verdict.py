@@ -30,6 +30,7 @@ attributes:
     details: It only computes files of the run directory; without them there is no result.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
 options:

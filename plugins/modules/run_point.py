@@ -20,9 +20,11 @@ extends_documentation_fragment:
   - perfscale.seatrial._run.error
 attributes:
   check_mode:
-    support: full
+    support: partial
+    details: The record is written in check mode too; it is that of a dry run.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: none
     details: Each call records its time.

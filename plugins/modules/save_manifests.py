@@ -19,10 +19,11 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.internal
 attributes:
   check_mode:
-    support: full
+    support: partial
     details: The file is written in check mode too; it shows what would be applied.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
 options:

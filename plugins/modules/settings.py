@@ -32,6 +32,7 @@ attributes:
     details: Without O(predicts) it is an error, except with the tag C(settings).
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: none
     details: Each call without C(run_dir) opens a new run.

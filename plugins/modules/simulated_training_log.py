@@ -24,6 +24,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
 options:

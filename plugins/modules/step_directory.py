@@ -20,10 +20,11 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.internal
 attributes:
   check_mode:
-    support: full
+    support: partial
     details: The directory is created in check mode too, for the log of a dry run.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: none
     details: Each call creates a directory.

@@ -29,6 +29,7 @@ attributes:
     support: full
   diff_mode:
     support: none
+    details: What it downloads, or would download, is in RV(summary).
   idempotent:
     support: full
 options:

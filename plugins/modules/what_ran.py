@@ -30,6 +30,7 @@ attributes:
     details: It only reads from a cluster; without its file there is no result.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
     details: Each call reads the cluster again, and reports a change only if something differs.

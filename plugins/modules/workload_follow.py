@@ -29,6 +29,7 @@ attributes:
     details: There is nothing to predict.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
     details: Known changes are not written again.

@@ -35,6 +35,7 @@ attributes:
     details: A load that does not run has no result.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
     details: A load that is complete is not started again.

@@ -31,6 +31,7 @@ attributes:
     details: Without a load there is nothing to sample.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
     details: Known changes are not written again.

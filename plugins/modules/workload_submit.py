@@ -33,6 +33,7 @@ attributes:
     details: Templates are rendered and pass the API server's dry run. No file is written.
   diff_mode:
     support: none
+    details: The files that it writes are its result.
   idempotent:
     support: full
     details: A load that is complete creates nothing more.

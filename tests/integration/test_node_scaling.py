@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import machine_api_simulator
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import dedicated_namespaces, scaling_snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import (
     NAMESPACE,
@@ -67,6 +68,14 @@ def scaling(client: Client, folder: Path, said: list[str] | None = None) -> Node
     )
 
 
+def diff_of(action: Callable[[NodeScaler], Any], client: Client, folder: Path) -> list[dict[str, Any]]:
+    """Return the specs before and after an action, by name of the set."""
+    scaler = scaling(client, folder)
+    action(scaler)
+    diff = scaler.diff.shown()
+    return [{key.split("/")[1]: one.get("spec") for key, one in diff[side].items()} for side in ("before", "after")]
+
+
 def replicas(client: Client) -> dict[str, int]:
     found = client.list(client.kind(VERSION, "MachineSet"), NAMESPACE)[0]
     return {one["metadata"]["name"]: one["spec"]["replicas"] for one in found}
@@ -75,7 +84,12 @@ def replicas(client: Client) -> dict[str, int]:
 def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp_path: Path) -> None:
     said: list[str] = []
     there = scaling(client, tmp_path, said)
-    grown = there.scale(MachineSetSpec(3, name=WORKERS), 30)
+    three = MachineSetSpec(3, name=WORKERS)
+    assert diff_of(lambda one: one.scale(three, 30, True), client, tmp_path) == [
+        {WORKERS: {"replicas": 2}},
+        {WORKERS: {"replicas": 3}},
+    ]
+    grown = there.scale(three, 30)
     assert grown["changed"] and grown["before"] == 2 and len(grown["nodes"]) == 3
     made = there.scale(MachineSetSpec(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 30)
     assert made["name"] == "lab-x7k2p-g5-2xlarge" and len(made["nodes"]) == 2
@@ -89,6 +103,9 @@ def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp
         WORKERS: 2,
         "lab-x7k2p-g5-2xlarge": 0,
     }, "what was there before the first change"
+    predicted = diff_of(lambda one: one.restore(30, True), client, tmp_path)
+    assert predicted == [{WORKERS: {"replicas": 4}, "lab-x7k2p-g5-2xlarge": None}, {WORKERS: {"replicas": 2}}]
+    assert replicas(client) == {WORKERS: 4, "lab-x7k2p-g5-2xlarge": 2}
     back = there.restore(30)
     assert back["changed"] and back["left"] == []
     assert replicas(client) == {WORKERS: 2}
@@ -123,15 +140,18 @@ def test_namespaces_get_nodes_of_their_own_and_their_annotations_back(world: Any
         return dict(world.client.request("GET", path)["metadata"].get("annotations") or {})
 
     asked = ([world.namespace], "only-users=yes", "only-users=yes:NoSchedule")
-    assert dedicated_namespaces.dedicate(world.client, memory, *asked) is True
-    assert dedicated_namespaces.dedicate(world.client, memory, *asked) is False
+    diff = ObjectDiff()
+    assert dedicated_namespaces.dedicate(world.client, memory, *asked, diff) is True
+    assert dedicated_namespaces.dedicate(world.client, memory, *asked, diff) is False
+    shown = [diff.shown()[side][f"Namespace {world.namespace}"]["metadata"] for side in ("before", "after")]
+    assert shown == [before, {"annotations": annotations()}]
     assert annotations() == {
         dedicated_namespaces.SELECTOR: "only-users=yes",
         dedicated_namespaces.TOLERATIONS: (
             '[{"effect": "NoSchedule", "key": "only-users", "operator": "Equal", "value": "yes"}]'
         ),
     }
-    assert dedicated_namespaces.restore(world.client, memory) is True
+    assert dedicated_namespaces.restore(world.client, memory, ObjectDiff()) is True
     assert annotations() == {dedicated_namespaces.SELECTOR: "zone=a"}
     with pytest.raises(InputError, match="missing namespace nothing-here"):
-        dedicated_namespaces.dedicate(world.client, memory, ["nothing-here"], "a=b", "")
+        dedicated_namespaces.dedicate(world.client, memory, ["nothing-here"], "a=b", "", ObjectDiff())

@@ -72,8 +72,14 @@ def installed(client: Client, package: str) -> dict[str, Any]:
 
 
 def test_two_operators_are_installed_in_parallel_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
-    assert put(client, NFD, GPU, check=True)["changed"]
+    predicted = put(client, NFD, GPU, check=True)
+    assert predicted["changed"] and predicted["diff"]["before"] == {}
+    assert predicted["diff"]["after"]["Subscription openshift-nfd/nfd"]["spec"]["startingCSV"] == "nfd.4.17.0"
+    assert snapshot.left(client, before) == []
     made = put(client, NFD, GPU)
+    # What is predicted is done, and after it what follows from the installed operator.
+    assert predicted["diff"]["after"].items() <= made["diff"]["after"].items()
+    assert "ClusterPolicy gpu-cluster-policy" in made["diff"]["after"]
     assert [(one["csv"], one["phase"]) for one in made["operators"]] == [
         ("nfd.4.17.0", "Succeeded"),
         ("gpu-operator-certified.v25.3.0", "Succeeded"),
@@ -82,11 +88,13 @@ def test_two_operators_are_installed_in_parallel_and_removed(client: Client, bef
     # OLM has a plan for 4.18.0 by now; nobody asked for it.
     assert installed(client, "nfd")["csv"] == "nfd.4.17.0"
 
-    put(client, {**NFD, "version": "4.18.0"})
+    upgraded = put(client, {**NFD, "version": "4.18.0"})
+    assert "InstallPlan" in [key.split()[0] for key in upgraded["diff"]["before"]]
     assert installed(client, "nfd")["csv"] == "nfd.4.18.0"
     assert remove_operators.remove(client, remove_operators.RemovalSpec("run-0001"), print, check=True)["changed"]
     gone = take_away(client)
     assert gone["changed"] and gone["kept"] == []
+    assert "Subscription openshift-nfd/nfd" in gone["diff"]["before"] and gone["diff"]["after"] == {}
     assert not take_away(client)["changed"]
 
 
@@ -231,7 +239,13 @@ def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and
         assert not ask("present", components=["dashboard"])["changed"]
         with pytest.raises(OwnershipError, match="theirs, which this run did not create, does not manage ray"):
             ask("present", components=["ray"])
-        assert ask("present", components=["ray"], adopt=True)["components"] == ["dashboard", "ray"]
+        extended = ask("present", components=["ray"], adopt=True)
+        assert extended["components"] == ["dashboard", "ray"]
+        states = [
+            extended["diff"][side]["DataScienceCluster theirs"]["spec"]["components"]["ray"]["managementState"]
+            for side in ("before", "after")
+        ]
+        assert states == ["Removed", "Managed"]
         assert not ask("present", components=["ray"], adopt=True)["changed"]
         given_back = ask("absent")
         assert given_back["changed"] and len(given_back["kept"]) == 2

@@ -61,3 +61,17 @@ def titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
     """Return the titles of the first few objects and the number of the others."""
     names = [title(one) for one in items]
     return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")
+
+
+def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with a JSON merge patch (RFC 7386) applied: null removes a key, dictionaries are merged."""
+    result = dict(base)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            old = result.get(name)
+            result[name] = merged(old if isinstance(old, Mapping) else {}, value)
+        else:
+            result[name] = value
+    return result

@@ -12,11 +12,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
     existing_olm_objects,
     failure_causes,
-    manifests,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_installation import OperatorInstallation
@@ -56,15 +56,18 @@ def install(
     the last two give the causes for every operator that is not installed.
     """
     _check_secrets(operators, pull_secrets or {})
-    began = time.monotonic()
+    began, diff = time.monotonic(), ObjectDiff()
     with WatchCache(client) as cache:
         existing_olm_objects.follow(cache)
         installations = [_check_conflicts(client, cache, one, run_id, say, operators) for one in operators]
         for installation in installations:
-            installation.writer.pull_secret = (pull_secrets or {}).get(installation.operator.catalog_pull_secret, "")
+            writer = installation.writer
+            writer.pull_secret = (pull_secrets or {}).get(installation.operator.catalog_pull_secret, "")
+            writer.check, writer.diff = check, diff
         if check:
-            changes = any(_would_change(installation) for installation in installations)
-            return {"changed": changes, "operators": [described(installation) for installation in installations]}
+            changes = [installation.predict() for installation in installations]
+            result = [described(installation) for installation in installations]
+            return {"changed": any(changes), "operators": result, "diff": diff.shown()}
         failures = _advance_all(installations, cache, timeout, say)
         if failures:
             _raise_failures(client, cache, installations, failures, timeout, step)
@@ -72,7 +75,7 @@ def install(
     changed = any(installation.writer.changes for installation in installations)
     if changed:
         say(f"{len(installations)} operators are installed after {time.monotonic() - began:.0f} s")
-    return {"changed": changed, "operators": result}
+    return {"changed": changed, "operators": result, "diff": diff.shown()}
 
 
 def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> None:
@@ -112,18 +115,6 @@ def _check_conflicts(
             existing_olm_objects.check_other_providers(cache, one, offer)
         existing_olm_objects.check_namespace(cache, one, offer, run_id)
     return OperatorInstallation(client, cache, one, run_id, say, {each.package for each in operators}, existing, offer)
-
-
-def _would_change(installation: OperatorInstallation) -> bool:
-    """Return, for check mode, whether anything would be created or changed."""
-    if installation.foreign:
-        return False
-    if installation.existing is None or installation.offer is None:
-        return True
-    wanted = manifests.subscription(installation.operator, installation.offer, installation.run_id)
-    if manifests.differences(installation.existing.subscription, wanted):
-        return True
-    return at(installation.csv(), "status.phase") != "Succeeded"
 
 
 def _advance_all(

@@ -11,7 +11,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, merged, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import Operator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import covers
@@ -23,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until imp
 class Writer:
     """Writes the objects of one operator; ``created`` and ``changes`` list what was done.
 
-    pull_secret: the dockerconfigjson for its catalog's image.
+    pull_secret: the dockerconfigjson for its catalog's image. check: whether to record changes without making them.
     """
 
     client: Client
@@ -32,6 +33,8 @@ class Writer:
     run_id: str
     say: Say
     pull_secret: str = field(default="", repr=False)
+    check: bool = False
+    diff: ObjectDiff = field(default_factory=ObjectDiff)
     created: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
 
@@ -94,7 +97,7 @@ class Writer:
         Raises OwnershipError if somebody else created it meanwhile.
         """
         try:
-            made = self.client.create(manifest)
+            made = manifest if self.check else self.client.create(manifest)
         except ApiError as error:
             if error.status != 409:
                 raise
@@ -107,8 +110,8 @@ class Writer:
                 ) from error
         else:
             self.created.append(title(made))
-            self.changes.append(f"created {title(made)}")
-            self.say(f"{self.operator.package}: created {title(made)}")
+            self.diff.created(manifest)
+            self._changed(f"created {title(made)}")
         self.cache.note(made["kind"], made)
         return made
 
@@ -117,8 +120,15 @@ class Writer:
         kind = self.client.kind_of(found)
         meta = found["metadata"]
         path = kind.path(meta.get("namespace", ""), meta["name"])
-        made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        self.diff.patched(found, patch)
+        if self.check:
+            made = merged(found, patch)
+        else:
+            made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
         self.cache.note(kind.kind, made)
-        verb = what if what == "approved" else f"changed {what}"
-        self.changes.append(f"{verb} {title(made)}")
-        self.say(f"{self.operator.package}: {verb} {title(made)}")
+        self._changed(f"{what if what == 'approved' else f'changed {what}'} {title(made)}")
+
+    def _changed(self, what: str) -> None:
+        self.changes.append(what)
+        if not self.check:
+            self.say(f"{self.operator.package}: {what}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, merged, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, served_metrics
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.object_writer import Writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_specs import (
@@ -17,7 +17,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.operator_s
     Operator,
     appended,
     example,
-    merged,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.readiness import (
     covers,

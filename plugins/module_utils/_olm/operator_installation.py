@@ -78,6 +78,18 @@ class OperatorInstallation:
                 return self.waits
         return ""
 
+    def predict(self) -> bool:
+        """Let a writer in check mode record what is known to change; return whether anything would.
+
+        What an operator that is not installed yet would get later is known only from its catalog and its CSV.
+        """
+        for part in (self._catalog, self._choice, self._place, self._subscribed):
+            part()
+        installed = at(self.csv(), "status.phase") == "Succeeded"
+        if installed:
+            self._operand()
+        return bool(self.writer.changes) or not (installed or self.foreign)
+
     # Parts
 
     def _catalog(self) -> str:
@@ -130,7 +142,9 @@ class OperatorInstallation:
             return ""
         wanted = manifests.subscription(self.operator, self.offer, self.run_id)
         if self.existing is None:
-            self.existing = ExistingSubscription(self.writer.create(wanted), True)
+            made = self.writer.create(wanted)
+            if not self.writer.check:
+                self.existing = ExistingSubscription(made, True)
         elif other := manifests.differences(self.existing.subscription, wanted):
             spec = dict(wanted["spec"])
             spec.setdefault("config", None)

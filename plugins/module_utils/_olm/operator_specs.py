@@ -280,17 +280,3 @@ def appended(base: Mapping[str, Any], more: Mapping[str, Sequence[Any]]) -> dict
             have = list(result.get(head) or [])
             result[head] = have + [item for item in items if item not in have]
     return result
-
-
-def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with a JSON merge patch (RFC 7386) applied: null removes a key, dictionaries are merged."""
-    result = dict(base)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, Mapping):
-            old = result.get(name)
-            result[name] = merged(old if isinstance(old, Mapping) else {}, value)
-        else:
-            result[name] = value
-    return result

@@ -90,7 +90,9 @@ class Removal(OwnedSearch):
     def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
         for one in self.kept:
             self.say(f"left unchanged: {one}")
-        return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": self.done.finalizers}
+        diff: dict[str, Any] = {"before": {one: {} for one in removed}, "after": {}}
+        finalizers = self.done.finalizers
+        return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": finalizers, "diff": diff}
 
     def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
         delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
@@ -281,5 +283,5 @@ def remove(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> 
         try:
             existing_olm_objects.follow(cache)
         except InputError:
-            return {"changed": False, "removed": [], "kept": [], "finalizers": []}
+            return {"changed": False, "removed": [], "kept": [], "finalizers": [], "diff": {"before": {}, "after": {}}}
         return Removal(client, cache, spec, say).run(check)

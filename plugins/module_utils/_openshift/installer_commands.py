@@ -47,8 +47,8 @@ class Installer:
 
     # configuration
 
-    def configure(self, documents: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write the installer's input (file name -> document), which it deletes after reading.
+    def configure(self, documents: Mapping[str, Mapping[str, Any]], check: bool = False) -> dict[str, Any]:
+        """Write the installer's input (file name -> document), which it deletes after reading; return what was there.
 
         Raises OwnershipError if the folder holds a cluster whose creation has started.
         """
@@ -56,11 +56,15 @@ class Installer:
             raise OwnershipError(
                 f"{self.folder} holds a cluster whose creation has started: release it before creating another"
             )
+        before = {name: _files.read_yaml(self.assets / name) for name in documents if (self.assets / name).exists()}
+        if check:
+            return before
         self.assets.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         for name, document in documents.items():
             _files.write_yaml(self.assets / name, document)
             (self.assets / name).chmod(0o600)
+        return before
 
     # on a cloud
 

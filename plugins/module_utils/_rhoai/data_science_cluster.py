@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import failure_causes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.delete_and_wait import Deletion, delete_all
@@ -60,6 +61,7 @@ class DataScience:
     def __init__(self, client: Client, cache: WatchCache, wanted: DataScienceSpec, say: Say) -> None:
         self.client, self.cache, self.wanted, self.say = client, cache, wanted, say
         self.changes: list[str] = []
+        self.diff = ObjectDiff()
         self.deadline = time.monotonic() + wanted.timeout
         self.definition = self._definition(DSC_NAME)
         for name in (DSC_NAME, DSCI_NAME):
@@ -199,6 +201,7 @@ class DataScience:
                 kept.append(f"{title(found)}: this run did not create it")
         for one in going:
             self.changes.append(f"removed {title(one)}")
+            self.diff.deleted(one)
             if not check:
                 delete_all(self.client, [one], self.deadline, Deletion(), self.say)
         return kept
@@ -214,9 +217,6 @@ class DataScience:
     # Writing
 
     def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
-        self.changes.append(f"created {kind} {name}")
-        if check:
-            return
         group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
         crd = self._definition(group)
         stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
@@ -226,12 +226,17 @@ class DataScience:
             "metadata": {"name": name, "labels": {_labels.RUN: self.wanted.run_id}},
             "spec": spec,
         }
+        self.changes.append(f"created {kind} {name}")
+        self.diff.created(manifest)
+        if check:
+            return
         # Apply instead of create: the operator may create its own one at the same moment.
         self.cache.note(kind, self.client.apply(manifest))
         self.say(f"created {kind} {name}")
 
     def _patch(self, found: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
         self.changes.append(f"{what} {title(found)}")
+        self.diff.patched(found, patch)
         if check:
             return
         path = self.client.kind_of(found).path("", found["metadata"]["name"])
@@ -249,19 +254,17 @@ def ensure(
         except InputError:
             # The product is not installed (or, in check mode, not yet).
             if state == "absent":
-                return {"changed": False, "changes": [], "kept": []}
+                return {"changed": False, "changes": [], "kept": [], "diff": ObjectDiff().shown()}
             if check:
-                return {
-                    "changed": True,
-                    "changes": [f"would create DataScienceCluster {wanted.name}"],
-                    "components": [],
-                }
+                change = f"DataScienceCluster {wanted.name}"
+                diff = {"before": {}, "after": {change: {"components": list(wanted.components)}}}
+                return {"changed": True, "changes": [f"created {change}"], "components": [], "diff": diff}
             raise
         if state == "absent":
             kept = one.absent(check)
             for text in kept:
                 say(f"left unchanged: {text}")
-            return {"changed": bool(one.changes), "changes": one.changes, "kept": kept}
+            return {"changed": bool(one.changes), "changes": one.changes, "kept": kept, "diff": one.diff.shown()}
         one.present(check)
         found = one.wait(step) if not check else {}
         managed = [
@@ -269,4 +272,5 @@ def ensure(
             for name, value in at(found, "spec.components", {}).items()
             if value.get("managementState") == component_states.MANAGED
         ]
-        return {"changed": bool(one.changes), "changes": one.changes, "components": sorted(managed)}
+        result = {"changed": bool(one.changes), "changes": one.changes, "components": sorted(managed)}
+        return {**result, "diff": one.diff.shown()}

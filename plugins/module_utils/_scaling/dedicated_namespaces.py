@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_sets, scaling_snapshot
 
 #: Annotations of a namespace that select the nodes of its pods.
@@ -18,7 +20,15 @@ SELECTOR = "openshift.io/node-selector"
 TOLERATIONS = "scheduler.alpha.kubernetes.io/defaultTolerations"
 
 
-def dedicate(client: Client, path: Path, namespaces: list[str], selector: str, taint: str, check: bool = False) -> bool:
+def dedicate(
+    client: Client,
+    path: Path,
+    namespaces: list[str],
+    selector: str,
+    taint: str,
+    diff: ObjectDiff,
+    check: bool = False,
+) -> bool:
     """Annotate the namespaces so that their pods run on the nodes of ``selector`` and tolerate ``taint``.
 
     Returns whether an annotation changes. Raises InputError for a missing namespace, before any is changed.
@@ -38,6 +48,7 @@ def dedicate(client: Client, path: Path, namespaces: list[str], selector: str, t
         if all(annotations.get(key) == value for key, value in wanted.items()):
             continue
         changed = True
+        diff.patched(one or {}, _annotations(wanted))
         if not check:
             before = {key: annotations.get(key) for key in wanted}
             scaling_snapshot.note(path, "namespaces", {"name": name, "before": before, "wanted": wanted})
@@ -45,13 +56,17 @@ def dedicate(client: Client, path: Path, namespaces: list[str], selector: str, t
     return changed
 
 
-def restore(client: Client, path: Path, check: bool = False) -> bool:
+def restore(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -> bool:
     """Restore the annotations that dedicate() changed and that still have its values. Safe to repeat."""
     entries = scaling_snapshot.read(path)["namespaces"]
-    for one in [] if check else entries:
+    for one in entries:
         found = _namespace(client, one["name"])
         annotations = ((found or {}).get("metadata") or {}).get("annotations") or {}
         ours = {key: one["before"][key] for key, value in one["wanted"].items() if annotations.get(key) == value}
+        if ours:
+            diff.patched(found or {}, _annotations(ours))
+        if check:
+            continue
         if ours:
             _annotate(client, one["name"], ours)
         scaling_snapshot.forget(path, "namespaces", one["name"])
@@ -59,13 +74,20 @@ def restore(client: Client, path: Path, check: bool = False) -> bool:
 
 
 def _namespace(client: Client, name: str) -> dict[str, Any] | None:
-    return client.get(client.kind("v1", "Namespace"), name, metadata_only=True)
+    found = client.get(client.kind("v1", "Namespace"), name, metadata_only=True)
+    # Metadata alone has the kind PartialObjectMetadata.
+    return None if found is None else {**found, "kind": "Namespace"}
+
+
+def _annotations(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the patch that sets annotations, and removes those that are None."""
+    return {"metadata": {"annotations": dict(values)}}
 
 
 def _annotate(client: Client, name: str, annotations: dict[str, Any]) -> None:
     try:
-        body = {"metadata": {"annotations": annotations}}
-        client.request("PATCH", f"/api/v1/namespaces/{name}", body, content_type=MERGE_PATCH)
+        path = f"/api/v1/namespaces/{name}"
+        client.request("PATCH", path, _annotations(annotations), content_type=MERGE_PATCH)
     except ApiError as error:
         if error.status != 404:
             raise

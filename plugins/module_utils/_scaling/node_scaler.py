@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_sets, scaling_snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import (
@@ -23,10 +24,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until imp
 
 
 class NodeScaler:
-    """The machines of one cluster. ``path``: the file with the state before scaling."""
+    """The machines of one cluster. ``path``: the file with the state before scaling; ``diff``: what was changed."""
 
     def __init__(self, client: Client, path: Path, run: str, say: Say) -> None:
         self.client, self.path, self.run, self.say = client, path, run, say
+        self.diff = ObjectDiff()
 
     def scale(self, spec: machine_sets.MachineSetSpec, timeout: float, check: bool = False) -> dict[str, Any]:
         """Scale to ``spec`` and wait for the nodes; return name, nodes and the number of machines before.
@@ -42,13 +44,17 @@ class NodeScaler:
         name = wanted["metadata"]["name"]
         before = existing["spec"].get("replicas", 1) if existing is not None else None
         changed = before != spec.replicas
+        if existing is None:
+            wanted["metadata"]["annotations"] = {RUN: self.run}
+            self.diff.created(wanted)
+        elif changed:
+            self.diff.patched(existing, _replicas(spec.replicas))
         if check or not changed:
             found = {} if check else self._wait(wanted, timeout)
             return {"changed": changed, "name": name, "before": before, "nodes": found.get("nodes", [])}
         entry = {"name": name, "created": existing is None, "before": before or 0, "wanted": spec.replicas}
         scaling_snapshot.note(self.path, "sets", entry)
         if existing is None:
-            wanted["metadata"]["annotations"] = {RUN: self.run}
             self.client.create(wanted)
             self.say(f"created MachineSet {name} with {spec.replicas} machines")
         else:
@@ -58,7 +64,7 @@ class NodeScaler:
 
     def _set_replicas(self, name: str, replicas: int) -> None:
         path = self.client.kind(VERSION, "MachineSet").path(NAMESPACE, name)
-        self.client.request("PATCH", path, {"spec": {"replicas": replicas}}, content_type=MERGE_PATCH)
+        self.client.request("PATCH", path, _replicas(replicas), content_type=MERGE_PATCH)
 
     def _wait(self, wanted: dict[str, Any], timeout: float) -> dict[str, Any]:
         """Wait until each machine of the set has a node that is Ready."""
@@ -112,27 +118,37 @@ class NodeScaler:
         Safe to repeat. timeout: in seconds. Raises WaitTimeout if machines of a set that we created still exist.
         """
         entries = scaling_snapshot.read(self.path)["sets"]
-        if check or not entries:
-            return {"changed": bool(entries), "names": [one["name"] for one in entries], "left": []}
-        kind = self.client.kind(VERSION, "MachineSet")
         left: list[str] = []
         for one in entries:
             name = one["name"]
-            existing = self.client.get(kind, name, NAMESPACE)
+            existing = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
             if existing is not None and one["created"]:
                 if (existing["metadata"].get("annotations") or {}).get(RUN) == self.run:
-                    self.client.delete(kind, name, NAMESPACE)
-                    self.say(f"deleting MachineSet {name}")
-                    self._wait_deleted(name, timeout)
+                    self._delete(existing, timeout, check)
                 else:
                     left.append(f"MachineSet {name} is not the one that this run created")
             elif existing is not None and existing["spec"].get("replicas") == one["wanted"]:
-                self._set_replicas(name, one["before"])
-                self.say(f"scaled MachineSet {name} back to {one['before']}")
+                self._scale_back(existing, one["before"], check)
             elif existing is not None and existing["spec"].get("replicas") != one["before"]:
                 left.append(f"somebody scaled MachineSet {name} to {existing['spec'].get('replicas')}")
-            scaling_snapshot.forget(self.path, "sets", name)
-        return {"changed": True, "names": [one["name"] for one in entries], "left": left}
+            if not check:
+                scaling_snapshot.forget(self.path, "sets", name)
+        return {"changed": bool(entries), "names": [one["name"] for one in entries], "left": left}
+
+    def _delete(self, existing: dict[str, Any], timeout: float, check: bool) -> None:
+        self.diff.deleted(existing)
+        if not check:
+            name = existing["metadata"]["name"]
+            self.client.delete(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
+            self.say(f"deleting MachineSet {name}")
+            self._wait_deleted(name, timeout)
+
+    def _scale_back(self, existing: dict[str, Any], replicas: int, check: bool) -> None:
+        self.diff.patched(existing, _replicas(replicas))
+        if not check:
+            name = existing["metadata"]["name"]
+            self._set_replicas(name, replicas)
+            self.say(f"scaled MachineSet {name} back to {replicas}")
 
     def _wait_deleted(self, name: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -144,3 +160,8 @@ class NodeScaler:
             if time.monotonic() >= deadline:
                 raise WaitTimeout(f"MachineSet {name}: {number} machines still exist after {timeout:g} s")
             time.sleep(0.5)
+
+
+def _replicas(number: int) -> dict[str, Any]:
+    """Return the patch that sets the number of machines."""
+    return {"spec": {"replicas": number}}

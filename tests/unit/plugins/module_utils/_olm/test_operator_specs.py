@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import manifests, operator_specs
-from hypothesis import given
-from hypothesis import strategies as st
 
 NFD = {"package": "nfd", "namespace": "openshift-nfd"}
 MODES = [
@@ -126,33 +124,12 @@ def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
         operator_specs.example(csv, "Be")
 
 
-JSON = st.recursive(
-    st.integers() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=8,
-)
-OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
-PATCHES = st.dictionaries(st.sampled_from("abc"), st.none() | JSON, max_size=3)
-
-
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
     base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
     once = operator_specs.appended(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
     assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
     assert operator_specs.appended(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
     assert base == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
-
-
-@given(OBJECTS, PATCHES)
-def test_a_merge_patch_applied_twice_is_applied_once(base: dict[str, Any], patch: dict[str, Any]) -> None:
-    once = operator_specs.merged(base, patch)
-    assert operator_specs.merged(once, patch) == once
-    for name, value in patch.items():
-        if value is None:
-            assert name not in once
-        elif not isinstance(value, dict):
-            assert once[name] == value
-    assert all(once[name] == base[name] for name in base if name not in patch)
 
 
 def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -> None:

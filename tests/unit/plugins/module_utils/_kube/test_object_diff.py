@@ -1,0 +1,48 @@
+"""The diff of a call shows the changed fields of each object, and no secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    return {"kind": "Deployment", "metadata": {"name": "a", "namespace": "n", "labels": {"x": "1"}}, "spec": spec}
+
+
+def test_a_patch_shows_the_fields_that_it_names() -> None:
+    diff = ObjectDiff()
+    patch = {"metadata": {"labels": {"x": None, "y": "2"}}, "spec": {"replicas": 3}}
+    diff.patched(deployment(replicas=1, paused=True), patch)
+    assert diff.shown() == {
+        "before": {"Deployment n/a": {"metadata": {"labels": {"x": "1"}}, "spec": {"replicas": 1}}},
+        "after": {"Deployment n/a": {"metadata": {"labels": {"y": "2"}}, "spec": {"replicas": 3}}},
+    }
+
+
+def test_the_state_before_the_first_change_is_kept() -> None:
+    diff = ObjectDiff()
+    diff.patched(deployment(replicas=1), {"spec": {"replicas": 2}})
+    diff.patched(deployment(replicas=2, paused=True), {"spec": {"replicas": 3, "paused": False}})
+    assert diff.shown() == {
+        "before": {"Deployment n/a": {"spec": {"replicas": 1, "paused": True}}},
+        "after": {"Deployment n/a": {"spec": {"replicas": 3, "paused": False}}},
+    }
+
+
+def test_an_object_that_is_created_or_deleted_is_on_one_side_only() -> None:
+    diff = ObjectDiff()
+    diff.created(deployment(replicas=1))
+    diff.patched(deployment(replicas=1), {"spec": {"replicas": 2}})
+    diff.deleted({"kind": "Pod", "metadata": {"name": "b"}})
+    assert diff.shown() == {"before": {"Pod b": {}}, "after": {"Deployment n/a": deployment(replicas=2)}}
+
+
+def test_the_content_of_a_secret_is_hidden() -> None:
+    diff = ObjectDiff()
+    made = {"kind": "Secret", "metadata": {"name": "a"}, "data": {"key": "Y2FuYXJ5"}}
+    diff.created(made)
+    diff.patched({**made, "metadata": {"name": "b"}}, {"data": {"key": "bmV3"}})
+    assert "Y2FuYXJ5" not in str(diff.shown()) and "bmV3" not in str(diff.shown())
+    assert diff.before["Secret b"] != diff.after["Secret b"]
