@@ -154,7 +154,7 @@ def test_a_comment_that_asks_for_no_run_is_answered_and_ends_with_0(tmp_path: Pa
 
 def test_help_is_answered_by_a_comment_on_the_pull_request(tmp_path: Path) -> None:
     with services(tmp_path) as (hub, _chat, told):
-        done = job(tmp_path, event(tmp_path, "/help"), **told)
+        done = job(tmp_path, event(tmp_path, "/help"), ci_project="workload_scale", **told)
     assert done.status == 0, done.output[-4000:]
     (comment,) = hub.comments.values()
     assert "/test" in comment and "smoke" in comment and "workload_scale_count" in comment
