@@ -178,6 +178,7 @@ def test_an_interrupted_job_gives_back_and_says_so(tmp_path: Path, rehearsal: An
     assert (done.status, done.last) == (3, "error (exit 3): ended by SIGTERM"), done.output[-4000:]
     (run_dir,) = run_dirs(tmp_path)
     assert _files.read_yaml(run_dir / "run.yml")["held"] == []
-    (check,) = hub.checks.values()
-    assert check["conclusion"] == "cancelled" and len(hub.comments) == 1
-    assert "interrupted" in next(iter(hub.comments.values())) and "interrupted" in chat.messages[-1]["text"]
+    (check,), (comment,) = hub.checks.values(), hub.comments.values()
+    assert check["conclusion"] == "cancelled" and "till held" not in comment
+    root, *replies = chat.messages
+    assert len(replies) > 1 and {one["thread_ts"] for one in replies} == {root["ts"]}
