@@ -99,7 +99,7 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
     ("more", "message"),
     [
         ({"awx_objects_repository": "https://git.example/other.git"}, "Project update failed"),
-        ({"awx_objects_image": ""}, "present needs awx_objects_image"),
+        ({"awx_objects_image": ""}, "awx_objects_image is empty"),
         ({"awx_objects_questions": {"fine_tuning": ["fine_tuning_cuont"]}}, "'fine_tuning_cuont' is no setting"),
     ],
 )
