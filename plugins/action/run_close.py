@@ -26,6 +26,7 @@ class ActionModule(SeatrialAction):
             "default": ["regression", "invalid", "error"],
         },
         "final": {"type": "bool", "default": True},
+        "repeat_failure": {"type": "bool", "default": False},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +39,7 @@ class ActionModule(SeatrialAction):
             result = {"changed": False, "failures": failures, "held": [], "split": {}}
             return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result
         began = run_record.began(directory, os.getppid())  # ansible-playbook: an action runs in a worker of it
-        closed = close_run.close(directory, failures, arguments["fail_on"], began)
+        closed = close_run.close(directory, failures, arguments["fail_on"], began, arguments["repeat_failure"])
         record = closed.record
         result = {"changed": True, "failures": closed.failures, "held": record["held"], "split": record["split"]}
         if not arguments["final"]:

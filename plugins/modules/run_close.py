@@ -42,6 +42,12 @@ options:
     elements: str
     choices: [improvement, inconclusive, invalid, regression, error]
     default: [regression, invalid, error]
+  repeat_failure:
+    description:
+      - Whether a session that only gives back fails if the run failed or was interrupted.
+    type: bool
+    default: false
+    version_added: 0.3.0
   final:
     description:
       - V(false) before the run directory is copied elsewhere. The files are written as at the end of the run, so that

@@ -36,11 +36,13 @@ class ClosedSession:
     failed: bool
 
 
-def close(directory: Path, failures: Sequence[str], fail_on: Collection[str], began: float) -> ClosedSession:
+def close(
+    directory: Path, failures: Sequence[str], fail_on: Collection[str], began: float, repeat: bool = False
+) -> ClosedSession:
     """Close the session and write its end into the run directory.
 
     failures: those that tasks reported. fail_on: verdicts that fail the run. began: when the session began, seconds
-    since the epoch.
+    since the epoch. repeat: whether a session that only gives back fails if the run did.
     """
     verdict = run_directory.read_optional(directory / "verdict.json")
     judged = verdict_failure(verdict, fail_on)
@@ -70,6 +72,9 @@ def close(directory: Path, failures: Sequence[str], fail_on: Collection[str], be
     write_verdict.rewrite_texts(directory)
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))
+    if repeat and not failed and record["status"] != "passed":
+        first = "".join(f": {one}" for one in everything[:1])
+        found, failed = [f"what the run held is given back, but the run itself is {record['status']}{first}"], True
     return ClosedSession(record, verdict, found, everything, failed)
 
 

@@ -115,7 +115,8 @@ class SettingsSession:
         A caller of such a session knows only the name, so it may not know whether the run was ever opened.
         """
         directory = run_directory.given_name(self.context.project, name)
-        parent = Path(self.context.effective(self.context.request()).settings["run_artifacts_dir"])
+        settings = self.context.effective(self.context.request()).settings
+        parent = Path(settings["run_artifacts_dir"])
         there = (parent / directory / "request.yml").exists()
         if chosen == ["settings"] or not set(chosen) <= resumed_extra_vars.QUIET:
             if there and chosen != ["settings"]:
@@ -128,7 +129,10 @@ class SettingsSession:
             return self._continue(str(parent / directory), chosen)
         if not parent.is_dir():
             raise InputError(f"run_name={name}: {parent} (run_artifacts_dir) does not exist, so the run can't be found")
-        self.say(f"There is no run {directory} in {parent}: it was never opened, so it holds nothing.")
+        why = f"There is no run {directory} in {parent}: it was never opened, so it holds nothing."
+        if settings.get("run_repeat_failure"):
+            raise InputError(f"{why} The job that was to open it shows why.")
+        self.say(why)
         return {"only_settings": True, "run_dir": None}
 
     def _open(self, chosen: list[str], given_name: str = "") -> dict[str, Any]:

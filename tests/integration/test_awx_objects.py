@@ -75,7 +75,8 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
     jobs = {name: variables(stand_in.launch("job_templates", name, {})) for name in (run, f"{run} give back")}
     given = {"run_artifacts_dir": "/runs", "cluster_provider": "existing", "cluster_lock_timeout": 60}
     given["run_name"] = "{{ awx_workflow_job_id | default(awx_job_id) }}"
-    assert jobs == {run: given, f"{run} give back": {**given, "cluster_keep": False}}
+    back = {"cluster_keep": False, "run_repeat_failure": "{{ awx_workflow_job_id is defined }}"}
+    assert jobs == {run: given, f"{run} give back": {**given, **back}}
     node = {one["identifier"]: one["id"] for one in stand_in.objects["workflow_job_template_nodes"].values()}
     assert stand_in.links[node["run"], "failure_nodes"] == {node["give_back"]}
     assert stand_in.named("job_templates", f"{run} give back")["job_tags"] == "cleanup,release"

@@ -134,3 +134,14 @@ def test_what_is_handed_on_to_later_jobs_is_no_setting_of_theirs(tmp_path: Path)
     catalogue = settings_catalogue.load(project_role.ROOT)
     catalogue.check_names(stats, "fine_tuning", "-e")  # AWX passes them to the next job by -e
     assert not set(stats) & {*catalogue.settings, *settings_catalogue.WORDS}
+
+
+def test_a_session_that_only_gives_back_may_fail_as_the_run_did(tmp_path: Path) -> None:
+    phase = {"started": "2026-11-21T05:00:00.000Z", "ended": None, "seconds": None, "error": None}
+    run_record.write(tmp_path, record(phases={"test": {**phase, "status": "interrupted"}}))
+    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0).failed
+    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0, repeat=True)
+    assert closed.failed and "given back, but the run itself is interrupted" in closed.failures[0]
+    assert closed.record["status"] == "interrupted" and not (tmp_path / "FAILURES").exists()
+    run_record.write(tmp_path, record(phases={"test": {**phase, "status": "passed"}}))
+    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0, repeat=True).failed

@@ -348,6 +348,10 @@ def test_a_run_that_was_never_opened_holds_nothing(tmp_path: Path) -> None:
     one = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"})
     assert one.begin() == {"only_settings": True, "run_dir": None}
     assert lines(one)[-1].startswith("There is no run fine_tuning-awx-43 in ")
+    given = {"run_name": "awx-43", "run_repeat_failure": trust_as_template("{{ awx_workflow_job_id is defined }}")}
+    assert session(tmp_path, ["cleanup", "release"], given).begin()["only_settings"]
+    with pytest.raises(InputError, match="it was never opened.*shows why"):
+        session(tmp_path, ["cleanup", "release"], given, awx_workflow_job_id=7).begin()
     assert list((tmp_path / "runs").iterdir()) == []
 
 
