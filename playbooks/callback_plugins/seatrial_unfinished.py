@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     closed_output,
     credential_environment,
     interrupted_run,
+    role_call,
     user_path,
 )
 
@@ -33,6 +34,7 @@ description:
   - If the only host of a play is unreachable, on Ctrl-C and on SIGTERM, Ansible runs neither C(rescue) nor C(always)
     tasks. This plugin runs in the process of ansible-playbook, gives back what the run would have given back at its
     end, and prints the give-back command as the last line.
+  - Writes C(FAILURE) into the numbered directory of a role call that failed.
   - If the reader of the output is gone, as in C(| head), the run goes on to its end without output.
   - Makes a relative C(-e run_dir=) absolute. Nothing that a task sets overrides an extra variable, and modules and
     lookups run in other folders than the one where the user stands.
@@ -54,6 +56,7 @@ class CallbackModule(CallbackBase):
         closed_output.survive(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
         credential_environment.export(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
+        self._calls = role_call.FailedCalls()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         """Make the extra variable run_dir absolute, before a task of the first play uses it."""
@@ -63,9 +66,15 @@ class CallbackModule(CallbackBase):
             extra["run_dir"] = user_path.absolute(given)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
-        """Record a run that was opened or closed."""
+        """Record a run that was opened or closed, and the directory of a role call."""
         self._watch.note(result.task.action, result.result)
+        if result.task.action == "perfscale.seatrial.step_directory":
+            self._calls.opened(result.task._role, str(result.result.get("path")))
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
-        """Record a run that was closed as failed."""
+        """Record a run that was closed as failed, and the failure of a role call."""
         self._watch.note(result.task.action, result.result)
+        if not ignore_errors:
+            found = result.result
+            message = str(found.get("msg") or found.get("censored") or "no message")
+            self._calls.failed(result.task._role, result.task.get_name(), message)

@@ -1,16 +1,17 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the numbered directory of a role call."""
+"""Make the numbered directory of a role call, and record the call in it."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_directory
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import role_call, run_directory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 
@@ -20,10 +21,12 @@ class ActionModule(SeatrialAction):
     ARGUMENTS = {"role": {"type": "str", "required": True}, "entry": {"type": "str", "required": True}}
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Create the directory and write the first line of its log."""
+        """Create the directory and write the arguments of the call and the first line of its log."""
         top = task_vars.get("run_dir")
         if not top:
             raise InputError(f"role {arguments['role']} has no run directory: call entry point open of role run first")
         path = run_directory.next_step(Path(self._templar.template(top)), arguments["role"], arguments["entry"])
+        if self._task._role is not None:
+            role_call.record(path, self._task._role, task_vars, self._templar.template, sys.argv)
         Step(str(path)).log(f"{arguments['role']} {arguments['entry']}")
         return {"path": str(path)}

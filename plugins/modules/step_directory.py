@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - Creates the next C(NNN__role__entry) in the run directory. The modules of that role call write their log, their
     timings and the manifests that they apply into it.
+  - Writes the arguments of the role call to C(arguments.yml), without secrets, and the command that runs this call
+    alone again to C(COMMAND). If the call fails, C(FAILURE) holds the name and the message of the task that failed.
   - Each number is used once, even if two plays write to one run directory.
 author:
   - The perfscale.seatrial authors (@perfscale)

@@ -131,6 +131,11 @@ class CommandLine:
         playbooks = list(self.cli.get("args") or ())
         mine = [one for one in playbooks if Path(one).stem == project or one.endswith(f".{project}")]
         words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
+        return words + self.inventory_and_vault()
+
+    def inventory_and_vault(self) -> list[str]:
+        """Return the options that name the inventories and the passwords of vaults."""
+        words = []
         for source in self.cli.get("inventory") or ():
             # Ansible also lists its default inventory, which most machines do not have. "host," is a list of hosts.
             if isinstance(source, str) and ("," in source or Path(source).exists()):

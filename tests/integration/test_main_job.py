@@ -93,6 +93,23 @@ def test_every_file_of_the_run_fits_its_schema_and_none_is_missing(job: Job) -> 
     assert len(list(run_files.validated(job.directory))) >= 15
 
 
+def test_the_state_before_and_after_the_point_is_in_the_report(job: Job) -> None:
+    captures = _files.read_json(job.directory / "capture" / "index.json")["captures"]
+    assert [(one["why"], one["notes"]) for one in captures] == [("before the test", []), ("after point 001", [])]
+    kept = {one["file"]: one for one in captures[1]["files"]}
+    assert (kept["workloads-pytorchjob.jsonl"]["objects"], kept["workloads-pytorchjob.jsonl"]["of"]) == (2, 12)
+    page = (job.directory / "report" / "index.html").read_text(encoding="utf-8")
+    assert "What the cluster was" in page and "02-point-001" in page
+
+
+def test_each_role_call_holds_its_arguments_and_the_command_that_repeats_it(job: Job) -> None:
+    calls = sorted(job.directory.glob("[0-9]*__*"))
+    assert [path.name for path in calls if not (path / "COMMAND").is_file()] == []
+    submit = next(path for path in calls if path.name.endswith("__workload__submit"))
+    assert _files.read_yaml(submit / "arguments.yml")["workload_count"] == 12
+    assert not list(job.directory.glob("*/FAILURE"))
+
+
 def test_progress_is_shown_while_the_load_runs(job: Job) -> None:
     shown = [line for line in job.done.output.splitlines() if re.search(r"12/12 submitted, 12 created", line)]
     assert shown, job.done.output[-8000:]

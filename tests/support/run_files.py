@@ -14,6 +14,8 @@ DOCUMENTS = {
     "run.yml": "run/1",
     "cluster.yml": "cluster/2",
     "verdict.json": "verdict/2",
+    "capture/index.json": "capture/1",
+    "capture/*/state.json": "captured_state/1",
     "points/*/point.yml": "point/2",
     "points/*/ran.json": "ran/1",
     "points/*/settings.yml": "settings/1",

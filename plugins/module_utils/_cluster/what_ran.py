@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.operator_versions import operator_versions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.operator_versions import (
+    OperatorVersions,
+    operator_versions,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
@@ -23,29 +27,51 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fi
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-def gather(client: Client, run: str, namespaces: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the parts ``nodes``, ``operators`` and ``images`` of schema ran/1, and ``notes`` on parts that are absent.
+@dataclass
+class Seen:
+    """Objects of a cluster at one moment. None: they may not be read, see ``notes``; pods: of each place."""
 
-    namespaces: whose pods' images are recorded, beside those of the run's pods and of the operators. A part that may
-    not be read is absent. Raises AccessError if the server cannot be reached.
+    nodes: list[dict[str, Any]] | None = None
+    operators: OperatorVersions | None = None
+    pods: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def parts(self) -> dict[str, Any]:
+        """Return the parts ``nodes``, ``operators`` and ``images`` of schema ran/1, and ``notes`` on absent parts."""
+        found: dict[str, Any] = {}
+        if self.nodes is not None:
+            found["nodes"] = describe_cluster.node_totals(self.nodes)
+        if self.operators is not None:
+            found["operators"] = self.operators.versions
+        if self.pods:
+            found["images"] = images(pod for each in self.pods.values() for pod in each)
+        return {**found, **({"notes": self.notes} if self.notes else {})}
+
+
+def look(client: Client, run: str, namespaces: Iterable[str] = ()) -> Seen:
+    """Read nodes, operators and pods: those of the run (under the key "") and of operators and ``namespaces``.
+
+    What may not be read is absent. Raises AccessError if the server cannot be reached.
     """
-    notes: list[str] = []
-    found: dict[str, Any] = {}
-    nodes = _allowed("nodes", notes, lambda: describe_cluster.nodes_of(client, run))
-    if nodes is not None:
-        found["nodes"] = describe_cluster.node_totals(nodes)
-    operators = _allowed("operators", notes, lambda: operator_versions(client))
-    if operators is not None:
-        found["operators"] = operators.versions
-    elsewhere = {*namespaces, *(operators.namespaces if operators is not None else ())}
+    seen = Seen()
+    seen.nodes = _allowed("nodes", seen.notes, lambda: describe_cluster.nodes_of(client, run))
+    seen.operators = _allowed("operators", seen.notes, lambda: operator_versions(client))
+    elsewhere = {*namespaces, *(seen.operators.namespaces if seen.operators is not None else ())}
     kind = client.kind("v1", "Pod")
     selector = f"{_labels.RUN}={run}"
-    labelled = _allowed("pods of the run", notes, partial(client.list, kind, label_selector=selector))
-    more = [_allowed(f"pods of namespace {one}", notes, partial(client.list, kind, one)) for one in sorted(elsewhere)]
-    known = [one for one in (labelled, *more) if one is not None]
-    if known:
-        found["images"] = images(pod for pods, _version in known for pod in pods)
-    return {**found, **({"notes": notes} if notes else {})}
+    labelled = _allowed("pods of the run", seen.notes, partial(client.list, kind, label_selector=selector))
+    if labelled is not None:
+        seen.pods[""] = labelled[0]
+    for one in sorted(elsewhere):
+        found = _allowed(f"pods of namespace {one}", seen.notes, partial(client.list, kind, one))
+        if found is not None:
+            seen.pods[one] = found[0]
+    return seen
+
+
+def gather(client: Client, run: str, namespaces: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what look() finds as the parts of schema ran/1. Raises AccessError if the server cannot be reached."""
+    return look(client, run, namespaces).parts()
 
 
 def _allowed(what: str, notes: list[str], read: Callable[[], Any]) -> Any:

@@ -36,6 +36,8 @@ Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
 WORD, SHORTEST = 8, 4
 #: Maximum number of findings reported.
 MOST = 10
+#: What a secret is replaced with in a text.
+MASK = "<secret>"
 #: Files are read in parts of PART bytes, which overlap by more than the longest pattern.
 PART, OVERLAP = 64 * 2**20, 64 * 1024
 #: Limit of the unpacked size of an archive, in bytes.
@@ -51,6 +53,12 @@ FORMS: dict[str, re.Pattern[bytes]] = {
     "a Git token": re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|glpat-[A-Za-z0-9_-]{20,})"),
     "a password in an address": re.compile(rb"[a-z]{2,10}://[^\s/:@\"'<]{1,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"),
 }
+#: A private key to its end, or to the end of the text.
+_WHOLE_KEY = re.compile(
+    rb'-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^"]*?(?:-----END [A-Z0-9 ]+-----|(?=")|\Z)'
+)
+#: A whole PEM file as base64.
+_WHOLE_PEM = re.compile(rb"LS0tLS1CRUdJT[A-Za-z0-9+/]{30,}={0,2}")
 #: A PEM file as base64 starts like this; whether it is a key, shows only its decoded header.
 _PEM = re.compile(rb"LS0tLS1CRUdJT[A-Za-z0-9+/]{30,90}")
 
@@ -160,6 +168,18 @@ class Gate:
     def in_text(self, text: str) -> list[str]:
         """Return what the secrets in a text are, each once."""
         return list(dict.fromkeys(what for _place, what in self._hits(text.encode())))
+
+    def masked(self, text: str) -> str:
+        """Return a text with every secret replaced by MASK; a key or an encoded PEM file as a whole."""
+        data = text.encode("utf-8", "replace")
+        mask = MASK.encode()
+        data = _WHOLE_KEY.sub(mask, data)
+        data = _WHOLE_PEM.sub(lambda hit: mask if _is_key(hit.group()[:90]) else hit.group(), data)
+        if self._known:
+            data = self._known.sub(mask, data)
+        for form in FORMS.values():
+            data = form.sub(mask, data)
+        return data.decode()
 
     def _names(self, name: str) -> Iterator[Finding]:
         if self._known and self._known.search(name.encode()):

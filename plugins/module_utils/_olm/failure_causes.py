@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._capture.capture_files import cleaned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._export.secret_gate import Gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
@@ -168,7 +170,7 @@ def _when(event: dict[str, Any]) -> str:
 
 
 def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: Step) -> None:
-    """Write objects, events and pod logs of a namespace into the step's directory."""
+    """Write objects, events and pod logs of a namespace into the step's directory, with secrets masked."""
     if step.path is None:
         return
     import yaml
@@ -179,12 +181,12 @@ def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: S
     objects: list[dict[str, Any]] = []
     for api_version, kind in _KINDS:
         objects += _objects(client, api_version, kind, namespace)
-    for one in objects:
-        one["metadata"].pop("managedFields", None)
-    _files.replace_text(folder / "objects.yml", yaml.safe_dump_all([_files.plain(one) for one in objects]))
+    gate = Gate({})
+    text = yaml.safe_dump_all([_files.plain(cleaned(one)) for one in objects])
+    _files.replace_text(folder / "objects.yml", gate.masked(text))
     events = sorted(_objects(client, "v1", "Event", namespace), key=_when)[-EVENTS:]
     lines = [f"{_when(one)} {one.get('type')} {one.get('reason')} {one.get('message', '')}" for one in events]
-    _files.replace_text(folder / "events.log", "".join(f"{line}\n" for line in lines))
+    _files.replace_text(folder / "events.log", gate.masked("".join(f"{line}\n" for line in lines)))
     pod_kind = client.kind("v1", "Pod")
     for pod in pods:
         name = pod["metadata"]["name"]
@@ -192,4 +194,4 @@ def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: S
             text = client.text(pod_kind.path(namespace, name, "log"), {"limitBytes": LOG_BYTES})
         except (SeatrialError, OSError) as error:
             text = f"no log: {error}\n"
-        _files.replace_text(folder / f"{name}.log", text)
+        _files.replace_text(folder / f"{name}.log", gate.masked(text))

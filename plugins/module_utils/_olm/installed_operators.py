@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._capture.capture_files import cleaned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
@@ -50,9 +51,7 @@ def capture(client: Client, found: Sequence[dict[str, Any]], step: Step, more: S
     folder.mkdir(exist_ok=True)
     _files.write_yaml(folder / "operators.yml", list(found))
     operands = [item for one in found for item in _operands(client, one)]
-    for item in operands:
-        item["metadata"].pop("managedFields", None)
-    _files.write_yaml(folder / "operands.yml", operands)
+    _files.write_yaml(folder / "operands.yml", [cleaned(item) for item in operands])
     images: dict[str, str] = {}
     namespaces = {one["namespace"] for one in found} | {one["metadata"].get("namespace", "") for one in operands}
     kind = client.kind("v1", "Namespace")

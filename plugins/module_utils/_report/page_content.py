@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    cluster_state_text,
     foreign_load_text,
     kpi_text,
     latency_attribution_text,
@@ -40,6 +41,9 @@ def page(
 ) -> dict[str, Any]:
     """Return the variables of the template, without the plots. tables: point number -> timeline or None."""
     record = run.record
+    unread: list[str] = []
+    state = cluster_state_text.section(run.top, unread)
+    left = cluster_state_text.left_behind(run.top, unread)
     return {
         "title": f"{record.get('project') or 'run'} {'+'.join(record.get('presets') or [])}".strip(),
         "run": run.id,
@@ -59,11 +63,13 @@ def page(
         "prepared": prepared_text.rows(run.top),
         "versions": sorted((record.get("versions") or {}).items(), key=lambda pair: pair[0].lower()),
         "environment": run_facts.plain(record.get("environment") or {}),
+        "state": state,
+        "left": left,
         "clusters": run_facts.clusters(run.clusters),
         "record": run_facts.record(record),
         "failures": _failures(run),
         "comparisons": comparisons(run.top / "report"),
-        "missing": [*run.missing, *notes],
+        "missing": [*run.missing, *unread, *notes],
     }
 
 

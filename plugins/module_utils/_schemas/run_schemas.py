@@ -11,6 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     COUNT,
     FREE,
     MATRIX_POINT_ID,
+    POINT_ID,
     RUN_ID,
     STAMP,
     STAMP_OR_NULL,
@@ -18,8 +19,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     TEXT_OR_NULL,
     TEXTS,
     TRUTH,
+    line_of,
     record,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.point_schemas import VERSIONS
+
+#: ours: it has the label of the run, or is in a namespace that has it.
+_DIFFERENCE = {"kind": TEXT, "namespace": TEXT, "name": TEXT, "ours": TRUTH}
 
 PHASE = record(
     {"status": {"enum": ["running", "passed", "skipped", "failed", "interrupted"]}, "started": STAMP},
@@ -263,6 +269,95 @@ RUN: dict[str, dict[str, Any]] = {
                     }
                 ),
             },
+        }
+    ),
+    # capture/index.json: the captures of the state of the cluster under test, in order. objects, of: kept, and there.
+    "capture/1": record(
+        {
+            "schema": {"const": "capture/1"},
+            "run": RUN_ID,
+            "captures": {
+                "type": "array",
+                "items": record(
+                    {
+                        "folder": TEXT,
+                        "why": TEXT,
+                        "at": STAMP,
+                        "seconds": {"type": "number", "minimum": 0},
+                        "bytes": COUNT,
+                        "files": {
+                            "type": "array",
+                            "items": record(
+                                {"file": TEXT, "bytes": COUNT}, {"objects": COUNT, "of": COUNT, "cut": TRUTH}
+                            ),
+                        },
+                        "notes": TEXTS,
+                    },
+                    {"point": POINT_ID},
+                ),
+            },
+        }
+    ),
+    # capture/<folder>/state.json. restarts: namespace/pod -> number, of pods of the run, of operators, of the control
+    # plane. stack: objects of the software under test by kind and name.
+    "captured_state/1": record(
+        {
+            "schema": {"const": "captured_state/1"},
+            "run": RUN_ID,
+            "at": STAMP,
+            "versions": VERSIONS,
+            "operators": VERSIONS,
+            "images": VERSIONS,
+            "nodes": {
+                "type": "object",
+                "additionalProperties": record(
+                    {
+                        "ready": TRUTH,
+                        "schedulable": TRUTH,
+                        "conditions": TEXTS,
+                        "kubelet": TEXT,
+                        "system": TEXT,
+                        "runtime": TEXT,
+                        "gpus": COUNT,
+                        "allocatable": VERSIONS,
+                    }
+                ),
+            },
+            "restarts": {"type": "object", "additionalProperties": COUNT},
+            "stack": {
+                "type": "object",
+                "additionalProperties": record({"ready": TRUTH, "state": TEXT, "version": TEXT}),
+            },
+        }
+    ),
+    # objects-before.jsonl, objects-after.jsonl: every object on the cluster. spec: start of a hash of its content.
+    "objects/1": line_of(
+        {
+            "unlisted": record({"kinds": TEXTS}),
+            "object": record(
+                {
+                    "group": TEXT,
+                    "kind": TEXT,
+                    "namespace": TEXT,
+                    "name": TEXT,
+                    "uid": TEXT,
+                    "spec": TEXT,
+                    "ours": TRUTH,
+                }
+            ),
+        }
+    ),
+    # run_diff.json: before the first phase that uses the cluster, and after cleanup. again: deleted and created again.
+    "run_diff/1": record(
+        {
+            "schema": {"const": "run_diff/1"},
+            "run": RUN_ID,
+            "at": STAMP,
+            "objects": COUNT,
+            "unlisted": TEXTS,
+            "left": {"type": "array", "items": record(_DIFFERENCE)},
+            "gone": {"type": "array", "items": record(_DIFFERENCE)},
+            "changed": {"type": "array", "items": record({**_DIFFERENCE, "again": TRUTH})},
         }
     ),
     "messages/1": record(

@@ -32,6 +32,7 @@ def action(plugin: Any, transport: str = "local") -> Any:
     one._templar = SimpleNamespace(template=lambda text: text)
     one._connection = SimpleNamespace(transport=transport, become=None)
     one._loader = DataLoader()
+    one._task = SimpleNamespace(_role=None)
     return one
 
 

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import operator_versions, what_ran
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.write_what_ran import write_what_ran
+from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import (
+    operator_versions,
+    what_ran,
+    write_what_ran,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from scripted_server import RESET, ScriptedServer, status_object
+from scripted_server import ScriptedServer, status_object
 
 RUN = "t1121-abcdef"
 DIGEST, OTHER = (f"sha256:{letter * 64}" for letter in "ab")
@@ -110,31 +113,16 @@ def test_what_may_not_be_read_is_absent_and_named(tmp_path: Path) -> None:
 
 def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_path: Path) -> None:
     (tmp_path / "points" / "001-2").mkdir(parents=True)
-    with server_of(CLUSTER) as server:
-        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
-        results = [write_what_ran(kubeconfig, "", str(tmp_path), RUN, "001-2") for _time in range(2)]
-        with pytest.raises(InputError, match="has no point 002"):
-            write_what_ran(kubeconfig, "", str(tmp_path), RUN, "002")
-    assert [one["changed"] for one in results] == [True, False]
-    assert results[0]["summary"] == "point 001-2 ran with 2 nodes, 2 operators, 2 images"
-    assert results[0]["warnings"] == []
+    found = gathered(tmp_path, server_of(CLUSTER))
+    folder = write_what_ran.point_folder(str(tmp_path), "001-2")
+    results = [write_what_ran.write(folder, RUN, found) for _time in range(2)]
+    with pytest.raises(InputError, match="has no point 002"):
+        write_what_ran.point_folder(str(tmp_path), "002")
+    said = "point 001-2 ran with 2 nodes, 2 operators, 2 images"
+    assert results == [(True, said), (False, said)]
     document = _files.read_json(tmp_path / "points/001-2/ran.json")
     _files.check("ran/1", document)
     assert document["operators"]["nfd"] == "4.18.1"
-
-
-def test_a_cluster_that_cannot_be_reached_is_a_warning_and_nothing_is_written(tmp_path: Path) -> None:
-    (tmp_path / "points" / "001").mkdir(parents=True)
-    with ScriptedServer(lambda _asked: RESET) as server:
-        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
-        results = [write_what_ran(path, "", str(tmp_path), RUN, "001") for path in (kubeconfig, "/nowhere/kubeconfig")]
-    for result in results:
-        assert result["changed"] is False and result["ran"] == {}
-        assert "what ran at point 001 is not recorded" in result["warnings"][0]
-    assert "/nowhere/kubeconfig" in results[1]["warnings"][0]
-    assert [one["cause"] for one in results] == ["AccessError", "InputError"]
-    assert results[0]["warnings"][0].endswith(results[0]["reason"])
-    assert not (tmp_path / "points/001/ran.json").exists()
 
 
 def test_versions_of_a_package_that_differ_between_namespaces_are_both_named() -> None:

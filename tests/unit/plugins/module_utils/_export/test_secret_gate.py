@@ -164,3 +164,34 @@ def test_links_and_hidden_files_stay_here(tmp_path):
     (tmp_path / ".hidden").write_text("x")
     (tmp_path / "link").symlink_to("/etc/passwd")
     assert [path.name for path in secret_gate.files_of(tmp_path)] == ["real"]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=20),
+            st.sampled_from(
+                [
+                    SECRET,
+                    json.dumps(SECRET),
+                    base64.b64encode(b"x" + SECRET.encode()).decode(),
+                    "Bearer abcdef0123456789abcdef",
+                    "https://me:hunter22@example.com/x",
+                    f"{begins('RSA PRIVATE KEY')}\\nMIIEow\\n-----END RSA PRIVATE KEY-----",
+                    begins("EC PRIVATE KEY") + "\nMHcC",
+                    base64.b64encode((begins("EC PRIVATE KEY") + "\nMHcCAQEEI\n" * 9).encode()).decode(),
+                ]
+            ),
+        ),
+        max_size=8,
+    )
+)
+@settings(deadline=None)
+def test_a_masked_text_holds_no_secret_and_keeps_the_rest(parts):
+    gate = secret_gate.Gate({"token": SECRET})
+    text = "before " + " | ".join(parts)
+    masked = gate.masked(text)
+    assert gate.in_text(masked) == [] and masked.startswith("before ")
+    assert gate.masked(masked) == masked
+    if not gate.in_text(text):
+        assert masked == text
