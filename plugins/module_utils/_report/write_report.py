@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import read_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    effects_plot,
     history_plot,
     history_text,
     matrix_bars,
@@ -77,7 +78,7 @@ def _write(
     drawn = _draw_all(run, tables, plots, labels, notes)
     for point in content["points"]:
         point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
-    content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
+    content["across"] = [embedded(one) for one in [*_across(run, content, plots, notes), *_effects(run, plots, notes)]]
     content["history"] = _history(verdict, content, plots, notes)
     content |= _schedule(run, verdict, plots, notes)
     content["missing"] = [*content["missing"], *notes]
@@ -186,6 +187,16 @@ def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]
         return []  # the plots of the points report it
     except Exception as error:  # as above
         notes.append(f"plots across points could not be drawn: {type(error).__name__}: {error}")
+        return []
+
+
+def _effects(run: Run, folder: Path, notes: list[str]) -> list[PlotCanvas]:
+    try:
+        return effects_plot.draw(run.points, folder)
+    except ImportError:
+        return []  # the plots of the points report it
+    except Exception as error:  # as above
+        notes.append(f"effects of settings could not be drawn: {type(error).__name__}: {error}")
         return []
 
 
