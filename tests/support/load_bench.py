@@ -18,6 +18,7 @@ from typing import Any
 import drive_workload
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from load_world import delete_all
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ROOT / "roles" / "workload" / "files" / "stages"
@@ -106,17 +107,11 @@ class Bench:
         self.client.delete(self.client.kind("v1", "Namespace"), self.namespace)
         self.client.close()
 
-    def clear(self, patience: float = 300.0) -> float:
+    def clear(self) -> float:
         """Delete all jobs and pods, wait until they are deleted; return the seconds."""
         began = time.monotonic()
         for version, kind in (("batch/v1", "Job"), ("v1", "Pod")):
-            path = self.client.kind(version, kind).path(self.namespace)
-            given = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
-            while self.client.request("GET", path, query={"limit": 1})["items"]:
-                # In parts: the API server ends a request that takes longer than a minute.
-                self.client.request("DELETE", path, given, {"limit": 500})
-                assert time.monotonic() - began < patience, f"{kind}s of the last benchmark do not go away"
-                time.sleep(0.2)
+            delete_all(self.client, self.client.kind(version, kind), self.namespace, gracePeriodSeconds=0)
         return time.monotonic() - began
 
     def submit(self, count: int, measure_memory: bool = False, kubeconfig: str = "", **options: Any) -> Done:

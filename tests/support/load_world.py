@@ -82,6 +82,16 @@ class World:
         return [row for row in _files.read_lines(self.point_dir / f"{name}.jsonl") if row["type"] in types]
 
 
+def delete_all(client: Client, kind: Kind, namespace: str, patience: float = 300.0, **options: Any) -> None:
+    """Delete all objects of a kind in parts: the API server ends a request that takes longer than a minute."""
+    path = kind.path(namespace)
+    deadline = time.monotonic() + patience
+    while client.request("GET", path, query={"limit": 1})["items"]:
+        client.request("DELETE", path, {"propagationPolicy": "Background", **options}, {"limit": 500})
+        assert time.monotonic() < deadline, f"the {kind.resource} of {namespace} do not go away"
+        time.sleep(0.2)
+
+
 @contextmanager
 def world_on(kubeconfig: str, folder: Path) -> Iterator[World]:
     """Make a namespace, remove it with all that is in it."""
@@ -89,7 +99,8 @@ def world_on(kubeconfig: str, folder: Path) -> Iterator[World]:
     namespace = f"wl-{random.SystemRandom().randrange(16**8):08x}"
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     yield World(client, kubeconfig, namespace, folder)
-    for version, kind in (("batch/v1", "Job"), ("coordination.k8s.io/v1", "Lease"), ("v1", "ConfigMap")):
+    delete_all(client, client.kind("batch/v1", "Job"), namespace)
+    for version, kind in (("coordination.k8s.io/v1", "Lease"), ("v1", "ConfigMap")):
         path = client.kind(version, kind).path(namespace)
         client.request("DELETE", path, {"propagationPolicy": "Background"})
     client.delete(Kind("v1", "Namespace", "namespaces", False), namespace)
