@@ -52,6 +52,7 @@ class LineStream(Connection):
                 self.ended = True
                 return Reply(status, head, body, sent, self._answered)
             held.settimeout(0.0)
+            held.date_arrivals()
         except (OSError, ValueError) as error:
             self.close()
             raise Broken(f"{self.access.server}: no answer: {why(error, silence)}", sent=True) from error
@@ -69,13 +70,21 @@ class LineStream(Connection):
         return self._held().fileno()
 
     def receive(self) -> bytes | None:
-        """Return received bytes for take(), without waiting; None if there are none. Raises Broken."""
+        """Return received bytes for take(), without waiting, and set ``arrived``; None if there are none.
+
+        Raises Broken.
+        """
         try:
             return self._held().receive()
         except BlockingIOError:
             return None
         except OSError as error:
             raise self._broken(why(error, self.silence)) from error
+
+    @property
+    def arrived(self) -> float:
+        """When the bytes that receive() returned had arrived, time.monotonic()."""
+        return self._held().arrived
 
     def take(self, data: bytes) -> list[bytes]:
         """Return the lines, without their ends, that ``data`` completes. ``ended``: whether these are the last.
@@ -102,9 +111,10 @@ class LineStream(Connection):
             if not poll.poll(self.silence * 1000):
                 raise self.silent()
             data = self.receive()
-            at = time.monotonic()
-            for line in self.take(data) if data is not None else ():
-                yield at, line
+            if data is not None:
+                at = self.arrived
+                for line in self.take(data):
+                    yield at, line
         self.close()
 
     def silent(self) -> Broken:

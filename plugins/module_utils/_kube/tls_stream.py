@@ -10,14 +10,22 @@ bytes can be received as soon as they arrive and decrypted later.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import struct
+import sys
+import time
 from collections.abc import Iterator
 
 #: Bytes received from the kernel at once, and the maximum of one TLS record.
 BLOCK = 1 << 16
 _RECORD = 1 << 14
+#: Socket option of Linux: a receive also returns when its last bytes arrived, by the wall clock, in this format.
+_TIMESTAMPS = 35
+_TIMESTAMP = struct.Struct("@ll")  # seconds, nanoseconds
+#: Maximum change of the difference between the wall clock and the monotonic one between two receives, seconds.
+_SAME = 0.0001
 
 
 class TlsStream:
@@ -29,6 +37,9 @@ class TlsStream:
         """Do the TLS handshake. ``timeout``: of later calls, in seconds. Raises OSError, SSLCertVerificationError."""
         self._plain = plain
         self._timeout: float | None = timeout
+        #: When the bytes that receive() returned had arrived, time.monotonic(): never too early.
+        self.arrived = 0.0
+        self._ahead = 0.0  # of the wall clock, seconds
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=server_name) if context is not None else None
         while self._tls is not None:
@@ -80,9 +91,24 @@ class TlsStream:
         except BlockingIOError as error:
             raise self._late(error) from error
 
+    def date_arrivals(self) -> None:
+        """Let the system record when data arrive, if it can: receive() need not be called soon then."""
+        self._ahead = time.time() - time.monotonic()
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                self._plain.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS, 1)
+
     def receive(self) -> bytes:
-        """Return raw bytes from the network for decrypt(); empty at the end."""
-        return self._plain.recv(BLOCK)
+        """Return raw bytes from the network for decrypt(), and set ``arrived``; empty at the end."""
+        data, recorded, _flags, _address = self._plain.recvmsg(BLOCK, socket.CMSG_SPACE(_TIMESTAMP.size))
+        # In this order: a pause between the two makes the result later, never too early.
+        wall, now = time.time(), time.monotonic()
+        before, self._ahead = self._ahead, wall - now
+        self.arrived = now
+        if recorded and abs(self._ahead - before) < _SAME:  # nobody set the clock meanwhile
+            seconds, nanoseconds = _TIMESTAMP.unpack(recorded[0][2])
+            self.arrived = min(now, seconds + nanoseconds * 1e-9 - self._ahead + _SAME)
+        return data
 
     def decrypt(self, data: bytes) -> Iterator[bytes]:
         """Yield the plaintext of bytes from receive(), and of earlier incomplete records, record by record."""

@@ -33,7 +33,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.revisio
     CANARY,
     RevisionClockProbes,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import Item, WatchMultiplexer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.watch_multiplexer import (
+    GATHER,
+    GATHER_BRIEFLY,
+    Item,
+    WatchMultiplexer,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec, Selection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import OWNERS, KindStages
@@ -59,7 +64,7 @@ class Sampler:
         self.tally = WorkloadTally(completed=[] if spec.completions else None)
         self.gaps = 0
         self._file = _open(spec.path)
-        self._reader = WatchMultiplexer()
+        self._reader = WatchMultiplexer(GATHER_BRIEFLY if spec.completions else GATHER)
         self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
         self._followers: list[kind_follower.KindFollower] = []

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One thread reads all watches: bytes are received and timestamped soon, and decoded in batches.
 
-Waking up is most of the cost of an event. A single event is processed at once. During a burst, bytes are received from
-the kernel every few milliseconds and then decrypted, parsed and written together. The receive time is late by at most
-this interval; it remains an upper bound.
+Waking up is a large part of the cost of an event. A single event is processed at once. During a burst, bytes are
+received from the kernel every _PAUSE seconds and later decrypted, parsed and written together. The kernel records when
+the last of the bytes of a receive arrived; the receive time is late by at most _PAUSE, and it remains an upper bound.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_strea
 
 #: An item: (number of the follower, what, time.monotonic(), payload), see kind_follower.
 Item: TypeAlias = tuple[int, str, float, Any]
-#: Maximum distance of events in a burst, and maximum time that they are gathered, seconds.
-_SOON, _TOGETHER = 0.04, 0.1
-#: Interval between two receives in a burst, seconds: below and above _FLOW bytes per second.
-_FEW, _MANY = 0.004, 0.016
-_FLOW = 900_000
+#: Maximum distance of events in a burst, and interval between two receives in it, seconds.
+_SOON, _PAUSE = 0.1, 0.02
+#: Maximum time that the events of a burst are gathered, seconds: usually, and where the load acts on them.
+GATHER, GATHER_BRIEFLY = 0.25, 0.1
 #: Maximum number of bytes that are received before they are decoded, to limit memory.
 _MUCH = 1 << 20
 #: Interval between two checks for silent streams, seconds.
@@ -46,9 +45,13 @@ class Listener(Protocol):
 
 
 class WatchMultiplexer:
-    """Any thread may attach streams and put items; take() and close() are for one thread."""
+    """Any thread may attach streams and put items; take() and close() are for one thread.
 
-    def __init__(self) -> None:
+    gather: maximum time that the events of a burst are gathered, seconds.
+    """
+
+    def __init__(self, gather: float = GATHER) -> None:
+        self._gather = gather
         self._queue: queue.SimpleQueue[Item | tuple[Listener, LineStream]] = queue.SimpleQueue()
         self._woken, self._wake = socket.socketpair()
         for end in (self._woken, self._wake):
@@ -60,7 +63,6 @@ class WatchMultiplexer:
         self._heard: dict[int, float] = {}  # file descriptor -> time of the last bytes
         self._next_look = 0.0
         self._last = 0.0  # time of the last decoding
-        self._flow = 0.0  # recent bytes per second
 
     def put(self, item: Item) -> None:
         """Let take() return ``item`` after earlier items, and before lines of streams that are attached later."""
@@ -75,8 +77,8 @@ class WatchMultiplexer:
     def take(self, timeout: float) -> Iterator[Item]:
         """Wait up to ``timeout`` seconds for the first item, and return an iterator over the items in order.
 
-        It decodes bytes while it is consumed, so that an event is processed while it is in the processor's cache. It
-        must be consumed to its end.
+        It decodes bytes while it is consumed, block by block, so that events are processed while they are in the
+        processor's cache. It must be consumed to its end.
         """
         now = time.monotonic()
         return self._items(self._receive(now + timeout, now), now)
@@ -84,9 +86,9 @@ class WatchMultiplexer:
     def _items(self, taken: list[tuple[int, float, bytes | Broken]], now: float) -> Iterator[Item]:
         items: list[Item] = []
         for number, at, data in taken:
-            for _line in self._lines(number, at, data, items):
-                yield from items
-                items.clear()
+            self._lines(number, at, data, items)
+            yield from items
+            items.clear()
         self._drain(items)
         if taken:
             self._last = time.monotonic()
@@ -107,7 +109,6 @@ class WatchMultiplexer:
         taken: list[tuple[int, float, bytes | Broken]] = []
         until, size = deadline, 0
         busy = False
-        pause = _MANY if self._flow > _FLOW else _FEW
         while True:
             ready = self._poll.poll(max(0.0, until - now) * 1000)
             now = time.monotonic()
@@ -116,13 +117,14 @@ class WatchMultiplexer:
                 if number == self._nudged:
                     nudged = True
                     continue
+                stream = self._streams[number][1]
                 try:
-                    data: bytes | Broken | None = self._streams[number][1].receive()
+                    data: bytes | Broken | None = stream.receive()
+                    at = stream.arrived
                 except Broken as error:
-                    data = error
+                    data, at = error, now
                 if data is not None:
-                    # A new timestamp: some bytes arrived after poll(), and none may be dated too early.
-                    taken.append((number, time.monotonic(), data))
+                    taken.append((number, at, data))
                 if isinstance(data, bytes) and data:
                     size += len(data)
                     full = full or len(data) == BLOCK  # more is available
@@ -131,16 +133,15 @@ class WatchMultiplexer:
             if taken and not busy:
                 busy = taken[0][1] < self._last + _SOON
             if nudged or now >= until or size > _MUCH or (taken and not busy):
-                self._flow = size / max(now - self._last, _SOON)
                 return taken
             if taken:
-                until = taken[0][1] + _TOGETHER
+                until = taken[0][1] + self._gather
                 if not full:
-                    time.sleep(pause)
-                    now += pause
+                    time.sleep(_PAUSE)
+                    now += _PAUSE
 
-    def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> Iterator[None]:
-        """Pass the lines that were received to the listener of the stream; yield after each."""
+    def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> None:
+        """Pass the lines that were received to the listener of the stream."""
         found = self._streams.get(number)
         if found is None:
             return
@@ -151,7 +152,6 @@ class WatchMultiplexer:
                 raise data
             for line in stream.take(data):
                 listener.hear(at, line, items)
-                yield
         except Broken as error:
             self._end(number, error)
             return

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls_stream
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     request_bytes,
@@ -133,3 +137,44 @@ def test_a_channel_waits_no_longer_than_it_was_told(contexts: tuple[ssl.SSLConte
     assert channel.recv(100) == b"late"
     thread.join()
     channel.close()
+
+
+@pytest.fixture
+def dated() -> Iterator[tuple[TlsStream, socket.socket]]:
+    """A plain channel over TCP that dates arrivals, and the far end."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _address = server.accept()
+    channel = TlsStream(near, None, "", 10.0)
+    channel.date_arrivals()
+    yield channel, far
+    channel.close()
+    far.close()
+
+
+def test_bytes_that_are_received_late_are_dated_by_their_arrival(dated: tuple[TlsStream, socket.socket]) -> None:
+    channel, far = dated
+    found = []
+    for _turn in range(20):  # the system may interrupt a reading of the two clocks: then the time of receiving counts
+        began = time.monotonic()
+        far.sendall(b"x")
+        select.select([channel], [], [])
+        arrived = time.monotonic()
+        time.sleep(0.01)
+        assert channel.receive() == b"x" and began <= channel.arrived
+        found.append(channel.arrived <= arrived + tls_stream._SAME)
+    assert any(found)
+
+
+def test_a_clock_that_is_set_meanwhile_dates_no_byte_before_it_was_sent(
+    dated: tuple[TlsStream, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel, far = dated
+    true = time.time
+    for step in (5.0, -5.0):
+        began = time.monotonic()
+        far.sendall(b"x")
+        select.select([channel], [], [])
+        monkeypatch.setattr("time.time", lambda step=step: true() + step)
+        assert channel.receive() == b"x"
+        assert began <= channel.arrived <= time.monotonic()
