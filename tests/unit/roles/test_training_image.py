@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 COMPONENT = Path(__file__).parents[3] / "roles/rehearsal/files/components/training-image"
 
@@ -74,3 +75,18 @@ def test_every_package_of_pypi_is_pinned_by_version_and_hash() -> None:
     lines = [one for one in text.splitlines() if one and not one.startswith("#")]
     assert len(lines) > 40
     assert [one for one in lines if "==" not in one or "--hash=sha256:" not in one] == []
+
+
+def test_the_preset_downloads_from_the_server_of_the_component() -> None:
+    objects = {one["kind"]: one for one in yaml.safe_load((COMPONENT / "objects.yml").read_text())}
+    service, pod = objects["Service"], objects["Deployment"]["spec"]["template"]["spec"]
+    server = f"http://{service['metadata']['name']}.{service['metadata']['namespace']}.svc.cluster.local"
+    presets = yaml.safe_load((COMPONENT.parents[4] / "group_vars/all/fine_tuning_presets.yml").read_text())
+    preset = presets["fine_tuning_presets"]["light_real"]
+    model, rows = preset["storage_sources"]
+    assert [model["source"], rows] == [f"{server}:8080/tiny-llama", f"{server}:8080/tiny-text.jsonl"]
+    assert (preset["fine_tuning_model_name"], preset["fine_tuning_dataset_name"]) == ("tiny-llama", "tiny-text.jsonl")
+    (container,) = pod["containers"]
+    assert container["image"] == preset["fine_tuning_image"] and container["command"][-1] == "/opt/seatrial"
+    # Two pods of one CPU each fill the smallest machine.
+    assert "cpu" not in container["resources"]["requests"]
