@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provider import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import PROVIDERS, provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest, nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_settings,
     past_runs_settings,
@@ -39,7 +41,16 @@ AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
 NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
 
 #: Settings that an error about a cluster may name, the most likely cause first.
-_OF_CLUSTERS = ("cluster_expected_host", "cluster_kubeconfig", "cluster_lifetime", "rehearsal_components")
+_OF_CLUSTERS = (
+    "cluster_expected_host",
+    "cluster_kubeconfig",
+    "cluster_lifetime",
+    "rehearsal_components",
+    "rehearsal_name",
+)
+
+#: The name of a namespace (RFC 1123).
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,7 @@ class Preflight:
         # With --tags settings, the input of the whole run is checked.
         planned = self.phases if self.chosen == ["settings"] and run_dir is None else self.chosen
         self._refuse_missing_files(planned)
+        self._refuse_wrong_namespaces()
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
             past_runs_settings.check(self.found, self._set_by)
@@ -166,6 +178,17 @@ class Preflight:
         }
         return {**roles, **self.catalogue.files}
 
+    def _refuse_wrong_namespaces(self) -> None:
+        """An API server would refuse such a name, but only when the cluster is there."""
+        names = {name for name in self._given() - set(self.found.late) if name.endswith("_namespace")}
+        for name, point in ((name, point) for name in sorted(names) for point in self.found.measured):
+            value = point.settings.get(name)
+            if value and not _NAMESPACE.fullmatch(str(value)):
+                raise InputError(
+                    f"{name}: '{value}' can't be the name of a namespace"
+                    f" (lower-case letters, digits and dashes, at most 63){self._set_by(name)}"
+                )
+
     def _refuse_what_the_project_refuses(self) -> None:
         folder = self.catalogue.roles.get(self.request.project)
         if folder is None:
@@ -195,6 +218,8 @@ class Preflight:
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_of(one.provider).check(one)
                 if provider_of(one.provider).simulated:
+                    if one.chosen.get("rehearsal_name"):
+                        instance_dir.Instance(".", one.chosen["rehearsal_name"])
                     folder = ROOT / "roles" / "rehearsal" / "files" / "components"
                     job = self.variables.get(rehearsal_programs.JOB)
                     rehearsal_programs.check(folder, self._known(), self._given(), job, self._set_by)

@@ -237,3 +237,22 @@ def test_every_path_is_known_as_one_that_must_be_there_or_not() -> None:
     of_secrets = {f"{name}_file" for name in CATALOGUE.secrets}
     of_roles = {f"{role}_kubeconfig" for role in CATALOGUE.roles} | {"workload_driver_kubeconfig"}
     assert paths - of_secrets - of_roles - NOT_READ == set(CATALOGUE.files)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("fine_tuning_namespace", "a/b"),
+        ("fine_tuning_namespace", "A"),
+        ("workload_driver_namespace", "x" * 64),
+        ("rehearsal_name", "a/b"),
+        ("rehearsal_name", "x" * 41),
+    ],
+)
+def test_a_name_that_no_object_can_have_is_refused_with_its_source(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=rf"^{name}: '{value}' can't be the name of .* \(set by -e\)$"):
+        check(PHASES, **{name: value})
+
+
+def test_a_name_that_is_known_only_during_the_run_is_not_refused() -> None:
+    check(PHASES, fine_tuning_namespace="team-{{ run_id }}", rehearsal_name="mine")
