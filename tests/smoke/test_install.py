@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tarfile
@@ -54,6 +55,16 @@ def test_the_installed_playbook_runs_by_its_full_name_from_an_empty_folder(insta
     assert "light" in done.stdout
     assert not (tmp_path / "artifacts").exists(), "--tags settings must not touch anything"
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_ci_job_runs_the_installed_playbook_by_the_command_of_the_page(installed, root, start, tmp_path):
+    page = (root / "docs" / "verdicts.md").read_text()
+    (words,) = re.findall(r"^    PYTHONPATH=\S+ (python -m .*?)\n\n", page, re.MULTILINE | re.DOTALL)
+    wrong = words.replace("\\\n", " ").replace("preset=light", "preset=lihgt").split()
+    done = start(*wrong, PYTHONPATH=str(installed), ANSIBLE_COLLECTIONS_PATH=str(installed))
+    last = done.stdout.splitlines()[-1]
+    assert done.returncode == 3 and last.startswith("error (exit 3): unknown preset 'lihgt'"), done.stdout
+    assert (tmp_path / "elsewhere" / "junit.xml").exists()
 
 
 def test_the_clones_playbook_runs_from_another_folder_without_configuration(root, start):
