@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Selectors and namespaces of role sample are checked before a run begins."""
+"""What the roles sample and workload_scale refuse before a run begins."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, settings_checks
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
-CHECKS = settings_checks.read(Path(__file__).parents[3] / "roles" / "sample" / "meta" / "checks.yml")
+ROLES = Path(__file__).parents[3] / "roles"
 USUAL = {
     "sample_stages": ["Job", "Pod"],
     "sample_namespaces": [],
     "sample_canary_namespace": "",
     "sample_label_selector": "",
     "sample_field_selector": "",
+    "workload_scale_projects": [{"name": "one", "namespace": ""}],
 }
 
 
 def problem(**settings: Any) -> settings_checks.Problem | None:
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
-    return settings_checks.first_problem(CHECKS, {**USUAL, **settings}, render)
+    checks = [
+        one for role in ("sample", "workload_scale") for one in settings_checks.read(ROLES / role / "meta/checks.yml")
+    ]
+    return settings_checks.first_problem(checks, {**USUAL, **settings}, render)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +44,10 @@ def problem(**settings: Any) -> settings_checks.Problem | None:
         ("sample_label_selector", "app="),
         ("sample_field_selector", "metadata.name=a"),
         ("sample_field_selector", "metadata.name!=a,status.phase==Running"),
+        ("workload_scale_projects", [{"name": "a-1", "namespace": ""}, {"name": "b", "namespace": "team-b"}]),
     ],
 )
-def test_valid_selectors_pass(name: str, value: Any) -> None:
+def test_valid_values_pass(name: str, value: Any) -> None:
     assert problem() is None and problem(**{name: value}) is None
 
 
@@ -61,8 +66,10 @@ def test_valid_selectors_pass(name: str, value: Any) -> None:
         ("sample_label_selector", "app=a,"),
         ("sample_field_selector", "metadata.name"),
         ("sample_field_selector", "metadata.name=a,"),
+        ("workload_scale_projects", [{"name": "a_b", "namespace": ""}]),
+        ("workload_scale_projects", [{"name": "a", "namespace": "Team"}]),
     ],
 )
-def test_an_invalid_selector_is_refused_with_its_value(name: str, value: Any) -> None:
+def test_an_invalid_value_is_refused_and_named(name: str, value: Any) -> None:
     found = problem(**{name: value})
     assert found is not None and found[0] == name and found[1].startswith(f"{name} is {value}: ")
