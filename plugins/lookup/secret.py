@@ -13,7 +13,8 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 description:
   - Returns the value of a secret setting. That is the variable of this name, else the content of the file in
-    variable C(<name>_file), else the environment variable C(SEATRIAL_<NAME>).
+    variable C(<name>_file), else that of the file C(<name>) in the folder C(secrets_dir), else the environment variable
+    C(SEATRIAL_<NAME>).
   - A task that uses it needs C(no_log=true).
 options:
   _terms:

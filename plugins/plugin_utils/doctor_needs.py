@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_contex
 
 ROLES = project_role.ROOT / "roles"
 #: Roles that every project uses.
-COMMON = ("cluster", "workload", "cleanup", "metrics")
+COMMON = ("cluster", "stack", "workload", "cleanup", "metrics")
 #: Phases that are over when a run examines its cluster.
 BEFORE = ("settings", "lease", "cluster")
 
@@ -106,13 +106,24 @@ def requirements(
         "namespaces": _texts(documents, "namespaces", trees, render),
         "storage_classes": _texts(documents, "storage_classes", trees, render),
         "points": {name: planned(one) for name, one in run.points.items()} if own.get("plan") else {},
-        # Within a run, phase cluster has created these nodes already.
-        "nodes": _entries(documents, "nodes", [values], render) if "cluster" in phases else [],
-        "installs": render(own.get("installs") or "", values)[0] if "prepare" in phases else "",
+        # Within a run, phase cluster has created its nodes already.
+        "nodes": [one for one in _entries(documents, "nodes", [values], render) if _created_in(one, phases)],
+        "installs": ", ".join(_installs(documents, values, render)) if "prepare" in phases else "",
         "heavy": list(run.heavy),
         "run_id": run.run_id,
         "exclusive": bool(values.get("cluster_exclusive")),
     }
+
+
+def _created_in(entry: dict[str, Any], phases: Sequence[str]) -> bool:
+    """Return whether one of the phases creates the nodes of an entry; removes the name of the phase from it."""
+    return entry.pop("phase", "cluster") in phases
+
+
+def _installs(documents: Sequence[Document], values: Mapping[str, Any], render: Render) -> list[str]:
+    """Return what the roles install, each role a text; roles that install nothing are left out."""
+    found = [render(one["installs"], values)[0] for one in documents if one.get("installs")]
+    return [str(one) for one in found if one]
 
 
 def _entries(

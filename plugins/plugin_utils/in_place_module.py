@@ -22,6 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import temp_fol
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import ansible_errors
 
 _PROFILE = "legacy"
+#: Variable with the full names of modules that a role's task does not run but returns, for one task side_by_side.
+DEFERRED = "run_deferred"
 _PROGRAM = """{shebang}
 import runpy
 import sys
@@ -80,10 +82,12 @@ def _others() -> list[str]:
 class InPlaceAction(ActionBase):
     """Base of actions that run the module of their task, in place where that is possible.
 
-    PATHS: arguments that are paths of the user, or lists or dictionaries of them.
+    PATHS: arguments that are paths of the user, or lists or dictionaries of them. PROGRESS: whether the module has an
+    option progress_file.
     """
 
     PATHS: ClassVar[tuple[str, ...]] = ()
+    PROGRESS: ClassVar[bool] = False
     TRANSFERS_FILES = False
     _supports_check_mode = True
 
@@ -99,8 +103,21 @@ class InPlaceAction(ActionBase):
         result = super().run(tmp, task_vars)
         with ansible_errors():
             arguments = self.prepare(dict(self._task.args), task_vars or {})
-        result.update(self.execute(arguments, task_vars))
+        result.update(self._deferred(arguments, task_vars or {}) or self.execute(arguments, task_vars))
         return result
+
+    def _deferred(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the call for a later task side_by_side if the variable run_deferred names the module, else nothing.
+
+        Only what installs or creates something is deferred. The arguments may contain secrets.
+        """
+        if not task_vars.get(DEFERRED):
+            return {}
+        module = self._task.resolved_action or self._task.action
+        if module not in self._templar.template(task_vars[DEFERRED]) or arguments.get("state", "present") != "present":
+            return {}
+        call = {"module": module, "arguments": arguments, "progress": self.PROGRESS}
+        return {"changed": False, "deferred": call, "_ansible_no_log": True}
 
     def _replace_unusable_temp_folder(self, task_vars: dict[str, Any]) -> None:
         """Let modules on this machine use Ansible's own temporary folder if they can't use the configured one."""

@@ -31,6 +31,7 @@ INTERVAL = 0.2
 class ProgressAction(InPlaceAction):
     """Base of ``ActionModule``; override ``prepare`` to change the module's arguments beforehand."""
 
+    PROGRESS = True
     _supports_async = False
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -15,9 +16,10 @@ import pytest
 import run_files
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
-from playbook import Done, environment, play, run_dirs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from playbook import PROGRAM, Done, environment, play, run_dirs
 
-CANARIES = {"environment": "canary-7d1f-environment", "extra": "canary-7d1f-extra"}
+CANARIES = {one: f"canary-7d1f-{one}" for one in ("environment", "extra", "folder", "vault")}
 WORDS = ["-vvv", "-e", "preset=light", "-e", "fine_tuning_model_token_required=true"]
 
 
@@ -59,11 +61,25 @@ def give_back(job: Job) -> Done:
     return Done(done.returncode, done.stdout)
 
 
+def secret_files(folder: Path) -> list[str]:
+    """Return the words that give one secret in a folder of secrets and another one in a vault."""
+    (folder / "secrets").mkdir()
+    (folder / "secrets" / "fine_tuning_model_token").write_text(CANARIES["folder"] + "\n", encoding="utf-8")
+    password, vault = folder / "password", folder / "vault.yml"
+    password.write_text("a password of a test\n", encoding="utf-8")
+    vault.write_text(f"storage_https_token: {CANARIES['vault']}\n", encoding="utf-8")
+    program = str(PROGRAM.parent / "ansible-vault")
+    subprocess.run([program, "encrypt", "--vault-password-file", str(password), str(vault)], check=True)
+    words = ["-e", f"secrets_dir={folder / 'secrets'}", "-e", f"@{vault}"]
+    return [*words, "--vault-password-file", str(password)]
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     artifacts = tmp_path_factory.mktemp("job")
-    secret = {"SEATRIAL_FINE_TUNING_MODEL_TOKEN": CANARIES["environment"]}
-    done = play(*WORDS, "--tags", "cluster,prepare,test,report", artifacts=artifacts, env=secret)
+    secret = {"SEATRIAL_STORAGE_HUB_TOKEN": CANARIES["environment"]}
+    given = [*WORDS, *secret_files(tmp_path_factory.mktemp("secrets"))]
+    done = play(*given, "--tags", "cluster,prepare,test,report", artifacts=artifacts, env=secret)
     found = run_dirs(artifacts)
     assert len(found) == 1, done.output[-5000:]
     job = Job(done, found[0], artifacts)
@@ -161,12 +177,17 @@ def test_what_nodes_do_is_simulated_and_what_the_control_plane_does_is_not(job: 
 
 
 def test_secrets_reach_the_cluster_and_no_file_and_no_output(job: Job) -> None:
-    canary = CANARIES["environment"]
-    assert canary not in job.done.output
-    leaks = [str(path) for path in job.directory.rglob("*") if path.is_file() and canary.encode() in path.read_bytes()]
-    assert leaks == []
+    for canary in (CANARIES[one] for one in ("environment", "folder", "vault")):
+        assert canary not in job.done.output
+        files = (path for path in job.directory.rglob("*") if path.is_file())
+        assert [str(path) for path in files if canary.encode() in path.read_bytes()] == []
     provenance = _files.read_yaml(job.directory / "provenance.yml")["settings"]
-    assert provenance["fine_tuning_model_token"] == [{"source": "secret", "value": "<secret>"}]
+    for name in ("fine_tuning_model_token", "storage_hub_token", "storage_https_token"):
+        assert provenance[name] == [{"source": "secret", "value": "<secret>"}]
+    with Client.from_kubeconfig(job.cluster["kubeconfig"]) as client:
+        found = client.list(client.kind("v1", "Secret"), f"fine-tuning-{job.record['id']}")[0]
+    values = [base64.b64decode(value).decode() for one in found for value in (one.get("data") or {}).values()]
+    assert CANARIES["folder"] in values
 
 
 def test_a_secret_given_by_extra_variable_is_masked_in_the_recorded_command(job: Job) -> None:

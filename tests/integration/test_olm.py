@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import data_science_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from playbook import Done, play, run_dirs
 
 OLM = "operators.coreos.com/v1alpha1"
 NFD = {
@@ -39,14 +40,18 @@ GPU = {
 
 
 @pytest.fixture(scope="module")
-def client(rehearsal_folder: Path) -> Iterator[Client]:
+def kubeconfig(rehearsal_folder: Path) -> Iterator[str]:
     """A separate cluster, since operators affect a whole cluster."""
     options = support.options(rehearsal_folder, "olm", components=["olm"])
-    made = cluster_lifecycle.present(options, support.quiet)
-    with Client.from_kubeconfig(made["kubeconfig"]) as client:
+    yield cluster_lifecycle.present(options, support.quiet)["kubeconfig"]
+    cluster_lifecycle.absent(support.options(rehearsal_folder, "olm", force=True), support.quiet)
+
+
+@pytest.fixture(scope="module")
+def client(kubeconfig: str) -> Iterator[Client]:
+    with Client.from_kubeconfig(kubeconfig) as client:
         fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool="test-olm"), 60, support.quiet)
         yield client
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "olm", force=True), support.quiet)
 
 
 @pytest.fixture
@@ -295,3 +300,38 @@ def test_open_data_hub_is_installed_from_a_private_catalog_image(client: Client,
     assert initialisation["spec"]["serviceMesh"]["managementState"] == "Managed"
     data_science_cluster.ensure(client, order, "absent", Step(None), print)
     take_away(client, namespaces=["opendatahub"])
+
+
+def stack(kubeconfig: str, artifacts: Path, *words: str, tags: str = "") -> Done:
+    given = ["-e", f"cluster_kubeconfig={kubeconfig}", *(["--tags", tags] if tags else []), *words]
+    return play(*given, artifacts=artifacts, project="stack")
+
+
+def test_the_playbook_installs_shows_captures_and_removes_the_stack(
+    kubeconfig: str, before: set[snapshot.Entry], tmp_path: Path
+) -> None:
+    done = stack(kubeconfig, tmp_path / "one", "-e", json.dumps({"stack": ["nfd", "gpu_operator"]}))
+    assert done.code == 0, done.output
+    (run_dir,) = run_dirs(tmp_path / "one")
+    owner = f"installed by run {run_dir.name.removeprefix('stack-default-')}"
+    assert f"openshift-nfd: Succeeded, {owner}" in done.flat(), done.output
+
+    shown = stack(kubeconfig, tmp_path / "two", "-e", json.dumps({"stack": ["nfd", "rhoai"]}), tags="show,capture")
+    assert shown.code == 0, shown.output
+    assert f"openshift-nfd: Succeeded, {owner}" in shown.flat() and "rhoai: not installed" in shown.flat()
+    (other,) = run_dirs(tmp_path / "two")
+    assert [*other.glob("*__stack__capture/artifacts/openshift-nfd")]
+    assert not [*other.glob("lock-*.json")], "reading takes no lock"
+
+    removed = stack(kubeconfig, tmp_path / "one", "-e", f"run_dir={run_dir}", tags="cleanup,release")
+    assert removed.code == 0, removed.output
+
+
+def test_the_playbook_refuses_an_empty_stack_and_an_unknown_part(
+    kubeconfig: str, before: set[snapshot.Entry], tmp_path: Path
+) -> None:
+    empty = stack(kubeconfig, tmp_path / "one")
+    assert empty.code != 0 and "stack is empty: name what to install" in empty.flat(), empty.output
+    wrong = stack(kubeconfig, tmp_path / "two", "-e", json.dumps({"stack": ["gpu"]}))
+    assert wrong.code != 0 and "gpu_operator" in wrong.flat(), wrong.output
+    assert not (tmp_path / "two").exists(), "nothing was begun"

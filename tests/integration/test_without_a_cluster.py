@@ -14,6 +14,7 @@ from playbook import ROOT, play
 SAMPLES = {"str": "x", "path": "/x", "int": 1, "float": 1.0, "bool": False, "list": [], "dict": {}}
 #: Entry points that do not use the cluster, in roles that do.
 APART = {"workload/stop", "scheduler/report", "workload_scale/report", "olm_operator/for_role", "sample/prepare"}
+APART |= {"stack/install"}  # the setting names nothing
 HINT = "needs a cluster, and there is none: call entry point acquire of role perfscale.seatrial.cluster first"
 
 

@@ -44,6 +44,19 @@ def needs(tmp_path: Path, one: ExaminedRun, phases: list[str]) -> dict[str, Any]
     return doctor_needs.requirements([COMMON, OWN], one, phases, lambda _kind, name: str(tmp_path / name))
 
 
+def test_nodes_count_until_the_phase_is_over_that_creates_them(tmp_path: Path) -> None:
+    later = {**OWN, "nodes": [{"count": "{{ nodes }}"}, {"count": 5, "phase": "prepare"}]}
+    (tmp_path / "t.csv").write_text("0\n")
+
+    def counts(*phases: str) -> list[int]:
+        found = doctor_needs.requirements([COMMON, later], run(), phases, lambda _kind, name: str(tmp_path / name))
+        return [one["count"] for one in found["nodes"]]
+
+    assert counts("cluster", "prepare", "test") == [2, 5]
+    assert counts("prepare", "test") == [5]
+    assert counts("test") == []
+
+
 def test_entries_whose_condition_does_not_hold_are_left_out(tmp_path: Path) -> None:
     assert [one["resources"] for one in needs(tmp_path, run(), ["test"])["permissions"]] == [["pods"]]
     found = needs(tmp_path, run(logs=True), ["test"])["permissions"]
