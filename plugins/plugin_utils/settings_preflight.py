@@ -33,6 +33,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_setting
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
 ROOT = project_role.ROOT
+#: Beginning of the names of settings that scale nodes.
+SCALED = "node_scaling_"
 #: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")
@@ -82,6 +84,7 @@ class Preflight:
             past_runs_settings.check(self.found, self._set_by)
         if "test" in self.chosen or self.chosen == ["settings"]:
             self._refuse_what_the_project_refuses()
+            self._refuse_points_with_other_nodes()
         if "test" in self.chosen:
             self._refuse_impossible_load()
         schedule_words.check(self.request.project, self.found, self.catalogue.roles)
@@ -199,6 +202,16 @@ class Preflight:
                 name, why = problem
                 where = f"point {point.name}: " if len(self.found.measured) > 1 else ""
                 raise InputError(f"{where}{why}{self._set_by(name)}")
+
+    def _refuse_points_with_other_nodes(self) -> None:
+        """Nodes are scaled once, when the cluster is acquired: at the points, these settings would change nothing."""
+        for point in self.found.measured:
+            name = next((one for one in point.values if one.startswith(SCALED)), "")
+            if name:
+                raise InputError(
+                    f"point {point.name} sets {name}, and nodes are scaled once, before the first point: "
+                    "make a run for each value"
+                )
 
     def _refuse_impossible_load(self) -> None:
         """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""

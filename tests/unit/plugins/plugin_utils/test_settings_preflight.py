@@ -256,3 +256,12 @@ def test_a_name_that_no_object_can_have_is_refused_with_its_source(name: str, va
 
 def test_a_name_that_is_known_only_during_the_run_is_not_refused() -> None:
     check(PHASES, fine_tuning_namespace="team-{{ run_id }}", rehearsal_name="mine")
+
+
+@pytest.mark.parametrize("chosen", [PHASES, ["settings"]], ids=["run", "settings"])
+def test_points_that_would_need_other_nodes_are_refused(chosen: list[str]) -> None:
+    check(chosen, node_scaling_count=2, node_scaling_instance_type="g5.2xlarge")
+    with pytest.raises(
+        InputError, match="point 001 sets node_scaling_count, and nodes are scaled once, before the first"
+    ):
+        check(chosen, matrix={"node_scaling_count": [1, 2]})
