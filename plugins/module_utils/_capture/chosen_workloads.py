@@ -31,8 +31,8 @@ def kinds_of_point(folder: Path) -> list[KindStages]:
     headers = list(islice(_files.read_lines(plan), 1))
     names = {one["kind"] for header in headers for one in header.get("templates") or ()}
     lines = islice(_files.read_lines(observations), 10)
-    definitions: list[dict[str, Any]] = next((one["kinds"] for one in lines if one.get("type") == "stages"), [])
-    kinds = stage_definitions.compile_kinds(list({one["kind"]: one for one in definitions}.values()))
+    definitions: dict[str, dict[str, Any]] = next((one["kinds"] for one in lines if one.get("type") == "stages"), {})
+    kinds = stage_definitions.compile_kinds(list(definitions.values()))
     return [one for one in kinds if one.kind in names]
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +33,19 @@ def job(number: int, how: str) -> dict[str, Any]:
     condition = {"type": HOWS[how], "status": "True"}
     meta = {"name": f"j{number:05d}", "creationTimestamp": f"2026-11-23T00:00:{number % 60:02d}Z"}
     return {"kind": "Job", "metadata": meta, "status": {"conditions": [condition]}}
+
+
+def test_the_kind_of_the_workloads_of_a_point_is_read_from_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "001"
+    folder.mkdir()
+    assert chosen_workloads.kinds_of_point(folder) == []
+    plan = {"type": "header", "schema": "plan/1", "templates": [{"name": "job", "kind": "Job"}]}
+    (folder / "plan.jsonl").write_text(json.dumps(plan) + "\n")
+    # As the sampler writes it: kind -> definition, also of kinds that are no workloads.
+    stages = {"type": "stages", "kinds": {"Job": JOB.definition, "Pod": {**JOB.definition, "kind": "Pod"}}}
+    (folder / "observations.jsonl").write_text(json.dumps(stages) + "\n")
+    (found,) = chosen_workloads.kinds_of_point(folder)
+    assert (found.kind, found.ends) == ("Job", JOB.ends)
 
 
 @given(st.lists(st.sampled_from(sorted(HOWS)), max_size=70), st.integers(1, 30))
