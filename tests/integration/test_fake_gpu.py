@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     cluster_lifecycle,
@@ -226,6 +226,65 @@ def test_the_fake_gpu_operator_is_refused_beside_real_gpus(client: Client) -> No
     finally:
         for name in ("test-free-0", "test-real-0"):
             client.delete(kind, name)
+
+
+def wait_until(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def gpu_operator_policy(rehearsal: support.Rehearsal) -> Iterator[str]:
+    """The name of a ClusterPolicy, of a kind that is a stand-in with any content."""
+    names = {"kind": "ClusterPolicy", "plural": "clusterpolicies", "singular": "clusterpolicy"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clusterpolicies.nvidia.com"},
+        "spec": {
+            "group": "nvidia.com",
+            "names": names,
+            "scope": "Cluster",
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+    def create() -> bool:
+        try:
+            with rehearsal.client() as fresh:  # a client looks up the kinds of a group once
+                fresh.create({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "policy"}})
+        except (ApiError, InputError):
+            return False
+        return True
+
+    with rehearsal.client() as client:
+        kind = client.kind_of(definition)
+        client.create(definition)
+        try:
+            wait_until(create, "ClusterPolicies are not served")
+            yield "policy"
+        finally:
+            name = definition["metadata"]["name"]
+            client.delete(kind, name)
+            wait_until(lambda: client.get(kind, name) is None, f"{name} does not go away")
+
+
+def test_the_fake_gpu_operator_is_refused_beside_the_gpu_operator(client: Client, gpu_operator_policy: str) -> None:
+    kind = client.kind("v1", "Node")
+    client.create(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-owned-0", "labels": {"owned": "yes"}}}
+    )
+    try:
+        pool = fake_gpu_operator_objects.NodePool("owned", "owned=yes")
+        with pytest.raises(OwnershipError, match=rf"has the GPU operator \(ClusterPolicy {gpu_operator_policy}\)"):
+            fake_nodes.present(client, operator_spec("run-0001", pool), 10, support.quiet)
+        assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator_objects.NAME) is None
+        assert list(client.get(kind, "test-owned-0")["metadata"]["labels"]) == ["owned"]
+    finally:
+        client.delete(kind, "test-owned-0")
 
 
 def test_check_mode_makes_nothing(client: Client) -> None:
