@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
@@ -27,7 +28,7 @@ SUMMARY = (
     "train_tokens_per_second",
     "train_loss",
 )
-NOTHING: Mapping[str, float] = {}
+NOTHING: Mapping[str, float] = MappingProxyType({})
 #: The format of simulated logs, whatever the flavour (_training_simulation).
 SIMULATED = LogFormat(summary=SUMMARY, loss=("loss",), over=("epoch",))
 
