@@ -21,44 +21,63 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def podman(tmp_path: Path) -> Iterator[Podman]:
-    """Podman with a separate storage, which is gone afterwards."""
-    (tmp_path / "podman").mkdir()
-    made = Podman(tmp_path / "podman")
-    yield made
-    made.remove()
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
+    """Podman with the image of this clone in a separate storage, which is gone afterwards."""
+    folder = tmp_path_factory.mktemp("image")
+    for name in ("podman", "built"):
+        (folder / name).mkdir()
+    made = Podman(folder / "podman")
+    try:
+        made.build(execution_environment.context(folder / "built"), folder / "install.log")
+        yield made
+    finally:
+        made.remove()
 
 
-def test_a_job_in_the_image_measures_an_existing_cluster_as_any_user(
-    podman: Podman, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.Options]
-) -> None:
-    (tmp_path / "built").mkdir()
-    podman.build(execution_environment.context(tmp_path / "built"), tmp_path / "install.log")
-    info = cluster_lifecycle.present(own_instance("from-an-image"), support.quiet)
-    fake_nodes.present(support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 60, support.quiet)
-    job, runs = tmp_path / "job", tmp_path / "runs"
-    for folder in (job / "env", job / "inventory", runs):
-        folder.mkdir(parents=True)
-        folder.chmod(0o777)
+def job_of(folder: Path, given: dict[str, object]) -> tuple[Path, Path]:
+    """Return the private data directory of a job, and the folder of its runs; any user may write to both."""
+    job, runs = folder / "job", folder / "runs"
+    for one in (job / "env", job / "inventory", runs):
+        one.mkdir(parents=True)
+        one.chmod(0o777)
     job.chmod(0o777)
     (job / "inventory" / "hosts").write_text("localhost ansible_connection=local\n", encoding="utf-8")
-    (job / "kubeconfig").write_bytes(Path(info["kubeconfig"]).read_bytes())
-    (job / "kubeconfig").chmod(0o644)
-    given = {
-        "preset": ["light"],
-        "cluster_provider": "existing",
-        "cluster_kubeconfig": "/runner/job/kubeconfig",
-        "run_artifacts_dir": "/runs",
-        "fine_tuning_count": 4,
-    }
+    given = {"preset": ["light"], "run_artifacts_dir": "/runs", "fine_tuning_count": 4, **given}
     (job / "env" / "extravars").write_text(yaml.safe_dump(given), encoding="utf-8")
+    return job, runs
+
+
+def run_job(podman: Podman, job: Path, runs: Path, **more: str) -> None:
+    """Run the main job as a user of group 0 that the image does not know; check its results."""
     said = podman.run(
         *("ansible-runner", "run", "/runner/job", "-p", "perfscale.seatrial.fine_tuning"),
         volumes={job: "/runner/job", runs: "/runs"},
         user="12345:0",
+        **more,
     )
     assert "report    /runs/" in said
     (run_dir,) = run_dirs(runs)
     assert _files.read_json(run_dir / "verdict.json")["verdict"] in ("pass", "baseline"), said[-4000:]
     assert (run_dir / "report" / "index.html").is_file()
+
+
+def test_a_job_in_the_image_measures_an_existing_cluster_as_any_user(
+    podman: Podman, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.Options]
+) -> None:
+    info = cluster_lifecycle.present(own_instance("from-an-image"), support.quiet)
+    fake_nodes.present(support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 60, support.quiet)
+    given = {"cluster_provider": "existing", "cluster_kubeconfig": "/runner/job/kubeconfig"}
+    job, runs = job_of(tmp_path, given)
+    (job / "kubeconfig").write_bytes(Path(info["kubeconfig"]).read_bytes())
+    (job / "kubeconfig").chmod(0o644)
+    run_job(podman, job, runs)
+
+
+def test_a_job_of_awx_starts_a_rehearsal_cluster_from_the_programs_of_the_optional_layer(
+    podman: Podman, tmp_path: Path
+) -> None:
+    (tmp_path / "programs").mkdir()
+    podman.add_programs(tmp_path / "programs")
+    job, runs = job_of(tmp_path, {"awx_job_id": 7})
+    run_job(podman, job, runs, image=execution_environment.WITH_PROGRAMS)

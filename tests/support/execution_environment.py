@@ -16,13 +16,16 @@ from pathlib import Path
 
 import artefact
 import debian_packages
+import rehearsal
 import trixie
 import yaml
 from ansible_collections.kubernetes import core
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_binaries, component_spec
 from common import ROOT, VENV
 
 BASE = "localhost/seatrial-base"
-IMAGE = "localhost/seatrial"
+IMAGE, WITH_PROGRAMS = "localhost/seatrial", "localhost/seatrial-rehearsal"
+LAYER = ROOT / "execution-environment-rehearsal.Containerfile"
 PYTHON = "/opt/python/bin/python3"
 DNF = """#!/bin/sh
 # The two commands of dnf that ansible-builder calls.
@@ -81,12 +84,21 @@ class Podman:
         assert done.returncode == 0, f"podman {' '.join(words)}:\n{done.stdout[-6000:]}"
         return done.stdout
 
-    def run(self, *words: str, volumes: dict[Path, str], user: str, timeout: float = 300) -> str:
+    def run(self, *words: str, volumes: dict[Path, str], user: str, image: str = IMAGE, timeout: float = 300) -> str:
         """Run a command in the image, on the network of this machine, as AWX does in OpenShift: any uid, group 0."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         limits = [f"--ulimit=nofile={files}:{files}", "--ulimit=nproc=4096:4096"]
         mounts = [f"--volume={source}:{inside}" for source, inside in volumes.items()]
-        return self("run", "--rm", "--network=host", f"--user={user}", *limits, *mounts, IMAGE, *words, timeout=timeout)
+        return self("run", "--rm", "--network=host", f"--user={user}", *limits, *mounts, image, *words, timeout=timeout)
+
+    def add_programs(self, folder: Path) -> None:
+        """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
+        wanted = component_spec.load_all(rehearsal.COMPONENTS)
+        for one in component_spec.select(wanted, ["training-operator"]):
+            entry = component_binaries.entry_of(one, rehearsal.CACHE)
+            shutil.copytree(entry, folder / entry.name)
+        here = ["--isolation=chroot", "--network=none", f"--build-arg=IMAGE={IMAGE}"]
+        self("build", *here, "-t", WITH_PROGRAMS, "-f", str(LAYER), str(folder), timeout=900)
 
     def build(self, made: Path, log: Path) -> None:
         """Build the image of a build context, on a root of Debian."""
