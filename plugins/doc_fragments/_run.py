@@ -26,6 +26,14 @@ options:
     default: []
 """
 
+    OBJECTS = r"""
+options:
+  run_id:
+    description: Id of the run; its objects have it in the label C(perfscale.seatrial/run).
+    type: str
+    required: true
+"""
+
     POINT = r"""
 options:
   run_id:

@@ -29,6 +29,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._run
+  - perfscale.seatrial._run.objects
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -45,10 +46,6 @@ requirements:
   - kubernetes
   - openshift, if it is installed
 options:
-  run_id:
-    description: Id of the run; its objects have it in the label C(perfscale.seatrial/run).
-    type: str
-    required: true
   point:
     description: Test point that has just ended. Without it no C(ran.json) is written and no workload is read.
     type: str

@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._run
+  - perfscale.seatrial._run.objects
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -37,10 +38,6 @@ attributes:
     support: partial
     details: The snapshot before the run is written once.
 options:
-  run_id:
-    description: Id of the run; its objects have it in the label C(perfscale.seatrial/run).
-    type: str
-    required: true
   moment:
     description: Whether the run has not used the cluster yet, or has been cleaned up.
     type: str

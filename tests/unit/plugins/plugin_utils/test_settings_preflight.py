@@ -229,6 +229,7 @@ NOT_READ = {
     "rehearsal_cache_dir",
     "results_history",  # checked with the other sources of past runs
     "results_audit_log",  # a cluster that is not there yet may write it
+    "secrets_dir",  # checked with the secrets
 }
 
 
