@@ -112,7 +112,13 @@ def test_make_says_nothing_below_the_last_line_of_an_interrupted_run(tmp_path: P
     # The suite itself is run by make, whose variables would make this one a "make[1]".
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     done = subprocess.run(
-        ["env", "--default-signal=INT", "make", "x"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+        ["env", "--default-signal=INT", "make", "x"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == ended
     assert ("make: ***" in done.stderr) is (code == 2), done.stderr
