@@ -84,7 +84,7 @@ def point_of(top: Path, run: str) -> None:
     template = {"name": "t", "kind": "PyTorchJob", "namespace": run}
     header = {"type": "header", "run": run, "point": "001", "templates": [template]}
     _files.write_lines(folder / "plan.jsonl", [header])
-    _files.write_lines(folder / "observations.jsonl", [{"type": "stages", "kinds": [STAGES]}])
+    _files.write_lines(folder / "observations.jsonl", [{"type": "stages", "kinds": {STAGES["kind"]: STAGES}}])
 
 
 def everything(top: Path) -> str:
