@@ -97,7 +97,7 @@ class Podman:
         for one in component_spec.select(wanted, ["training-operator"]):
             entry = component_binaries.entry_of(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
-        here = ["--isolation=chroot", "--network=none", f"--build-arg=IMAGE={IMAGE}"]
+        here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]
         self("build", *here, "-t", WITH_PROGRAMS, "-f", str(LAYER), str(folder), timeout=900)
 
     def build(self, made: Path, log: Path) -> None:
