@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calls of modules that run side by side, each in a process of its own until it has ended, whatever becomes of others.
+"""Calls of modules that run side by side, each in a separate process until it has ended, whatever becomes of others.
 
 The processes are forks of Ansible's worker. They and their modules stay in its process group, by which they are ended.
 """
@@ -118,7 +118,7 @@ def _refuse_circle(known: Mapping[str, Member]) -> None:
 def run(given: Sequence[Member], call: Call, look: Callable[[], None]) -> dict[str, MemberOutcome]:
     """Run all members and return how each ended, in their order. A failed member ends no other one.
 
-    call: runs one member, in a process of its own, and returns the result of its module. look: called at intervals.
+    call: runs one member, in a separate process, and returns the result of its module. look: called at intervals.
     """
     fork, began = get_context("fork"), time.monotonic()
     waiting, ended = {one.name: one for one in given}, dict[str, MemberOutcome]()

@@ -54,7 +54,7 @@ class SideBySideAction(InPlaceAction):
         self, member: side_by_side.Member, progress: str | None, task_vars: dict[str, Any] | None
     ) -> dict[str, Any]:
         """Run the module of a member. This process is a fork: what it changes is its own."""
-        self._connection._shell.tmpdir = None  # each member has a folder of its own for its module
+        self._connection._shell.tmpdir = None  # a separate folder for the module of each member
         arguments = {**member.arguments, **({"progress_file": progress} if progress else {})}
         try:
             found: dict[str, Any] = self._execute_module(

@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export import secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, event_time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 FOLDER, INDEX, STATE = "capture", "index.json", "state.json"
@@ -220,9 +220,11 @@ class _Reading:
 
     def _events(self, client: Client, namespace: str) -> None:
         found = client.list(client.kind("v1", "Event"), namespace)[0]
-        found.sort(key=_when)
+        found.sort(key=event_time)
         warnings = [one for one in found if one.get("type") != "Normal"]
-        kept = sorted([*warnings, *[one for one in found if one.get("type") == "Normal"][::-1]][:EVENTS], key=_when)
+        kept = sorted(
+            [*warnings, *[one for one in found if one.get("type") == "Normal"][::-1]][:EVENTS], key=event_time
+        )
         self.files.objects(f"events-{namespace}.jsonl", kept, len(found))
 
     def _logs(
@@ -296,10 +298,6 @@ def _log(client: Client, namespace: str, name: str, container: str, previous: bo
     # The last lines, whose number is a guess: a limit in bytes would give the first ones.
     query = {"container": container, "tailLines": 500, "previous": "true" if previous else None}
     return client.text(client.kind("v1", "Pod").path(namespace, name, "log"), query)[-LOG_BYTES:]
-
-
-def _when(event: Mapping[str, Any]) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data
     MeasuredPoint,
     PointData,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import group_comparison
+from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import comparison_scale, group_comparison
 
 METHOD = "Student's t on logarithms, over the jobs of both points"
 MODELS = "fine_tuning_models"
@@ -108,7 +108,7 @@ def _interval(own: Iterable[float], reference: Iterable[float], value: float) ->
     found = group_comparison.compare_groups(reference, own, level=LEVEL)
     if not found.logarithmic or not math.isfinite(found.low) or not math.isfinite(found.high):
         return None
-    low, high = (100 * math.exp(min(end, 100.0)) for end in (found.low, found.high))
+    low, high = (100 + 100 * comparison_scale.relative(end, True, 0.0) for end in (found.low, found.high))
     return Confidence(min(low, value), max(high, value), METHOD)
 
 

@@ -63,6 +63,11 @@ def titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
     return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")
 
 
+def event_time(event: Mapping[str, Any]) -> str:
+    """Return when an Event was seen last; "" if it does not say."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``base`` with a JSON merge patch (RFC 7386) applied: null removes a key, dictionaries are merged."""
     result = dict(base)

@@ -12,7 +12,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._capture.captur
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._export.secret_gate import Gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import (
+    at,
+    conditions,
+    event_time,
+    title,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
@@ -154,7 +159,7 @@ def pod_trouble(pod: dict[str, Any]) -> list[str]:
 def warnings(events: Iterable[dict[str, Any]]) -> list[str]:
     """Return the two newest warnings."""
     bad = [one for one in events if one.get("type") == "Warning"]
-    bad.sort(key=_when)
+    bad.sort(key=event_time)
     return [
         f"event of {at(one, 'involvedObject.kind')} {at(one, 'involvedObject.name')}: {one.get('message', '')}".rstrip()
         for one in bad[-2:]
@@ -163,10 +168,6 @@ def warnings(events: Iterable[dict[str, Any]]) -> list[str]:
 
 def _text(sentence: str) -> str:
     return sentence.partition(": ")[2]
-
-
-def _when(event: dict[str, Any]) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
 def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: Step) -> None:
@@ -184,8 +185,8 @@ def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: S
     gate = Gate({})
     text = yaml.safe_dump_all([_files.plain(cleaned(one)) for one in objects])
     _files.replace_text(folder / "objects.yml", gate.masked(text))
-    events = sorted(_objects(client, "v1", "Event", namespace), key=_when)[-EVENTS:]
-    lines = [f"{_when(one)} {one.get('type')} {one.get('reason')} {one.get('message', '')}" for one in events]
+    events = sorted(_objects(client, "v1", "Event", namespace), key=event_time)[-EVENTS:]
+    lines = [f"{event_time(one)} {one.get('type')} {one.get('reason')} {one.get('message', '')}" for one in events]
     _files.replace_text(folder / "events.log", gate.masked("".join(f"{line}\n" for line in lines)))
     pod_kind = client.kind("v1", "Pod")
     for pod in pods:

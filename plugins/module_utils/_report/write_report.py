@@ -9,7 +9,7 @@ import base64
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def _write(
     drawn = _draw_all(run, tables, plots, labels, notes)
     for point in content["points"]:
         point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
-    content["across"] = [embedded(one) for one in [*_across(run, content, plots, notes), *_effects(run, plots, notes)]]
+    content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
     content["history"] = _history(verdict, content, plots, notes)
     content |= _schedule(run, verdict, plots, notes)
     content["missing"] = [*content["missing"], *notes]
@@ -178,25 +178,24 @@ def _draw(job: Job) -> tuple[PlotCanvas | None, str]:
 def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotCanvas]:
     labels = [point["label"] for point in content["points"]]
     numbers = [point["number"] for point in content["points"]]
-    try:
+
+    def points() -> list[PlotCanvas]:
         varied = matrix_heatmap.grid([point.settings for point in run.points], numbers)
         if varied is not None:
             return matrix_heatmap.draw(content["headline"], varied, folder)
         return matrix_bars.compare(content["headline"], labels, numbers, folder)
-    except ImportError:
-        return []  # the plots of the points report it
-    except Exception as error:  # as above
-        notes.append(f"plots across points could not be drawn: {type(error).__name__}: {error}")
-        return []
+
+    drawn = _unless_broken("plots across points", points, notes)
+    return drawn + _unless_broken("effects of settings", lambda: effects_plot.draw(run.points, folder), notes)
 
 
-def _effects(run: Run, folder: Path, notes: list[str]) -> list[PlotCanvas]:
+def _unless_broken(what: str, draw: Callable[[], list[PlotCanvas]], notes: list[str]) -> list[PlotCanvas]:
     try:
-        return effects_plot.draw(run.points, folder)
+        return draw()
     except ImportError:
         return []  # the plots of the points report it
     except Exception as error:  # as above
-        notes.append(f"effects of settings could not be drawn: {type(error).__name__}: {error}")
+        notes.append(f"{what} could not be drawn: {type(error).__name__}: {error}")
         return []
 
 

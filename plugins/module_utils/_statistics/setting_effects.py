@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, nan, sqrt
+from math import isfinite, nan, sqrt
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import comparison_scale, group_comparison
@@ -92,10 +92,6 @@ def _effect(name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: b
         if alone.logarithmic == relative and isfinite(alone.low) and isfinite(alone.high):
             low, high = alone.low, alone.high
     if relative:
-        mean, low, high = (_share(one) for one in (mean, low, high))
+        mean, low, high = (comparison_scale.relative(one, True, 0.0) for one in (mean, low, high))
     number = sum(len(one) for pair in scaled for one in pair)
     return SettingEffect(name, base, value, mean, low, high, relative, len(pairs), number)
-
-
-def _share(logarithm: float) -> float:
-    return exp(min(logarithm, 100.0)) - 1.0
