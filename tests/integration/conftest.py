@@ -10,6 +10,7 @@ from typing import Any
 import leftovers
 import pytest
 import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from load_world import World, world_on
 
@@ -51,6 +52,13 @@ def rehearsal(rehearsal_folder: Path) -> support.Rehearsal:
     name = f"tests-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
     info = cluster_lifecycle.present(support.options(rehearsal_folder, name), print)
     return support.Rehearsal(info["kubeconfig"], info)
+
+
+@pytest.fixture
+def client(rehearsal: support.Rehearsal) -> Iterator[Client]:
+    """A client of the rehearsal cluster."""
+    with rehearsal.client() as found:
+        yield found
 
 
 @pytest.fixture

@@ -30,12 +30,6 @@ STAGES = {
 
 
 @pytest.fixture
-def client(rehearsal: Any) -> Iterator[Client]:
-    with Client.from_kubeconfig(rehearsal.kubeconfig) as found:
-        yield found
-
-
-@pytest.fixture
 def run_id(client: Client) -> Iterator[str]:
     """A run with a namespace and a node, which are gone afterwards."""
     name = f"k-{secrets.token_hex(4)}"

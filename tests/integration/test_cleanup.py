@@ -7,7 +7,6 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 RUN = "perfscale.seatrial/run"
-
-
-@pytest.fixture
-def client(rehearsal: Any) -> Iterator[Client]:
-    with Client.from_kubeconfig(rehearsal.kubeconfig) as found:
-        yield found
 
 
 @pytest.fixture

@@ -50,12 +50,6 @@ EVERYTHING: dict[str, Any] = {
 
 
 @pytest.fixture
-def client(rehearsal: Any) -> Iterator[Client]:
-    with Client.from_kubeconfig(rehearsal.kubeconfig) as found:
-        yield found
-
-
-@pytest.fixture
 def run_id(client: Client) -> Iterator[str]:
     """A run with a namespace of its own, removed afterwards."""
     name = f"f-{secrets.token_hex(4)}"
