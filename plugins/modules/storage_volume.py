@@ -207,7 +207,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import download_job, fill_volume
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import fill_volume, volume_job
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.claim import VolumeClaim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
@@ -275,9 +275,10 @@ def main() -> None:
             volume = VolumeClaim(namespace, name, **{one: given[one] for one in options})
             spec = _spec(given)
             # Cleanup reads from these which kinds the run created, if it may not list all of them.
-            made = [one for one in download_job.manifests(spec, sources) if one["kind"] != "Secret"]
+            job = spec.job(sources)
+            made = [one for one in volume_job.manifests(job) if one["kind"] != "Secret"]
             step.manifest(
-                "storage", [*([] if volume.keep else volume.manifests()), *made, download_job.empty_secret(spec)]
+                "storage", [*([] if volume.keep else volume.manifests()), *made, volume_job.empty_secret(job)]
             )
             with step.timed("wait", "downloads"):
                 result = fill_volume.present(client, volume, spec, sources, say, given["verify"], module.check_mode)

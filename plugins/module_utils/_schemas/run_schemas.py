@@ -251,6 +251,15 @@ RUN: dict[str, dict[str, Any]] = {
             },
         }
     ),
+    # Files of a volume that were fetched, and those beyond the limit.
+    "volume_files/1": record(
+        {
+            "schema": {"const": "volume_files/1"},
+            "claim": TEXT,
+            "files": {"type": "array", "items": record({"name": TEXT, "bytes": COUNT, "sha256": TEXT})},
+            "left_out": {"type": "array", "items": record({"name": TEXT, "bytes": COUNT})},
+        }
+    ),
     # How long the nodes pulled an image.
     "image_pulls/1": record(
         {

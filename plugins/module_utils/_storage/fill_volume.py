@@ -63,6 +63,8 @@ def present(
         say(f"claim {volume.namespace}/{volume.name}: {volume.size}, {volume.access_mode}")
     if volume.simulated:
         return {**result, "downloads": [], "summary": SIMULATED}
+    if not wanted:
+        return {**result, "downloads": [], "summary": f"claim {volume.namespace}/{volume.name} was created"}
     if not spec.image:
         raise InputError("storage_image is empty: set an image with Python 3.9 or later, such as that of the training")
     names = ", ".join(one.name for one in wanted)

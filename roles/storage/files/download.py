@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Download models and datasets into a volume. Runs in a pod, with Python 3.9 or later and its standard library only.
 
-    python3 download.py specification.json credentials
+    python3 program.py specification.json credentials
 
 The specification is written by _storage/download_job.py. The folder ``credentials`` has one file for each secret. What
 happens is printed as one JSON dictionary per line: ``progress``, ``source`` (a source is there), ``failed``.

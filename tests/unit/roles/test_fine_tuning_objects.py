@@ -124,11 +124,31 @@ def test_a_pod_without_secondary_networks_uses_the_interfaces_that_its_libraries
     assert "k8s.v1.cni.cncf.io/networks" not in pod["metadata"]["annotations"]
 
 
+@pytest.mark.parametrize("flavour", training_flavours.names())
+@pytest.mark.parametrize(
+    ("given", "claim"),
+    [({}, ""), ({"fine_tuning_output_claim": "models"}, "models"), ({"fine_tuning_files": ["*.json"]}, "output")],
+)
+def test_each_training_writes_to_its_folder_of_the_output_claim(
+    flavour: str, given: dict[str, Any], claim: str, schemas: dict[tuple[str, str], Any]
+) -> None:
+    manifest = workload({**EVERYTHING, **given, "fine_tuning_flavour": flavour})
+    assert problems(schemas, manifest) == []
+    for pod in pods(manifest):
+        mounts = {one["mountPath"]: one for one in pod["spec"]["containers"][0]["volumeMounts"]}
+        volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+        wanted = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
+        assert volumes["output"] == {"name": "output", **wanted}
+        assert mounts["/mnt/output"].get("subPath") == (manifest["metadata"]["name"] if claim else None)
+        # Each pod has its cache, also where several write to one volume.
+        assert volumes[mounts["/mnt/cache"]["name"]]["emptyDir"] == {}
+
+
 def test_caches_are_in_a_volume_that_any_user_can_write_to() -> None:
     pod = pods(workload({}))[0]
-    mount = next(one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"] if one["name"] == "output")
+    mount = next(one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"] if one["name"] == "cache")
     for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
-        assert environment(pod)[name].startswith(f"{mount}/")
+        assert f"{environment(pod)[name]}/".startswith(f"{mount}/")
     # Python looks up a user without this variable by its number, and a random one has no name.
     assert environment(pod)["USER"]
 
@@ -199,19 +219,85 @@ def test_a_replicated_dataset_is_made_before_the_training(flavour: str, schemas:
 
 
 def test_rows_are_repeated_or_cut_as_the_factor_says(tmp_path: Path) -> None:
-    script = training_objects.ROLE / "files" / "replicate.py"
-
     def replicated(name: str, content: str, factor: str) -> Any:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        command = [sys.executable, "-I", str(script), str(tmp_path / name), str(tmp_path / f"to-{name}"), factor]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return (tmp_path / f"to-{name}").read_text(encoding="utf-8") if done.returncode == 0 else done.stderr
+        return prepared(tmp_path, name, content, factor)
 
     assert json.loads(replicated("a.json", "[1, 2]", "2.5")) == [1, 2, 1, 2, 1]
     assert replicated("a.jsonl", "1\n\n2\n3", "1.34") == "1\n2\n3\n1\n"
     assert json.loads(replicated("b.json", "[1, 2, 3, 4]", "0.01")) == [1]
     assert "no list of rows" in replicated("c.json", "{}", "2")
     assert "only a .json or .jsonl file" in replicated("d.parquet", "", "2")
+
+
+def prepared(folder: Path, name: str, content: str, factor: str = "1", transform: str = "") -> str:
+    """Run the program of the pod on a dataset; return the new one, or the error."""
+    program = folder / "prepare_dataset.py"
+    program.write_bytes((training_objects.ROLE / "files" / "prepare_dataset.py").read_bytes())
+    if transform:
+        (folder / "transform.py").write_text(transform, encoding="utf-8")
+    (folder / name).write_text(content, encoding="utf-8")
+    command = [sys.executable, "-I", str(program), str(folder / name), str(folder / f"to-{name}"), factor]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return (folder / f"to-{name}").read_text(encoding="utf-8") if done.returncode == 0 else done.stderr
+
+
+def test_a_transform_rewrites_drops_and_multiplies_rows_before_they_are_replicated(tmp_path: Path) -> None:
+    transform = "def transform(row):\n    return None if row == 2 else [row, -row] if row == 3 else row * 10\n"
+    assert json.loads(prepared(tmp_path, "a.json", "[1, 2, 3]", "1", transform)) == [10, 3, -3]
+    assert prepared(tmp_path, "a.jsonl", "1\n2\n3\n", "1.5", transform) == "10\n3\n-3\n10\n"
+    assert "leaves no row" in prepared(tmp_path, "a.json", "[2, 2]", "1", transform)
+    assert "row 2: the transform failed with TypeError" in prepared(tmp_path, "a.json", "[1, {}]", "1", transform)
+    assert "no function transform(row)" in prepared(tmp_path, "a.json", "[1]", "1", "x = 1\n")
+
+
+@pytest.mark.parametrize("name", ["text", "messages"])
+def test_a_named_transform_keeps_what_was_asked_and_answered(name: str, tmp_path: Path) -> None:
+    transform = (training_objects.ROLE / "files" / "transforms" / f"{name}.py").read_text(encoding="utf-8")
+    rows = [{"instruction": "add", "input": "1 2", "output": "3"}, {"instruction": "greet", "output": "hello"}]
+    first, second = json.loads(prepared(tmp_path, "a.json", json.dumps(rows), "1", transform))
+    if name == "text":
+        assert first["text"] == "### Instruction:\nadd\n\n### Input:\n1 2\n\n### Response:\n3"
+        assert second["text"] == "### Instruction:\ngreet\n\n### Response:\nhello"
+        talk = [{"messages": [{"role": "user", "content": "greet"}, {"role": "assistant", "content": "hello"}]}]
+        assert json.loads(prepared(tmp_path, "b.json", json.dumps(talk), "1", transform)) == [second]
+    else:
+        assert [one["content"] for one in first["messages"]] == ["add\n\n1 2", "3"]
+        assert [one["role"] for one in second["messages"]] == ["user", "assistant"]
+
+
+def test_a_transform_is_in_the_config_map_whose_name_depends_on_it(tmp_path: Path) -> None:
+    given = {"fine_tuning_dataset_name": "rows.json", "fine_tuning_storage_claim": "models"}
+    (tmp_path / "mine.py").write_text("def transform(row): return row", encoding="utf-8")
+    found = []
+    for transform in ("", "text", str(tmp_path / "mine.py")):
+        asked = {**given, "fine_tuning_dataset_transform": transform}
+        ((made,),) = training_objects.variables(asked, "__fine_tuning_config_maps")
+        found.append(made)
+        first = pods(workload(asked))[0]["spec"].get("initContainers")
+        assert bool(first) is bool(transform) is ("prepare_dataset.py" in made["data"])
+    assert "### Instruction" in found[1]["data"]["transform.py"] and "return row" in found[2]["data"]["transform.py"]
+    assert len({one["metadata"]["name"] for one in found}) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, {"type": "closed"}),
+        ({"fine_tuning_rate": 2}, {"type": "constant", "rate": 2.0}),
+        (
+            {"fine_tuning_arrival": {"type": "poisson", "timespan": 3840}, "fine_tuning_count": 64},
+            {"type": "poisson", "timespan": 3840},
+        ),
+    ],
+)
+def test_jobs_arrive_as_the_settings_say(given: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert training_objects.variables(given, "__fine_tuning_arrival") == [wanted]
+
+
+def test_a_count_of_zero_is_left_to_the_arrival() -> None:
+    given = {"fine_tuning_count": 0, "fine_tuning_arrival": {"type": "steps", "steps": [{"rate": 1, "duration": 5}]}}
+    (templates,) = training_objects.variables(given, "__fine_tuning_templates")
+    assert [one["weight"] for one in templates] == [1]
 
 
 def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec, manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.volume_job import manifests
 
 TOKEN = "hub-token-91c2"
 
@@ -19,7 +20,7 @@ def spec(**more: object) -> DownloadSpec:
 
 @pytest.mark.parametrize("token", [TOKEN, ""])
 def test_a_token_is_in_the_secret_and_nowhere_else(token: str) -> None:
-    made = {one["kind"]: one for one in manifests(spec(credentials={"hub_token": token}), read(["org/m@hf"], {}))}
+    made = {one["kind"]: one for one in manifests(spec(credentials={"hub_token": token}).job(read(["org/m@hf"], {})))}
     secret = made.pop("Secret", {})
     assert secret.get("stringData") == ({"hub_token": TOKEN} if token else None)
     assert TOKEN not in json.dumps(made)
@@ -28,7 +29,7 @@ def test_a_token_is_in_the_secret_and_nowhere_else(token: str) -> None:
 
 
 def test_every_object_has_the_label_of_its_run_and_the_job_an_end() -> None:
-    made = manifests(spec(timeout=90.0, authority="PEM"), read(["org/m@hf"], {}))
+    made = manifests(spec(timeout=90.0, authority="PEM").job(read(["org/m@hf"], {})))
     assert all(one["metadata"]["labels"]["perfscale.seatrial/run"] == "t1122-abcdef" for one in made)
     job = next(one for one in made if one["kind"] == "Job")
     assert job["spec"]["activeDeadlineSeconds"] == 90 and job["spec"]["backoffLimit"] == 0
