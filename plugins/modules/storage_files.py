@@ -121,6 +121,11 @@ left_out:
   returned: success
   type: list
   elements: dict
+unmatched:
+  description: Entries of O(files) that no file matches.
+  returned: success
+  type: list
+  elements: str
 summary:
   description: The result in one sentence.
   returned: success
@@ -186,7 +191,7 @@ def main() -> None:
             found = fetch_files.fetch(client, spec, say)
         summary = fetch_files.text(found)
         say(summary)
-        listed = {key: found[key] for key in ("files", "left_out")}
+        listed = {key: found[key] for key in ("files", "left_out", "unmatched")}
         document = {"schema": "volume_files/1", "claim": f"{spec.namespace}/{spec.claim}", **listed}
         spec.to.mkdir(parents=True, exist_ok=True)
         _files.write_json(spec.to / "files.json", document, "volume_files/1")

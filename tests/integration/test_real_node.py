@@ -340,19 +340,28 @@ def test_a_run_marks_as_simulated_only_what_ran_on_simulated_nodes(
 def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: Path, tmp_path: Path) -> None:
     """LoRA and all weights in 1 and 2 pods, with the image of component training-image, which the first run makes."""
     before = state_of_the_machine()
-    given: dict[str, Any] = {"rehearsal_data_dir": str(rehearsal_folder)}
+    transform = tmp_path / "twice.py"
+    transform.write_text("def transform(row):\n    return [{'text': row['text']}] * 2\n", encoding="utf-8")
+    given: dict[str, Any] = {
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "fine_tuning_dataset_transform": str(transform),
+        "fine_tuning_files": ["training_logs.jsonl", "**/adapter_model.safetensors"],
+        "fine_tuning_hyper_parameters.save_strategy": "steps",
+        "fine_tuning_hyper_parameters.save_steps": 10,
+    }
     if os.geteuid() == 0:
         # A user without a name or a home, as those of pods on OpenShift.
         given["fine_tuning_security_context"] = {"runAsUser": 1000660000, "runAsGroup": 0, "runAsNonRoot": True}
-    done = play("-e", "preset=light_real", "-e", json.dumps(given), artifacts=tmp_path, timeout=2400)
+    given = {"preset": "light_real", "overrides": given}
+    done = play("-e", json.dumps(given), artifacts=tmp_path / "artifacts", timeout=2400)
     assert done.code == 0, done.output
     assert "PASS" in done.output
     assert state_of_the_machine() == before
-    (run,) = run_dirs(tmp_path)
+    (run,) = run_dirs(tmp_path / "artifacts")
     (pulls,) = run.glob("*__image_preload__main/image_pulls.json")
     (node,) = _files.read_json(pulls)["nodes"]
     assert (node["node"], node["there"], node["simulated"]) == ("real-0", True, False)  # there is no registry
-    (downloaded,) = run.glob("*__storage__present/downloads.json")
+    downloaded = min(run.glob("*__storage__present/downloads.json"))
     sizes = {one["name"]: one["downloaded"] for one in _files.read_json(downloaded)["downloads"]}
     assert sizes["tiny-llama"] > 3_000_000 and sizes["tiny-text.jsonl"] > 50_000
     report = (run / "report" / "index.html").read_text(encoding="utf-8")
@@ -371,6 +380,12 @@ def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: 
         figures = row["figures"]
         rate = figures["train_steps_per_second"] * figures["total_batch_size"]
         assert figures["train_samples_per_second"] == pytest.approx(rate, rel=0.01)
+        brought = _files.read_json(point / "files" / "files.json")["files"]
+        names = {Path(one["name"]).name for one in brought}
+        lora = {"adapter_model.safetensors"} if point.name in ("001", "002") else set()
+        assert names == {"training_logs.jsonl"} | lora
+        for one in brought:
+            assert _files.sha256_of(point / "files" / one["name"]) == one["sha256"]
         found.append((figures["total_batch_size"], len(row["loss"]["points"])))
         if point.name in ("003", "004"):  # all weights learn within ten steps, of LoRA's few it is not sure
             losses = [loss for _epoch, loss in row["loss"]["points"]]

@@ -258,6 +258,7 @@ RUN: dict[str, dict[str, Any]] = {
             "claim": TEXT,
             "files": {"type": "array", "items": record({"name": TEXT, "bytes": COUNT, "sha256": TEXT})},
             "left_out": {"type": "array", "items": record({"name": TEXT, "bytes": COUNT})},
+            "unmatched": {"type": "array", "items": TEXT},
         }
     ),
     # How long the nodes pulled an image.

@@ -114,7 +114,8 @@ def receive(printed: Print, to: Path) -> dict[str, Any]:
     changed = [_write(one, pieces, to) for one in printed_files]
     files = [{key: one[key] for key in ("name", "bytes", "sha256")} for one in printed_files]
     left_out = [{"name": one["name"], "bytes": one["bytes"]} for one in events if one["event"] == "left_out"]
-    return {"changed": any(changed), "files": files, "left_out": left_out}
+    unmatched = [one["pattern"] for one in events if one["event"] == "unmatched"]
+    return {"changed": any(changed), "files": files, "left_out": left_out, "unmatched": unmatched}
 
 
 def _write(one: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
@@ -143,7 +144,9 @@ def text(found: Mapping[str, Any]) -> str:
     """Return what was fetched in one sentence."""
     files, left_out = found["files"], found["left_out"]
     size = sum(one["bytes"] for one in files)
-    parts = [f"{_format.count(len(files), 'file')}, {size / 2**20:,.1f} MiB" if files else "no file has such a name"]
+    parts = [f"{_format.count(len(files), 'file')}, {size / 2**20:,.1f} MiB"]
+    if found["unmatched"]:
+        parts.append(f"no file is called {', '.join(found['unmatched'])}")
     if left_out:
         parts.append(f"{len(left_out)} beyond the limit, first: {left_out[0]['name']}")
     return "; ".join(parts)

@@ -6,8 +6,8 @@
     python3 program.py specification.json
 
 The specification is written by _storage/fetch_files.py. Printed is one JSON dictionary per line: ``piece`` (a part of a
-file), ``file`` (its name, size and checksum), ``left_out`` (beyond the limit), ``end`` (number of pieces). A kubelet
-keeps only the end of a long log, so one call prints only the pieces from ``first`` on, ``count`` of them.
+file), ``file`` (name, size, checksum), ``left_out`` (beyond the limit), ``unmatched`` (a pattern), ``end`` (number of
+pieces). A kubelet keeps only the end of a long log, so one call prints ``count`` pieces, from ``first`` on.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ def tell(event, **fields):
 
 def matches(folder, beginning, patterns):
     """Return the paths of all files that the patterns select, relative to the volume."""
-    found = set()
-    for pattern in patterns:
-        for path in glob.glob(
-            os.path.join(glob.escape(os.path.join(folder, beginning)) + "*", pattern), recursive=True
-        ):
-            below = [os.path.join(at, name) for at, _folders, names in os.walk(path) for name in names]
-            found.update(below if os.path.isdir(path) else [path])
     # A link may lead out of the volume.
-    inside = os.path.realpath(folder) + os.sep
-    kept = [one for one in found if os.path.isfile(one) and os.path.realpath(one).startswith(inside)]
-    return sorted(os.path.relpath(one, folder) for one in kept)
+    inside, found = os.path.realpath(folder) + os.sep, set()
+    folders = glob.escape(os.path.join(folder, beginning)) + "*"
+    for pattern in patterns:
+        paths = set()
+        for path in glob.glob(os.path.join(folders, pattern), recursive=True):
+            below = [os.path.join(at, name) for at, _folders, names in os.walk(path) for name in names]
+            paths.update(below if os.path.isdir(path) else [path])
+        kept = {one for one in paths if os.path.isfile(one) and os.path.realpath(one).startswith(inside)}
+        if not kept:
+            tell("unmatched", pattern=pattern)
+        found |= kept
+    return sorted(os.path.relpath(one, folder) for one in found)
 
 
 def packed(path, digest):

@@ -62,9 +62,10 @@ def volume(tmp_path: Path) -> Volume:
 
 
 def test_named_files_and_folders_of_the_point_arrive_with_their_content(volume: Volume, tmp_path: Path) -> None:
-    found = volume.fetch(spec(tmp_path / "to", "*.json*", "checkpoint-*"))
+    found = volume.fetch(spec(tmp_path / "to", "*.json*", "checkpoint-*", "*.pt"))
     names = ["t1-001-0/checkpoint-10/adapter.bin", "t1-001-0/log.jsonl", "t1-001-1/empty.json"]
     assert [one["name"] for one in found["files"]] == names and found["changed"]
+    assert found["unmatched"] == ["*.pt"] and "no file is called *.pt" in fetch_files.text(found)
     for one in found["files"]:
         content = (volume.folder / one["name"]).read_bytes()
         assert (tmp_path / "to" / one["name"]).read_bytes() == content
