@@ -12,6 +12,7 @@ from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_nodes
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
 
 KPIS, LEDGER = "kpis.json", "ledger.jsonl"
@@ -35,12 +36,14 @@ class ActionModule(SeatrialAction):
             raise InputError(f"{top.name} has no point {arguments['point']}")
         # A run may have been begun by a version that wrote point/1.
         record = {"attempt": 1, **_files.read_yaml(directory / "point.yml"), "schema": "point/2"}
+        scales = False
         if arguments["state"] == "running":
             # Figures of a killed session are those of a part of the load; the schedule must not decide by them.
             (directory / KPIS).unlink(missing_ok=True)
             if record["status"] == "running" and (directory / LEDGER).exists():
                 record["resumed"] = True
             record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None, cause=None)
+            scales, record["nodes"] = point_nodes.of_point(top, directory)
             given = ", ".join(f"{key}={value}" for key, value in record["settings"].items())
             if given:
                 Display().display(f"Point {arguments['point']}: {given}")
@@ -49,4 +52,5 @@ class ActionModule(SeatrialAction):
             record.update(status=arguments["state"], ended=stamp(), exit_code=code, error=arguments["error"])
             record["cause"] = arguments["cause"]
         _files.write_yaml(directory / "point.yml", record, "point/2")
-        return {"changed": True, "path": str(directory), "settings_file": str(directory / "settings.yml")}
+        paths = {"path": str(directory), "settings_file": str(directory / "settings.yml")}
+        return {"changed": True, "scales": scales, **paths}

@@ -53,6 +53,10 @@ path:
   description: Directory of the point.
   returned: success
   type: str
+scales:
+  description: Whether the nodes of the cluster must be scaled before the point.
+  returned: success
+  type: bool
 settings_file:
   description: File with the settings of the point.
   returned: success

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     cluster_settings,
     past_runs_settings,
     point_load_estimates,
+    point_nodes,
     project_role,
     rehearsal_programs,
     schedule_words,
@@ -33,8 +34,6 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_setting
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
 ROOT = project_role.ROOT
-#: Beginning of the names of settings that scale nodes.
-SCALED = "node_scaling_"
 #: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")
@@ -204,14 +203,22 @@ class Preflight:
                 raise InputError(f"{where}{why}{self._set_by(name)}")
 
     def _refuse_points_with_other_nodes(self) -> None:
-        """Nodes are scaled once, when the cluster is acquired: at the points, these settings would change nothing."""
+        """At a point, number and size of nodes may be others; what they are is decided when the cluster is acquired."""
+        simulated = any(provider_of(one.provider).simulated for one in self._targets())
         for point in self.found.measured:
-            name = next((one for one in point.values if one.startswith(SCALED)), "")
-            if name:
-                raise InputError(
-                    f"point {point.name} sets {name}, and nodes are scaled once, before the first point: "
-                    "make a run for each value"
-                )
+            for name in (one for one in point.values if one.startswith(point_nodes.PREFIXES)):
+                if name not in point_nodes.SCALED:
+                    raise InputError(
+                        f"point {point.name} sets {name}, which is decided before the first point: make a run for each"
+                        f" value. At points, nodes can have another {', '.join(point_nodes.SCALED)}"
+                    )
+                added = simulated or point.settings.get("fake_gpu_real_cluster")
+                if name.startswith("fake_gpu_") and not added:
+                    raise InputError(
+                        f"point {point.name} sets {name}, and cluster_provider"
+                        f" {self.found.settings.get('cluster_provider')} has no simulated nodes:"
+                        " set node_scaling_count, or fake_gpu_real_cluster"
+                    )
 
     def _refuse_impossible_load(self) -> None:
         """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""

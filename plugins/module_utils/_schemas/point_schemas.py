@@ -73,6 +73,7 @@ POINT: dict[str, dict[str, Any]] = {
             "exit_code": {"type": ["integer", "null"]},
             "error": TEXT_OR_NULL,
             "cause": TEXT_OR_NULL,  # class of the error, from module_utils/_errors.py
+            "nodes": FREE,  # settings about nodes that differ from those of the run: scaled before the point
             "resumed": {"type": "boolean"},  # a killed session had begun its load: its times include the interruption
         },
     ),

@@ -260,9 +260,12 @@ def test_a_name_that_is_known_only_during_the_run_is_not_refused() -> None:
 
 
 @pytest.mark.parametrize("chosen", [PHASES, ["settings"]], ids=["run", "settings"])
-def test_points_that_would_need_other_nodes_are_refused(chosen: list[str]) -> None:
-    check(chosen, node_scaling_count=2, node_scaling_instance_type="g5.2xlarge")
-    with pytest.raises(
-        InputError, match="point 001 sets node_scaling_count, and nodes are scaled once, before the first"
-    ):
-        check(chosen, matrix={"node_scaling_count": [1, 2]})
+def test_points_may_have_other_numbers_of_nodes_and_nothing_else_of_them(chosen: list[str]) -> None:
+    check(chosen, node_scaling_instance_type="g5.2xlarge", matrix={"node_scaling_count": [1, 2]})
+    check(chosen, matrix={"fake_gpu_nodes": [2, 3]})
+    with pytest.raises(InputError, match="point 001 sets node_scaling_taint, which is decided before the first point"):
+        check(chosen, matrix={"node_scaling_taint": ["a=b:NoSchedule"]})
+    with pytest.raises(InputError, match="point 001 sets fake_gpu_pool, which is decided before the first point"):
+        check(chosen, matrix={"fake_gpu_pool": ["mine"]})
+    with pytest.raises(InputError, match="sets fake_gpu_nodes, and cluster_provider existing has no simulated nodes"):
+        check(chosen, cluster_provider="existing", matrix={"fake_gpu_nodes": [2, 3]})
