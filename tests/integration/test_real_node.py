@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -26,11 +27,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     instance_processes,
     node_images,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import image_preload
 from playbook import play, run_dirs
 
 REAL = "perfscale.seatrial/real"
 IMAGE = "localhost/seatrial/base:trixie"
 NODE = support.COMPONENTS / "node"
+#: A pull of the image from the registry of the instance.
+PULLED = "localhost:5000/seatrial/base:trixie"
+TOLERATION = {"key": REAL, "operator": "Exists"}
+PULL = image_preload.Preload("default", PULLED, "t1-abcdef", 120, {REAL: "true"}, (TOLERATION,))
 #: What kubelet, containerd and CNI plugins create on a machine without such namespaces.
 FOLDERS = (
     "/etc/cni",
@@ -56,6 +62,8 @@ SETTINGS = (
 
 #: Real nodes in a row, of which some processes are killed at random.
 ROUNDS = 20
+#: Seconds within which a cluster with a node has started on an idle machine.
+START_UP = 8.0
 
 TRAINER = ["-m", "tuning.sft_trainer"]
 
@@ -175,7 +183,7 @@ def test_the_unit_tests_of_the_go_program_pass() -> None:
 )
 def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_instance) -> None:
     before = state_of_the_machine()
-    options = own_instance(f"real-{victim}", components=["node"])
+    options = own_instance(f"real-{victim}", components=["node", "registry"])
     info = cluster_lifecycle.present(options, support.quiet)
     assert info["ready"]
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
@@ -191,6 +199,11 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
         log = run_job(client, "good", script).split()
         assert log[:2] == ["written", str(64 * 2**20)]
         assert log[2].startswith("10.144.1.") and log[3] == "one.good.default.svc.cluster.local"
+
+        # The registry has the same image under another name: it is pulled, once.
+        for there in (False, True):
+            (pulled,) = image_preload.run(client, PULL, support.quiet)
+            assert (pulled["there"], bool(pulled["seconds"])) == (there, not there)
 
         # A kubelet keeps GPUs that were added to the status of its node.
         gpus = fake_nodes.NodePoolSpec(0, fake_nodes.NodeShape(gpus=2), run_id="t1-abcdef", add_to=f"{REAL}=true")
@@ -260,31 +273,62 @@ def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance
     assert state_of_the_machine() == before
 
 
+def kill_some(found: dict[int, str], chance: random.Random, least: int) -> str:
+    """Kill up to two of the processes, at least ``least``; return their programs."""
+    victims = chance.sample(sorted(found), min(chance.randint(least, 2), len(found)))
+    for pid in victims:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return ", ".join(found[pid] for pid in victims) or "nothing"
+
+
+def killed_at_work(options: cluster_lifecycle.Options, chance: random.Random) -> tuple[dict[int, str], str]:
+    """Run pods on a node and kill some of its processes; return those that ran, and what was done."""
+    info = cluster_lifecycle.present(options, support.quiet)
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        assert run_job(client, "good", "echo hello") == "hello\n"
+        client.create(pod("sleeper", "sleep 600"))
+        kind = client.kind("v1", "Pod")
+
+        def phase() -> str:
+            return str(((client.get(kind, "sleeper", "default") or {}).get("status") or {}).get("phase"))
+
+        wait_for(lambda: phase() == "Running", "the pod to run")
+    found = node_processes(options)
+    return found, f"killed {kill_some(found, chance, 0)} at work"
+
+
+def killed_at_start(options: cluster_lifecycle.Options, chance: random.Random) -> tuple[dict[int, str], str]:
+    """Kill what starts a cluster, or what it has started, at any moment; return what ran then, and what was done."""
+
+    def all_processes() -> dict[int, str]:
+        roots = [one.pid for one in instance_processes.running(options.instance.path)]
+        return {pid: name for root in roots for pid, name in descendants(root).items()}
+
+    starter = support.drive(options)
+    assert starter.stdout is not None and starter.stdout.readline() == "go\n"
+    moment = chance.uniform(0, START_UP)
+    time.sleep(moment)
+    found = all_processes()
+    done = kill_some({starter.pid: "the starter", **found}, chance, 1)
+    # It repairs what was killed, or fails.
+    starter.wait(timeout=600)
+    return {**found, **all_processes()}, f"killed {done} {moment:.1f} s after the beginning of the start"
+
+
 @needs_a_node
 @pytest.mark.long
 def test_nothing_is_left_of_any_round(own_instance) -> None:
     before = state_of_the_machine()
     chance = random.Random()
     for number in range(1, ROUNDS + 1):
-        options = own_instance(f"round-{number}", components=["node"])
-        info = cluster_lifecycle.present(options, support.quiet)
-        with Client.from_kubeconfig(info["kubeconfig"]) as client:
-            assert run_job(client, "good", "echo hello") == "hello\n"
-            client.create(pod("sleeper", "sleep 600"))
-            kind = client.kind("v1", "Pod")
-
-            def phase(client: Client = client, kind: Any = kind) -> str:
-                return str(((client.get(kind, "sleeper", "default") or {}).get("status") or {}).get("phase"))
-
-            wait_for(lambda: phase() == "Running", "the pod to run")
-        found = node_processes(options)
+        options = own_instance(f"round-{number}", components=["node", "registry"])
+        found, done = (killed_at_start if number % 2 else killed_at_work)(options, chance)
         ticks = {pid: _processes.ticks_of(pid) for pid in found}
-        victims = chance.sample(sorted(found), chance.randint(0, 2))
-        for pid in victims:
-            os.kill(pid, signal.SIGKILL)
-        print("round", number, "killed", [found[pid] for pid in victims] or "nothing", flush=True)
+        print("round", number, done, flush=True)
         cluster_lifecycle.absent(options, support.quiet)
-        assert [name for pid, name in found.items() if _processes.ticks_of(pid) == ticks[pid]] == []
+        assert [name for pid, name in found.items() if ticks[pid] and _processes.ticks_of(pid) == ticks[pid]] == []
+        assert instance_processes.running(options.instance.path) == []
         assert control_groups.left(options.instance.path) == [] and not options.instance.path.exists()
         assert state_of_the_machine() == before
 
@@ -360,7 +404,8 @@ def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: 
     (run,) = run_dirs(tmp_path / "artifacts")
     (pulls,) = run.glob("*__image_preload__main/image_pulls.json")
     (node,) = _files.read_json(pulls)["nodes"]
-    assert (node["node"], node["there"], node["simulated"]) == ("real-0", True, False)  # there is no registry
+    assert (node["node"], node["there"], node["simulated"]) == ("real-0", False, False)
+    assert node["seconds"] > 0 and node["bytes"] > 100_000_000  # pulled from the registry, of which it was not there
     downloaded = min(run.glob("*__storage__present/downloads.json"))
     sizes = {one["name"]: one["downloaded"] for one in _files.read_json(downloaded)["downloads"]}
     assert sizes["tiny-llama"] > 3_000_000 and sizes["tiny-text.jsonl"] > 50_000

@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,24 +27,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     readiness_probe,
 )
 from playbook import environment, play
-
-#: Calls cluster.<function>(options) in a process of its own, which can then be killed.
-DRIVER = """
-import sys
-sys.path[:0] = {path!r}
-import rehearsal as support
-from pathlib import Path
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-print("go", flush=True)
-result = cluster_lifecycle.present(support.options(Path({folder!r}), {name!r}, components=[]), support.quiet)
-print(result["changed"], flush=True)
-"""
-
-
-def drive(options: cluster_lifecycle.Options) -> subprocess.Popen[str]:
-    code = DRIVER.format(path=[one for one in sys.path if one], folder=options.data_dir, name=options.name)
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def pids(options: cluster_lifecycle.Options) -> dict[str, int]:
@@ -165,7 +146,7 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
 
 def test_started_twice_at_once_it_stands_there_once(own_instance) -> None:
     options = own_instance("life-twice", components=[])
-    starters = [drive(options) for _number in range(2)]
+    starters = [support.drive(options) for _number in range(2)]
     outputs = [one.communicate(timeout=180)[0].split() for one in starters]
     assert sorted(outputs) == [["go", "False"], ["go", "True"]]
     assert (
@@ -176,7 +157,7 @@ def test_started_twice_at_once_it_stands_there_once(own_instance) -> None:
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
 def test_killed_while_it_starts_it_leaves_nothing_that_can_not_be_removed(own_instance, seed: int) -> None:
     options = own_instance(f"life-killed-{seed}", components=[])
-    starter = drive(options)
+    starter = support.drive(options)
     assert starter.stdout is not None and starter.stdout.readline() == "go\n"
     time.sleep(random.Random(seed).uniform(0, 5))
     os.kill(starter.pid, signal.SIGKILL)

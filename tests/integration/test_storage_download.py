@@ -212,6 +212,35 @@ def test_a_file_of_an_https_server_needs_its_certificate_authority(tmp_path: Pat
         assert (tmp_path / "volume" / "data" / "rows.json").read_bytes() == b"[1]"
 
 
+def test_a_folder_of_a_site_is_downloaded_by_its_list_of_checksums(tmp_path: Path) -> None:
+    folder = tmp_path / "site" / "tiny"
+    (folder / "w").mkdir(parents=True)
+    (folder / "config.json").write_bytes(CONFIG)
+    (folder / "w" / "model.bin").write_bytes(WEIGHTS)
+    files = ["config.json", "./w/model.bin"]
+    listed = subprocess.run(["sha256sum", *files], cwd=folder, capture_output=True, check=True).stdout
+    (folder / "SHA256SUMS").write_bytes(listed)
+
+    class Site(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, directory=str(tmp_path / "site"), **more)
+
+        def log_message(self, *_given: object) -> None:
+            return
+
+    with serving(Site) as port:
+        given = f"http://127.0.0.1:{port}/tiny"
+        found = sources(download(tmp_path, given))["tiny"]
+        assert (found["files"], found["bytes"]) == (2, len(CONFIG) + len(WEIGHTS))
+        assert (tmp_path / "volume" / "tiny" / "w" / "model.bin").read_bytes() == WEIGHTS
+        part = {"source": given, "name": "part", "files": ["config.json"]}
+        assert sources(download(tmp_path, part))["part"]["files"] == 1
+        (folder / "config.json").write_bytes(b"changed")
+        events = download(tmp_path, {"source": given, "name": "again"})
+    (failed,) = [one for one in events if one["event"] == "failed"]
+    assert "its sha256 checksum is" in failed["message"]
+
+
 def test_more_than_the_volume_can_hold_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     class Huge(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,27 @@ def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster_lifecyc
     return cluster_lifecycle.Options(
         name=name, data_dir=str(data_dir), cache_dir=str(CACHE), components_dir=str(COMPONENTS), **more
     )
+
+
+#: Calls cluster_lifecycle.present(options) in a separate process, which can then be killed.
+DRIVER = """
+import sys
+sys.path[:0] = {path!r}
+import rehearsal as support
+from pathlib import Path
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+print("go", flush=True)
+options = support.options(Path({folder!r}), {name!r}, components={components!r})
+print(cluster_lifecycle.present(options, support.quiet)["changed"], flush=True)
+"""
+
+
+def drive(options: cluster_lifecycle.Options) -> subprocess.Popen[str]:
+    """Start an instance in a process that can be killed. It prints "go" when it begins."""
+    path = [one for one in sys.path if one]
+    code = DRIVER.format(path=path, folder=options.data_dir, name=options.name, components=options.components)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def quiet(_line: str) -> None:

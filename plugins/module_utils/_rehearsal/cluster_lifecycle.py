@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     component_binaries,
     control_groups,
     free_ports,
+    image_registry,
     instance_processes,
     launch_plan,
     node_images,
@@ -74,9 +75,11 @@ def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, A
         component_binaries.check_given(components, options.sources)
         lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
         lines += node_images.announce(components, options.sources.cache)
+        lines += image_registry.announce(components, node_images.archives(components, options.sources.cache))
         return {"changed": bool(lines), "needs": lines}
     programs, provided = component_binaries.ensure(components, options.sources, say)
-    _images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    made = image_registry.ensure(components, images, say) or made
     return {"changed": provided or made, "needs": [], **programs_of(programs)}
 
 
@@ -96,6 +99,7 @@ def present(options: Options, say: Say) -> dict[str, Any]:
     real_node.check(wanted)
     programs, provided = component_binaries.ensure(components, options.sources, say)
     images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    made = image_registry.ensure(components, images, say) or made
     began = time.monotonic()
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
@@ -111,6 +115,7 @@ def present(options: Options, say: Say) -> dict[str, Any]:
             marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))
             components = options.select(marker.components)
             instance.update(marker)
+        image_registry.fill(components, images, instance.path)
         changes += Start(options.timeout, instance, components, programs, images, say).run()
         result = describe(options, instance, marker, components)
     if changes:

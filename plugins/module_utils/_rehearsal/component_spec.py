@@ -134,7 +134,10 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class Component:
-    """One component, read from its folder. ``requires``: components that it can't run without."""
+    """One component, read from its folder. ``requires``: components that it can't run without.
+
+    ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
+    """
 
     name: str
     folder: Path
@@ -150,6 +153,7 @@ class Component:
     processes: list[ProcessSpec] = field(default_factory=list)
     requires: list[str] = field(default_factory=list)
     images: list[ImageSpec] = field(default_factory=list)
+    image_store: str = ""
 
 
 _SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "float": (int, float)}

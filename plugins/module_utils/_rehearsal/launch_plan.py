@@ -39,6 +39,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.read
 #: The port of the API server among the instance's ports.
 API_PORT = "kube-apiserver.https"
 
+#: A placeholder that may have no value.
+_OPTIONAL = re.compile(r"@\{\?([^{}\s]*)\}")
+
 #: Seconds that the kernel may take to close the sockets of a killed process.
 LINGER = 3.0
 
@@ -188,14 +191,18 @@ def command_of(
 
 
 def arguments_of(process: ProcessSpec, values: Mapping[str, object]) -> list[str]:
-    """Return the arguments of a process; one with ``@{image.*}`` is repeated for each image of the instance."""
+    """Return the arguments of a process; one with ``@{image.*}`` is repeated for each image of the instance.
+
+    One with ``@{?port.…}`` is left out if the instance has no such port: the component is not asked for.
+    """
     images = [f"@{{{name}}}" for name in values if name.startswith("image.")]
     each = [
         one.replace("@{image.*}", image)
         for one in process.arguments
+        if values.keys() >= set(_OPTIONAL.findall(one))
         for image in (images if "@{image.*}" in one else [""])
     ]
-    return [render(one, values, f"process {process.name}") for one in each]
+    return [render(one.replace("@{?", "@{"), values, f"process {process.name}") for one in each]
 
 
 def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:

@@ -36,6 +36,7 @@ Say = Callable[[str], None]
 PREFIX = "localhost/seatrial/"
 #: In the folder of an image: its archive without the layer, the file tree, and what is known about them.
 ARCHIVE, TREE, ENTRY = "image.tar", "tree", "image.json"
+_KIND = "application/vnd.oci.image"
 #: Changes whenever the code below makes other images of the same settings.
 RECIPE = 2
 
@@ -65,6 +66,12 @@ def announce(components: list[Component], cache: Path) -> list[str]:
         f"making image {name_of(one)} of Debian packages, once: up to {one.minutes:.0f} min and {one.disk_gib:.1f} GiB"
         for one in lacking
     ]
+
+
+def archives(components: list[Component], cache: Path) -> dict[str, Path]:
+    """Return the archives of the images of Debian packages that are in the cache, by name."""
+    wanted = {one.name: entry_of(one, {}, cache) for part in components for one in part.images if one.debian}
+    return {name: folder / ARCHIVE for name, folder in wanted.items() if _read(folder) is not None}
 
 
 def ensure(
@@ -136,11 +143,9 @@ def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say
             layer, about = fresh / "layer.tar", {"image": name_of(image), "made": stamp()}
             if image.program:
                 _one_file(layer, programs[image.program], image.program)
-                command = [f"/{image.program}"]
             else:
                 about["packages"] = debian_tree.make(image, layer, fresh, say)
-                command = ["/bin/bash"]
-            about["layer"] = write_archive(name_of(image), layer, fresh / ARCHIVE, command)
+            about["layer"] = write_archive(name_of(image), layer, fresh / ARCHIVE, _command_of(image))
             _unpack(layer, fresh / TREE)
             layer.unlink()
             about["sha256"] = _files.sha256_of(fresh / ARCHIVE)
@@ -190,38 +195,55 @@ def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> s
     """
     system, processor = binary_download.system()
     digest = f"sha256:{_files.sha256_of(layer)}"
-    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    config = _document(
-        {
-            "architecture": processor,
-            "os": system,
-            "config": {"Env": [path], "Cmd": command},
-            "rootfs": {"type": "layers", "diff_ids": [digest]},
-        }
-    )
-    kind = "application/vnd.oci.image"
-    blob = {"mediaType": f"{kind}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
-    manifest = _document(
-        {
-            "schemaVersion": 2,
-            "mediaType": f"{kind}.manifest.v1+json",
-            "config": _reference(f"{kind}.config.v1+json", config),
-            "layers": [blob],
-        }
-    )
-    entry = _reference(f"{kind}.manifest.v1+json", manifest)
+    blob = {"mediaType": f"{_KIND}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
+    config, manifest = _documents(digest, blob, command)
+    entry = _reference(f"{_KIND}.manifest.v1+json", manifest)
     entry["platform"] = {"architecture": processor, "os": system}
     entry["annotations"] = {
         "io.containerd.image.name": name,
         "org.opencontainers.image.ref.name": name.rpartition(":")[2],
     }
-    index = _document({"schemaVersion": 2, "mediaType": f"{kind}.index.v1+json", "manifests": [entry]})
+    index = _document({"schemaVersion": 2, "mediaType": f"{_KIND}.index.v1+json", "manifests": [entry]})
     with tarfile.open(target, "w") as archive:
         _add(archive, "oci-layout", _document({"imageLayoutVersion": "1.0.0"}))
         _add(archive, "index.json", index)
         for one in (config, manifest):
             _add(archive, f"blobs/sha256/{hashlib.sha256(one).hexdigest()}", one)
     return digest
+
+
+def documents(image: ImageSpec, diff_id: str, blob: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Return configuration and manifest of an image whose only layer is compressed.
+
+    diff_id: digest of the layer before its compression. blob: digest and size after it.
+    """
+    return _documents(diff_id, {"mediaType": f"{_KIND}.layer.v1.tar+gzip", **blob}, _command_of(image))
+
+
+def _command_of(image: ImageSpec) -> list[str]:
+    return [f"/{image.program}"] if image.program else ["/bin/bash"]
+
+
+def _documents(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tuple[bytes, bytes]:
+    system, processor = binary_download.system()
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    config = _document(
+        {
+            "architecture": processor,
+            "os": system,
+            "config": {"Env": [path], "Cmd": command},
+            "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+        }
+    )
+    manifest = _document(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_KIND}.manifest.v1+json",
+            "config": _reference(f"{_KIND}.config.v1+json", config),
+            "layers": [blob],
+        }
+    )
+    return config, manifest
 
 
 def _document(thing: dict[str, Any]) -> bytes:

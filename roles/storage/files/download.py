@@ -23,6 +23,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import shutil
 import ssl
 import sys
@@ -169,14 +170,16 @@ class Bucket:
 
 
 class Server:
-    """https:// and http://: the named files below the address, or one file."""
+    """https:// and http://: the files below the address that its SHA256SUMS or the source names, or one file."""
 
     def __init__(self, web, token):
         self.web, self.headers = web, {"Authorization": f"Bearer {token}"} if token else {}
 
     def files(self, source):
         base = source["source"]
-        paths = {one: f"{base.rstrip('/')}/{urllib.parse.quote(one)}" for one in source["files"]} or {"": base}
+        sums = self.sums_of(base)
+        named = sums or source["files"]
+        paths = {one: f"{base.rstrip('/')}/{urllib.parse.quote(one)}" for one in named} or {"": base}
 
         def one(path, url):
             def size_of():
@@ -184,9 +187,27 @@ class Server:
                     return reply.headers.get("Content-Length")
 
             size = retried(size_of)
-            return File(path, url, int(size) if size else None, {}, lambda _url: self.headers)
+            return File(path, url, int(size) if size else None, {"sha256": sums.get(path)}, lambda _url: self.headers)
 
+        if sums:
+            selected = {each.path for each in chosen([File(path, "") for path in paths], source)}
+            paths = {path: url for path, url in paths.items() if path in selected}
         return [one(path, url) for path, url in paths.items()], ""
+
+    def sums_of(self, base):
+        """Return the checksums by path in the SHA256SUMS of a folder; nothing if it has no such file."""
+
+        def once():
+            with self.web.open(f"{base.rstrip('/')}/SHA256SUMS", self.headers) as reply:
+                return reply.read(CHUNK)
+
+        try:
+            text = retried(once).decode(errors="replace")
+        except Failed:
+            return {}
+        lines = [re.fullmatch(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)", line) for line in text.splitlines()]
+        # Some servers answer with a page whatever the address is.
+        return {line[2]: line[1].lower() for line in lines} if all(lines) else {}
 
 
 def chosen(files, source):

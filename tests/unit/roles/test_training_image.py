@@ -83,10 +83,11 @@ def test_the_preset_downloads_from_the_server_of_the_component() -> None:
     server = f"http://{service['metadata']['name']}.{service['metadata']['namespace']}.svc.cluster.local"
     presets = yaml.safe_load((COMPONENT.parents[4] / "group_vars/all/fine_tuning_presets.yml").read_text())
     preset = presets["fine_tuning_presets"]["light_real"]
-    model, rows = preset["storage_sources"]
-    assert [model["source"], rows] == [f"{server}:8080/tiny-llama", f"{server}:8080/tiny-text.jsonl"]
-    assert (preset["fine_tuning_model_name"], preset["fine_tuning_dataset_name"]) == ("tiny-llama", "tiny-text.jsonl")
+    assert preset["storage_registries"] == {"lab": f"{server}:8080/"}
+    names = preset["fine_tuning_model_name"], preset["fine_tuning_dataset_name"]
+    assert names == ("tiny-llama@lab", "tiny-text.jsonl@lab")
     (container,) = pod["containers"]
-    assert container["image"] == preset["fine_tuning_image"] and container["command"][-1] == "/opt/seatrial"
+    # The server has the image from the start, the trainings pull theirs.
+    assert container["image"] == preset["fine_tuning_image"].replace("localhost:5000/", "localhost/")
     # Two pods of one CPU each fill the smallest machine.
     assert "cpu" not in container["resources"]["requests"]

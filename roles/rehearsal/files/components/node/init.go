@@ -20,6 +20,8 @@ const (
 	podRange       = "10.144.1.0/24"
 	serviceAddress = "10.96.0.1"
 	namesAddress   = "10.96.0.10"
+	// A container runtime speaks HTTP without TLS only with a registry on loopback.
+	registryAddress = "127.0.0.1:5000"
 )
 
 // readySocket is where containerd says that it is ready, as it would to systemd. Its socket answers earlier, but then a kubelet
@@ -112,6 +114,11 @@ func innerRelays(s settings, ready *atomic.Bool) error {
 	// Kubeconfigs name the API server by its address on the machine, pods by its service.
 	for _, from := range []string{"tcp:127.0.0.1:" + port, "tcp:" + serviceAddress + ":443"} {
 		if _, err := relay(from, api); err != nil {
+			return err
+		}
+	}
+	if s.registry != "" {
+		if _, err := relay("tcp:"+registryAddress, "unix:"+filepath.Join(home, registrySocket)); err != nil {
 			return err
 		}
 	}

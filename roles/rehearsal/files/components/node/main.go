@@ -28,6 +28,7 @@ type settings struct {
 	api        string
 	kubelet    string
 	port       int
+	registry   string
 	health     string
 	kubeconfig string
 	own        string
@@ -72,6 +73,7 @@ func parse(arguments []string) (settings, error) {
 	flags.StringVar(&s.group, "group", "", "name of the node's control groups")
 	flags.StringVar(&s.api, "api", "", "address of the API server, host:port")
 	flags.StringVar(&s.kubelet, "kubelet", "", "address of the kubelet on the machine, host:port; inside the node it has the same port")
+	flags.StringVar(&s.registry, "registry", "", "address of a registry on the machine, host:port; inside the node it is localhost:5000")
 	flags.StringVar(&s.health, "health", "", "address that answers when the node is ready, host:port")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the kubelet")
 	flags.StringVar(&s.own, "own-kubeconfig", "", "kubeconfig of this program")

@@ -15,9 +15,10 @@ import (
 // Sockets in the folder "link" of the node's data, by which the two sides of the network namespace reach each other. Paths
 // are relative to the data: that of a socket has room for 107 characters only.
 const (
-	apiSocket     = "link/api.sock"
-	kubeletSocket = "link/kubelet.sock"
-	healthSocket  = "link/health.sock"
+	apiSocket      = "link/api.sock"
+	kubeletSocket  = "link/kubelet.sock"
+	healthSocket   = "link/health.sock"
+	registrySocket = "link/registry.sock"
 )
 
 // removal is the time that control groups get to disappear after the last process of the node.
@@ -53,11 +54,15 @@ func run(s settings) error {
 			log.Printf("control groups are left: %v", err)
 		}
 	}()
-	for from, to := range map[string]string{
+	relays := map[string]string{
 		"unix:" + apiSocket: "tcp:" + s.api,
 		"tcp:" + s.kubelet:  "unix:" + kubeletSocket,
 		"tcp:" + s.health:   "unix:" + healthSocket,
-	} {
+	}
+	if s.registry != "" {
+		relays["unix:"+registrySocket] = "tcp:" + s.registry
+	}
+	for from, to := range relays {
 		listener, err := relay(from, to)
 		if err != nil {
 			return err

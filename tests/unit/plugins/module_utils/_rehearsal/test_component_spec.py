@@ -163,8 +163,8 @@ def test_an_image_whose_contents_are_not_there_is_refused(image: dict[str, Any],
         component_spec.load_all(tmp_path)
 
 
-def test_the_node_gets_the_images_of_all_components(known, tmp_path: Path) -> None:
-    def images(*names: str) -> list[str]:
+def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_path: Path) -> None:
+    def of_node(option: str, *names: str) -> list[str]:
         chosen = component_spec.select(known, names)
         (process,) = [one for one in component_spec.processes(chosen) if one.name == "node"]
         wanted = component_spec.processes(chosen)
@@ -172,10 +172,17 @@ def test_the_node_gets_the_images_of_all_components(known, tmp_path: Path) -> No
         programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
         archives = {image.name: Path(f"/cache/{image.name}") for one in chosen for image in one.images}
         values = launch_plan.places(Instance(tmp_path, "x"), chosen, ports, programs, archives)
-        return [one for one in launch_plan.arguments_of(process, values) if one.startswith("-image=")]
+        return [one for one in launch_plan.arguments_of(process, values) if one.startswith(option)]
 
-    assert images("node") == ["-image=/cache/pause", "-image=/cache/base"]
-    assert images("training-image") == ["-image=/cache/pause", "-image=/cache/base", "-image=/cache/training"]
+    assert of_node("-image=", "node") == ["-image=/cache/pause", "-image=/cache/base"]
+    assert of_node("-image=", "training-image") == [
+        "-image=/cache/pause",
+        "-image=/cache/base",
+        "-image=/cache/training",
+    ]
+    # Only an instance with a registry has its port.
+    assert of_node("-registry=", "node") == []
+    assert of_node("-registry=", "registry") == ["-registry=127.0.0.1:20000"]
 
 
 def test_a_process_starts_after_those_it_needs(known) -> None:
