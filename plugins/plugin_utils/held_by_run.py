@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,20 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
         for part, text in (("sets", "scaled MachineSet"), ("namespaces", "namespace with dedicated nodes:")):
             for entry in scaling.get(part) or ():
                 add(f"{text} {entry['name']}")
+        _add_registry(read_optional(run_dir / "registry.json") or {}, add)
     lease = read_optional(run_dir / "lease.yml")
     if lease and lease["state"] in ("asking", "held"):
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
         what = f"lease {lease['lease_id']}: {_format.count(len(lease['hosts']), 'machine')} in {clouds}"
         add(what, lease["expires_at"], "the lab takes them back")
     return list(found.values())
+
+
+def _add_registry(inventory: Mapping[str, Any], add: Callable[[str], None]) -> None:
+    for one in inventory.get("mirrors") or ():
+        add(f"{one['manifest']['kind']} {one['manifest']['metadata']['name']}")
+    if inventory.get("secret"):
+        add(f"credentials of {', '.join(inventory['secret']['registries'])} in the pull secret of the cluster")
 
 
 def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[str], give_back: str) -> None:

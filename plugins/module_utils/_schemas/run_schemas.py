@@ -228,6 +228,14 @@ RUN: dict[str, dict[str, Any]] = {
             },
         }
     ),
+    # registry.json: what was changed for the access to a registry; written before the change. It holds no credentials.
+    "registry/1": record(
+        {
+            "schema": {"const": "registry/1"},
+            "mirrors": {"type": "array", "items": record({"manifest": FREE})},
+        },
+        {"secret": FREE, "pending": {"type": "boolean"}},
+    ),
     # One line per finished part of a module, from which the times of a run are summed.
     # What a volume holds after role storage.
     "downloads/1": record(

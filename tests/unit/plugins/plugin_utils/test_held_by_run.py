@@ -52,6 +52,15 @@ def test_scaled_nodes_are_held_until_they_are_put_back(tmp_path: Path) -> None:
     assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
 
 
+def test_access_to_a_registry_is_held_until_it_is_put_back(tmp_path: Path) -> None:
+    manifest = {"kind": "ImageDigestMirrorSet", "metadata": {"name": "seatrial-r"}}
+    inventory = {"schema": "registry/1", "mirrors": [{"manifest": manifest}], "secret": {"registries": ["quay.io/pre"]}}
+    _files.write_json(tmp_path / "registry.json", inventory, "registry/1")
+    given = ["ImageDigestMirrorSet seatrial-r", "credentials of quay.io/pre in the pull secret of the cluster"]
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == given
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
+
+
 def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
     run_cluster_records.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
     assert held_by_run.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
