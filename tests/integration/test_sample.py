@@ -209,6 +209,7 @@ def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it
     assert process.wait(180) == 0, log.read_text(encoding="utf-8")
     text = log.read_text(encoding="utf-8")
     assert "to end it: touch" in text and "END was written" in text
+    assert " + waiting for workloads " in text, "the summary does not count the time of sampling as Ansible's"
     page = (folder / "report" / "index.html").read_text(encoding="utf-8")
     assert "from the stage created, because others sent the load" in page and "revision clock" in page
     kpis = {one["name"]: one for one in json.loads((folder / "points" / "001" / "kpis.json").read_text())["kpis"]}

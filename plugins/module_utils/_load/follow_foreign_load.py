@@ -122,7 +122,7 @@ class ForeignLoadSampler:
         self.end_file.unlink(missing_ok=True)
         client = Client.from_kubeconfig(request.kubeconfig, request.context)
         spec = request.sampling(client.access.namespace)
-        with client, _interrupt.noticed() as stop:
+        with client, _interrupt.noticed() as stop, self.step.timed("wait", f"point {request.point}"):
             sampler = Sampler(client, spec, _clock(spec.path))
             reason = "failed"
             try:
@@ -157,7 +157,6 @@ class ForeignLoadSampler:
             self.progress.update(f"{sampler.tally.counts()} {sampler.tally.reasons()}", self._line(sampler))
             reason = self._over(sampler, now - last_change, now >= deadline)
         sampler.settle(self.request.settle, stop.check, _LOOK)
-        self.step.timing("sample", time.monotonic() - self.began, f"point {self.request.point}")
         return reason
 
     def _over(self, sampler: Sampler, quiet: float, late: bool) -> str:
