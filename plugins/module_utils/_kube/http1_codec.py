@@ -34,13 +34,6 @@ class Chunks:
         """Return the part of the body in ``data``. Raises ValueError for invalid chunked coding."""
         if not self.chunked:
             return data
-        if not self._held and not self._left:
-            # Usually one complete chunk arrives at a time: an event of a watch.
-            end = data.find(b"\r\n")
-            if end > 0:
-                size = int(data[:end].split(b";")[0], 16)
-                if size and len(data) == end + size + 4:
-                    return data[end + 2 : -2]
         data = self._held + data if self._held else data
         self._held = b""
         parts: list[bytes] = []
@@ -66,7 +59,11 @@ class Chunks:
                     break
                 self.ended = True
             at = end + 2
-            self._left = size + 2
+            if size and at + size + 2 <= len(data):  # usually the chunk is complete
+                parts.append(data[at : at + size])
+                at += size + 2
+            else:
+                self._left = size + 2
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

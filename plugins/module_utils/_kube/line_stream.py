@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import http1_codec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
@@ -63,28 +62,24 @@ class LineStream(Connection):
     def first(self) -> list[bytes]:
         """Return the lines that arrived with the head. Call it once, before receive()."""
         rest, self._rest = self._rest, b""
-        return self._lines(chain((rest,), self._held().decrypt(b"")))
+        return self._lines(rest + self._held().decrypt(b""))
 
     def fileno(self) -> int:
         """Return the socket's number, for poll()."""
         return self._held().fileno()
 
-    def receive(self) -> bytes | None:
-        """Return received bytes for take(), without waiting, and set ``arrived``; None if there are none.
+    def receive(self) -> tuple[float, bytes] | None:
+        """Return received bytes for take() and when they had arrived, time.monotonic(), without waiting.
 
-        Raises Broken.
+        Return None if there are none. Raises Broken.
         """
+        channel = self._channel or self._held()
         try:
-            return self._held().receive()
+            return channel.receive()
         except BlockingIOError:
             return None
         except OSError as error:
             raise self._broken(why(error, self.silence)) from error
-
-    @property
-    def arrived(self) -> float:
-        """When the bytes that receive() returned had arrived, time.monotonic()."""
-        return self._held().arrived
 
     def take(self, data: bytes) -> list[bytes]:
         """Return the lines, without their ends, that ``data`` completes. ``ended``: whether these are the last.
@@ -110,9 +105,9 @@ class LineStream(Connection):
         while not self.ended:
             if not poll.poll(self.silence * 1000):
                 raise self.silent()
-            data = self.receive()
-            if data is not None:
-                at = self.arrived
+            found = self.receive()
+            if found is not None:
+                at, data = found
                 for line in self.take(data):
                     yield at, line
         self.close()
@@ -130,22 +125,10 @@ class LineStream(Connection):
         self.close()
         return Broken(f"{self.access.server}: the watch broke: {reason}", sent=True)
 
-    def _lines(self, pieces: Iterable[bytes]) -> list[bytes]:
-        lines: list[bytes] = []
-        pending, chunks = self._pending, self._chunks
+    def _lines(self, text: bytes) -> list[bytes]:
         try:
-            for piece in pieces:
-                body = chunks.feed(piece)
-                end = body.find(b"\n")
-                if end < 0:
-                    pending += body
-                elif end == len(body) - 1:  # usually one complete event
-                    lines.append(pending + body[:-1])
-                    pending = b""
-                else:
-                    *whole, pending = (pending + body).split(b"\n")
-                    lines += whole
+            *lines, self._pending = (self._pending + self._chunks.feed(text)).split(b"\n")
         except (OSError, ValueError) as error:
             raise self._broken(why(error, self.silence)) from error
-        self._pending, self.ended = pending, chunks.ended
+        self.ended = self._chunks.ended
         return lines

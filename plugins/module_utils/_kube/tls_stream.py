@@ -16,7 +16,6 @@ import ssl
 import struct
 import sys
 import time
-from collections.abc import Iterator
 
 #: Bytes received from the kernel at once, and the maximum of one TLS record.
 BLOCK = 1 << 16
@@ -24,6 +23,7 @@ _RECORD = 1 << 14
 #: Socket option of Linux: a receive also returns when its last bytes arrived, by the wall clock, in this format.
 _TIMESTAMPS = 35
 _TIMESTAMP = struct.Struct("@ll")  # seconds, nanoseconds
+_CONTROL = socket.CMSG_SPACE(_TIMESTAMP.size)
 #: Maximum change of the difference between the wall clock and the monotonic one between two receives, seconds.
 _SAME = 0.0001
 
@@ -36,9 +36,8 @@ class TlsStream:
     ) -> None:
         """Do the TLS handshake. ``timeout``: of later calls, in seconds. Raises OSError, SSLCertVerificationError."""
         self._plain = plain
+        self._receive = plain.recvmsg
         self._timeout: float | None = timeout
-        #: When the bytes that receive() returned had arrived, time.monotonic(): never too early.
-        self.arrived = 0.0
         self._ahead = 0.0  # of the wall clock, seconds
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=server_name) if context is not None else None
@@ -98,37 +97,33 @@ class TlsStream:
             with contextlib.suppress(OSError):
                 self._plain.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS, 1)
 
-    def receive(self) -> bytes:
-        """Return raw bytes from the network for decrypt(), and set ``arrived``; empty at the end."""
-        data, recorded, _flags, _address = self._plain.recvmsg(BLOCK, socket.CMSG_SPACE(_TIMESTAMP.size))
+    def receive(self) -> tuple[float, bytes]:
+        """Return raw bytes from the network for decrypt(), empty at the end, and when they had arrived.
+
+        The time is one of time.monotonic(), never too early.
+        """
+        data, recorded, _flags, _address = self._receive(BLOCK, _CONTROL)
         # In this order: a pause between the two makes the result later, never too early.
         wall, now = time.time(), time.monotonic()
         before, self._ahead = self._ahead, wall - now
-        self.arrived = now
         if recorded and abs(self._ahead - before) < _SAME:  # nobody set the clock meanwhile
             seconds, nanoseconds = _TIMESTAMP.unpack(recorded[0][2])
-            self.arrived = min(now, seconds + nanoseconds * 1e-9 - self._ahead + _SAME)
-        return data
+            return min(now, seconds + nanoseconds * 1e-9 - self._ahead + _SAME), data
+        return now, data
 
-    def decrypt(self, data: bytes) -> Iterator[bytes]:
-        """Yield the plaintext of bytes from receive(), and of earlier incomplete records, record by record."""
+    def decrypt(self, data: bytes) -> bytes:
+        """Return the plaintext of bytes from receive(), and of an earlier incomplete record that they complete."""
         if self._tls is None:
-            if data:
-                yield data
-            return
-        held = self._in
+            return data
+        held, read = self._in, self._tls.read
         held.write(data)
-        read = self._tls.read
-        try:
-            # A record leaves the buffer as a whole, so an empty buffer has no further one.
-            while held.pending:
-                text = read(_RECORD)
-                if not text:
-                    return  # the server closed the TLS session
-                yield text
-        except ssl.SSLWantReadError:
-            pass  # the record is incomplete
+        found: list[bytes] = []
+        # A record leaves the buffer as a whole, so an empty buffer has no further one.
+        with contextlib.suppress(ssl.SSLWantReadError):  # the last record is incomplete
+            while held.pending and (text := read(_RECORD)):  # empty: the server closed the TLS session
+                found.append(text)
         self._flush()
+        return found[0] if len(found) == 1 else b"".join(found)
 
     def fileno(self) -> int:
         """Return the socket's number, for poll()."""

@@ -28,6 +28,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_d
 WATCH = "watch"
 #: Source of an event: a list of what is there, or a watch event that shows no more than a list.
 LIST = "list"
+#: How API servers begin the event of a new object. Another order of fields costs a second decoding, no more.
+_ADDED = b'{"type":"ADDED",'
 #: Maximum number of encoded values that are cached.
 _REMEMBERED = 1000
 #: Fields of an object of which every event makes use, and those that only its first row needs.
@@ -128,8 +130,7 @@ class ObservationWriter:
         self._known: dict[str, _KnownObject] = {}  # by uid
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
-        #: Decodes an event of a watch.
-        self.decode = decoder(_event(kind, first=False))
+        self._decode_known = decoder(_event(kind, first=False))
         self._decode_first = decoder(_event(kind, first=True))
 
     def recall(self, record: dict[str, Any]) -> None:
@@ -147,9 +148,13 @@ class ObservationWriter:
         held = self._known[uid] = self._describe(uid, values, record, index, record["owners"])
         held.node = record.get("node") or (known.node if known else "")
 
+    def decode(self, line: bytes) -> dict[str, Any]:
+        """Decode an event of a watch. Where its type comes first, that of a new object need not be decoded twice."""
+        return self._decode_first(line) if line.startswith(_ADDED) else self._decode_known(line)
+
     def watched(self, received: float, event: dict[str, Any], line: bytes) -> None:
         """Process one event of a watch: as decode() returns it, and as JSON."""
-        if event["object"]["metadata"]["uid"] not in self._known:
+        if event["object"]["metadata"]["uid"] not in self._known and not line.startswith(_ADDED):
             event = self._decode_first(line)
         self.take(received, WATCH, event["type"], event["object"])
 

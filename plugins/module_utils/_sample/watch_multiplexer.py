@@ -4,8 +4,9 @@
 """One thread reads all watches: bytes are received and timestamped soon, and decoded in batches.
 
 Waking up is a large part of the cost of an event. A single event is processed at once. During a burst, bytes are
-received from the kernel every _PAUSE seconds and later decrypted, parsed and written together. The kernel records when
-the last of the bytes of a receive arrived; the receive time is late by at most _PAUSE, and it remains an upper bound.
+received from the kernel after pauses and later decrypted, parsed and written together. The kernel records when the last
+of the bytes of a receive arrived; the receive time is late by at most one pause, and it remains an upper bound. Where
+much arrives the pauses are longer: an API server that sends so much takes longer than that for a write.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_strea
 
 #: An item: (number of the follower, what, time.monotonic(), payload), see kind_follower.
 Item: TypeAlias = tuple[int, str, float, Any]
-#: Maximum distance of events in a burst, and interval between two receives in it, seconds.
-_SOON, _PAUSE = 0.1, 0.02
+#: Maximum distance of events in a burst, seconds.
+_SOON = 0.1
+#: Interval between two receives in a burst, seconds: below and above _FLOW bytes per second.
+_PAUSE, _LONGER = 0.02, 0.05
+_FLOW = 1 << 20
 #: Maximum time that the events of a burst are gathered, seconds: usually, and where the load acts on them.
 GATHER, GATHER_BRIEFLY = 0.25, 0.1
 #: Maximum number of bytes that are received before they are decoded, to limit memory.
@@ -107,7 +111,7 @@ class WatchMultiplexer:
     def _receive(self, deadline: float, now: float) -> list[tuple[int, float, bytes | Broken]]:
         """Return (stream, time.monotonic(), bytes): a first piece at once, or the pieces of a burst."""
         taken: list[tuple[int, float, bytes | Broken]] = []
-        until, size = deadline, 0
+        until, size, before, pause = deadline, 0, 0, _PAUSE
         busy = False
         while True:
             ready = self._poll.poll(max(0.0, until - now) * 1000)
@@ -117,18 +121,20 @@ class WatchMultiplexer:
                 if number == self._nudged:
                     nudged = True
                     continue
-                stream = self._streams[number][1]
                 try:
-                    data: bytes | Broken | None = stream.receive()
-                    at = stream.arrived
+                    found = self._streams[number][1].receive()
                 except Broken as error:
-                    data, at = error, now
-                if data is not None:
-                    taken.append((number, at, data))
-                if isinstance(data, bytes) and data:
-                    size += len(data)
-                    full = full or len(data) == BLOCK  # more is available
-                elif data is not None:
+                    taken.append((number, now, error))
+                    nudged = True
+                    continue
+                if found is None:
+                    continue
+                at, data = found
+                taken.append((number, at, data))
+                size += len(data)
+                if len(data) == BLOCK:
+                    full = True  # more is available
+                elif not data:
                     nudged = True  # the end of a stream, which remains readable
             if taken and not busy:
                 busy = taken[0][1] < self._last + _SOON
@@ -137,8 +143,10 @@ class WatchMultiplexer:
             if taken:
                 until = taken[0][1] + self._gather
                 if not full:
-                    time.sleep(_PAUSE)
-                    now += _PAUSE
+                    pause = _LONGER if size - before > _FLOW * pause else _PAUSE
+                    before = size
+                    time.sleep(pause)
+                    now += pause
 
     def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> None:
         """Pass the lines that were received to the listener of the stream."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels, _needed_fields
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import observation_writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import ObservationWriter
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
@@ -357,7 +357,34 @@ def test_rows_of_any_kind_depend_neither_on_the_decoder_nor_on_the_order_of_fiel
         for version, (number, what, thing, order, ascii_only) in enumerate(events):
             known = {**thing["metadata"], "uid": f"u-{number}", "resourceVersion": str(version)}
             event = {"type": what, "object": {"kind": kind.kind, **thing, "metadata": known}}
-            line = json.dumps(reordered(event, order if typed else 0), ensure_ascii=ascii_only).encode()
+            text = json.dumps(
+                reordered(event, order if typed else 0),
+                ensure_ascii=ascii_only,
+                separators=(",", ":") if ascii_only else None,
+            )
+            line = text.encode()
             writer.watched(5.0, writer.decode(line), line)
         found.append((rows, writer.tally, writer.events))
     assert found[0] == found[1]
+
+
+def test_the_event_of_a_new_object_is_decoded_once_if_its_type_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def counting(shape: Any) -> Any:
+        decode = _needed_fields.decoder(shape)
+        return lambda line: decoded.append(line) or decode(line)
+
+    monkeypatch.setattr(observation_writer, "decoder", counting)
+    rows: list[str] = []
+    event = {"type": "ADDED", "object": World().pod(1, "Pending")}
+    for line, calls in ((compact(event), 1), (compact(dict(reversed(event.items()))), 2)):
+        observer = ObservationWriter(KIND, False, WorkloadTally(), rows.append)
+        decoded.clear()
+        observer.watched(5.0, observer.decode(line), line)
+        assert len(decoded) == calls
+    assert rows[0] == rows[1] and '"index":1' in rows[0]
+
+
+def compact(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
