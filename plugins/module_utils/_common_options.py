@@ -29,4 +29,10 @@ PURPOSE: dict[str, Any] = {"purpose": {"type": "str", "default": ""}}
 EXPIRES: dict[str, Any] = {"expires": {"type": "str", "default": ""}}
 
 #: Of modules that speak to a server over HTTPS (fragment _export.ca_file).
+PROMETHEUS: dict[str, Any] = {
+    "url": {"type": "str", "default": ""},
+    "token": {"type": "str", "default": "", "no_log": True},
+    "kubeconfig": {"type": "path"},
+}
+
 CA_FILE: dict[str, Any] = {"ca_file": {"type": "path"}}

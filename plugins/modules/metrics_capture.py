@@ -19,6 +19,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._metrics
   - perfscale.seatrial._run
   - perfscale.seatrial._run.points
   - perfscale.seatrial._step
@@ -37,17 +38,18 @@ options:
     type: list
     elements: path
     required: true
-  url:
-    description: Address of the server. Default is the route to Thanos on the cluster of O(kubeconfig).
-    type: str
-    default: ''
-  token:
-    description: Bearer token.
-    type: str
-    default: ''
-  kubeconfig:
-    description: Kubeconfig of an OpenShift cluster, for its route to Thanos.
+  from_dump:
+    description:
+      - Whether to query a local Prometheus on the dump of the run (M(perfscale.seatrial.metrics_dump)), which listens
+        on loopback and ends with the module. Metrics that have values already are kept; only the other queries
+        are sent.
+    type: bool
+    default: false
+    version_added: 0.3.0
+  program:
+    description: The file C(prometheus), with C(promtool) beside it, for O(from_dump). Default is that of C(PATH).
     type: path
+    version_added: 0.3.0
   step:
     description:
       - Seconds between two samples. V(0) means the smallest interval of at least 1 s that gives at most 300 samples.
@@ -73,6 +75,12 @@ EXAMPLES = r"""
     token: "{{ lookup('perfscale.seatrial.secret', 'metrics_token') }}"
     queries: ["{{ role_path }}/files/control_plane.yml"]
   no_log: true
+
+- name: Add metrics that nobody asked for at the time
+  perfscale.seatrial.metrics_capture:
+    run_dir: "{{ run_dir }}"
+    from_dump: true
+    queries: [my_queries.yml]
 """
 
 RETURN = r"""
@@ -97,32 +105,24 @@ summary:
   type: str
 """
 
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture_metrics, prometheus
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import (
+    capture_metrics,
+    local_prometheus,
+    prometheus,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
-def server_of(given: dict[str, Any]) -> prometheus.PrometheusServer:
-    """Return the server that the options name. Raises InputError, AccessError."""
-    authority = ""
-    if given["ca_file"]:
-        try:
-            authority = Path(given["ca_file"]).read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"ca_file {given['ca_file']} can't be read: {error}") from error
-    if given["url"]:
-        return prometheus.PrometheusServer(given["url"], given["token"], authority)
-    if not given["kubeconfig"]:
-        raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
-    with Client.from_kubeconfig(given["kubeconfig"]) as client:
-        found = prometheus.of_openshift(client)
-    return prometheus.PrometheusServer(found.url, given["token"] or found.token, authority or found.authority)
+def server_of(given: dict[str, Any]) -> AbstractContextManager[prometheus.PrometheusServer]:
+    """Return the server to query while a context is open. Raises InputError, AccessError."""
+    if given["from_dump"]:
+        return local_prometheus.serving(given["run_dir"], given["program"] or "")
+    return nullcontext(prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"]))
 
 
 def main() -> None:
@@ -131,10 +131,10 @@ def main() -> None:
         argument_spec={
             **_common_options.RUN_DIR,
             "queries": {"type": "list", "elements": "path", "required": True},
-            "url": {"type": "str", "default": ""},
-            "token": {"type": "str", "default": "", "no_log": True},
+            **_common_options.PROMETHEUS,
             **_common_options.CA_FILE,
-            "kubeconfig": {"type": "path"},
+            "from_dump": {"type": "bool", "default": False},
+            "program": {"type": "path"},
             "step": {"type": "float", "default": 0},
             "range": {"type": "float", "default": 0},
             "names": {"type": "dict", "default": {}},
@@ -145,15 +145,16 @@ def main() -> None:
 
     def capture(step: Step) -> dict[str, Any]:
         given = module.params
-        with step.timed("results", "metrics"):
+        with step.timed("results", "metrics"), server_of(given) as server:
             result = capture_metrics.capture(
                 given["run_dir"],
-                server_of(given),
+                server,
                 given["queries"],
                 given["step"],
                 given["range"],
                 given["points"],
                 given["names"],
+                keep=given["from_dump"],
             )
         return log_result(step, module.warn, result)
 

@@ -43,6 +43,8 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
             for entry in scaling.get(part) or ():
                 add(f"{text} {entry['name']}")
         _add_registry(read_optional(run_dir / "registry.json") or {}, add)
+        if (run_dir / "monitoring.json").exists():
+            add("monitoring of user workloads, which this run switched on")
     lease = read_optional(run_dir / "lease.yml")
     if lease and lease["state"] in ("asking", "held"):
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"

@@ -35,6 +35,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalo
 
 ROOT = project_role.ROOT
 #: Phases that use a cluster, and those that acquire one.
+#: Roles that every run uses: their meta/checks.yml hold for all projects.
+OF_EVERY_RUN = ("metrics",)
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")
 #: Phases that need the results of earlier ones, and settings that name such results without a run directory.
@@ -192,10 +194,10 @@ class Preflight:
                 )
 
     def _refuse_what_the_project_refuses(self) -> None:
-        folder = self.catalogue.roles.get(self.request.project)
-        if folder is None:
-            return
-        checks = settings_checks.read(folder / "meta" / "checks.yml")
+        folders = [self.catalogue.roles.get(name) for name in (self.request.project, *OF_EVERY_RUN)]
+        checks = [
+            check for one in folders if one is not None for check in settings_checks.read(one / "meta" / "checks.yml")
+        ]
         for point in self.found.measured:
             if problem := settings_checks.first_problem(checks, point.settings, self.render):
                 name, why = problem

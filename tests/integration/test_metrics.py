@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
+import subprocess
+import sys
 import time
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import rehearsal as support
 import servers
+import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
+    DataError,
+    InputError,
+    OwnershipError,
+    SeatrialError,
+    WaitTimeout,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import capture_metrics, metrics_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import (
+    capture_metrics,
+    local_prometheus,
+    metrics_dump,
+    metrics_file,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import prometheus as prometheus_requests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import user_workload_monitoring as monitoring
 from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.prometheus import (
     PrometheusServer,
     of_openshift,
@@ -27,6 +49,7 @@ from run_directory import World, write_run
 
 ROLES = Path(__file__).parents[2] / "roles"
 SECONDS = 12
+PROGRAM = servers.prometheus_program()
 
 
 def credentials(kubeconfig: str, folder: Path) -> dict[str, str]:
@@ -72,12 +95,27 @@ def address(rehearsal: support.Rehearsal, tmp_path_factory: pytest.TempPathFacto
         yield found
 
 
+def newest(address: str) -> float:
+    """Return when the server has last scraped, once it has six samples of the last nine seconds.
+
+    On a busy machine, a scrape takes longer than its time limit, which is the interval of one second.
+    """
+    count = urllib.parse.quote("min(count_over_time(process_resident_memory_bytes[9s])) >= 6")
+    last = urllib.parse.quote("max(timestamp(process_resident_memory_bytes))")
+    deadline = time.monotonic() + 180
+    while True:
+        if servers.get(f"{address}/api/v1/query?query={count}")["data"]["result"]:
+            return float(servers.get(f"{address}/api/v1/query?query={last}")["data"]["result"][0]["value"][1])
+        assert time.monotonic() < deadline, "the API server was not scraped"
+        time.sleep(0.5)
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run whose point was measured in the last seconds."""
+def run(address: str, tmp_path: Path) -> Path:
+    """A run whose point was measured in the last seconds, of which the server has all samples."""
     top = write_run(tmp_path / "run", [(World(count=10, canary=5.0), {})])
     point = _files.read_yaml(top / "points/000/point.yml")
-    now = time.time()
+    now = newest(address)
     point.update(started=stamp(now - SECONDS + 3), ended=stamp(now))
     _files.write_yaml(top / "points/000/point.yml", point, "point/2")
     return top
@@ -217,3 +255,198 @@ def test_the_role_captures_before_the_report_when_a_server_is_named(address: str
     assert done.code == 0, done.output[-4000:]
     assert (run / "points/000/metrics.jsonl").exists()
     assert "canary-9c" not in done.output
+
+
+UWM = "openshift-user-workload-monitoring"
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": monitoring.NAME, "namespace": monitoring.NAMESPACE},
+}
+
+
+@pytest.fixture
+def openshift(rehearsal: support.Rehearsal) -> Iterator[Client]:
+    """A cluster with the namespaces of OpenShift's monitoring and a Prometheus of user workloads without pods."""
+    client = rehearsal.client()
+    for space in (monitoring.NAMESPACE, UWM):
+        client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+    labels = {"app": "uwm"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "prometheus", "image": "prometheus"}]}}
+    spec = {"replicas": 0, "serviceName": "uwm", "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": "prometheus-user-workload", "namespace": UWM}
+    client.apply({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec})
+    yield client
+    client.delete(client.kind("apps/v1", "StatefulSet"), metadata["name"], UWM)
+    client.delete(client.kind("v1", "ConfigMap"), monitoring.NAME, monitoring.NAMESPACE)
+    client.close()
+
+
+def text_of(client: Client) -> str | None:
+    found = client.get(client.kind("v1", "ConfigMap"), monitoring.NAME, monitoring.NAMESPACE)
+    return None if found is None else found["data"][monitoring.KEY]
+
+
+def switched_on(client: Client, path: Path) -> bool:
+    return monitoring.switch_on(client, path, 60.0, lambda _text: None, ObjectDiff())
+
+
+@pytest.mark.parametrize("before", [None, "# ours\nprometheusK8s: {retention: 15d}\nenableUserWorkload: false\n"])
+def test_user_workload_monitoring_is_switched_on_and_restored_byte_by_byte(
+    openshift: Client, tmp_path: Path, before: str | None
+) -> None:
+    if before is not None:
+        openshift.create({**CONFIG, "data": {monitoring.KEY: before}})
+    path = tmp_path / monitoring.FILE
+    assert switched_on(openshift, path) is True and switched_on(openshift, path) is False
+    during = yaml.safe_load(text_of(openshift) or "")
+    assert during.pop(monitoring.SWITCH) is True
+    assert during == ({} if before is None else {"prometheusK8s": {"retention": "15d"}})
+    assert monitoring.restore(openshift, path, ObjectDiff(), check=True) is True and path.exists()
+    assert monitoring.restore(openshift, path, ObjectDiff()) is True
+    assert text_of(openshift) == before and not path.exists()
+    assert monitoring.restore(openshift, path, ObjectDiff()) is False
+
+
+def test_monitoring_that_somebody_else_has_changed_is_left_as_it_is(openshift: Client, tmp_path: Path) -> None:
+    path = tmp_path / monitoring.FILE
+    switched_on(openshift, path)
+    theirs = "enableUserWorkload: true\nprometheusK8s: {retention: 1d}\n"
+    openshift.apply({**CONFIG, "data": {monitoring.KEY: theirs}})
+    with pytest.raises(OwnershipError, match="changed by somebody else"):
+        monitoring.restore(openshift, path, ObjectDiff())
+    assert text_of(openshift) == theirs and path.exists()
+
+
+def test_monitoring_that_does_not_become_ready_says_what_it_lacks(openshift: Client, tmp_path: Path) -> None:
+    openshift.delete(openshift.kind("apps/v1", "StatefulSet"), "prometheus-user-workload", UWM)
+    with pytest.raises(WaitTimeout, match="not ready after 0 s: its Prometheus does not exist yet"):
+        monitoring.switch_on(openshift, tmp_path / monitoring.FILE, 0.0, lambda _text: None, ObjectDiff())
+    assert monitoring.restore(openshift, tmp_path / monitoring.FILE, ObjectDiff()) is True
+
+
+def dumped(address: str, run: Path, **more: object) -> dict:
+    """Dump what the server has of the run's time, and return the result."""
+    return metrics_dump.dump(str(run), PrometheusServer(address), 64 << 20, 300.0, lambda _text: None, **more)
+
+
+def captured(run: Path) -> dict[str, metrics_file.Captured]:
+    return metrics_file.read(run / "points" / "000" / metrics_file.FILE)
+
+
+def test_figures_from_the_dump_equal_those_of_the_server(address: str, run: Path, tmp_path: Path) -> None:
+    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    asked = {name: one.series for name, one in captured(run).items()}
+    result = dumped(address, run)
+    assert result["warnings"] == [] and result["left_out"] == [] and result["metrics"] > 100
+    assert result["bytes"] == (run / metrics_dump.FILE).stat().st_size
+    (run / "points" / "000" / metrics_file.FILE).unlink()
+    with local_prometheus.serving(str(run), str(PROGRAM)) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        again = capture_metrics.capture(str(run), server, [QUERIES], step=1.0, look_back=5.0, keep=True)
+    assert again["warnings"] == []
+    now = {name: one.series for name, one in captured(run).items()}
+    assert asked["apiserver_memory"] and asked["apiserver_requests"]
+    for name, series in asked.items():
+        here = {tuple(sorted(one.labels.items())): dict(zip(one.moments, one.values, strict=True)) for one in now[name]}
+        for one in series:
+            # After a scrape that failed, the server shows no value at once, and the dump only after some seconds.
+            found = here[tuple(sorted(one.labels.items()))]
+            assert {moment: found[moment] for moment in one.moments} == dict(zip(one.moments, one.values, strict=True))
+    with pytest.raises(AccessError):
+        capture_metrics.capture(str(run), server, [QUERIES])
+    assert not list(run.glob(".metrics*")), "the database is removed"
+
+
+def test_a_metric_that_was_not_captured_comes_from_the_dump_and_others_are_kept(
+    address: str, run: Path, tmp_path: Path
+) -> None:
+    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=2.0, look_back=5.0)
+    before = captured(run)
+    dumped(address, run, matchers=['__name__=~"go_.*"'])
+    mine = tmp_path / "queries.yml"
+    _files.write_yaml(mine, [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
+    with local_prometheus.serving(str(run), str(PROGRAM)) as server:
+        capture_metrics.capture(str(run), server, [QUERIES, str(mine)], look_back=5.0, keep=True)
+    after = captured(run)
+    assert {name: after[name] for name in before} == before
+    assert after["goroutines"].series[0].values[0] > 1 and after["goroutines"].step == 2.0
+
+
+def test_a_dump_stays_below_its_limit_and_names_what_it_lacks(address: str, run: Path) -> None:
+    most = 20_000
+    result = metrics_dump.dump(str(run), PrometheusServer(address), most, 300.0, lambda _text: None, queries=[QUERIES])
+    assert 0 < result["bytes"] <= most and result["metrics"] > 0
+    assert {one["why"] for one in result["left_out"]} == {"the limit of 20,000 bytes"}
+    assert "not dumped" in result["warnings"][0]
+    none = metrics_dump.dump(str(run), PrometheusServer(address), most, 0.0, lambda _text: None)
+    assert (none["metrics"], none["left_out"][0]["why"]) == (0, "the time limit of 0 s")
+
+
+def test_an_answer_that_is_too_large_is_read_in_parts(address: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_dump, "BEFORE", 30.0)
+    monkeypatch.setattr(metrics_dump, "LEAST_TIME", 1.0)
+    whole = dumped(address, run, matchers=['__name__="process_cpu_seconds_total"'])
+    text = gzip.decompress((run / metrics_dump.FILE).read_bytes())
+    monkeypatch.setattr(prometheus_requests, "MOST_ANSWER", 400)
+    parts = dumped(address, run, matchers=['__name__="process_cpu_seconds_total"'])
+    assert whole["samples"] >= 5 and parts["left_out"] == []
+    assert gzip.decompress((run / metrics_dump.FILE).read_bytes()) == text
+
+
+def test_a_dump_that_was_changed_is_refused(address: str, run: Path) -> None:
+    with pytest.raises(InputError, match="has no dump of metrics"), local_prometheus.serving(str(run), str(PROGRAM)):
+        pass
+    dumped(address, run, matchers=['__name__="up"'])
+    (run / metrics_dump.FILE).write_bytes(b"other")
+    with pytest.raises(DataError, match="is damaged"), local_prometheus.serving(str(run), str(PROGRAM)):
+        pass
+    with pytest.raises(InputError, match="metrics_prometheus: there is no program"):
+        local_prometheus.serving(str(run), "/no/prometheus").__enter__()
+
+
+def test_a_replot_adds_a_figure_that_nobody_asked_for_at_the_time(address: str, run: Path, tmp_path: Path) -> None:
+    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    dumped(address, run, matchers=['__name__="go_goroutines"'])
+    _files.write_yaml(tmp_path / "more.yml", [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
+    kpi = {"name": "goroutines", "unit": "", "direction": "lower", "help": "Most goroutines."}
+    kpi["source"] = {"function": "metric", "name": "goroutines", "statistic": "max"}
+    _files.write_yaml(tmp_path / "kpis.yml", [kpi])
+    more = {
+        "metrics_query_files": [str(tmp_path / "more.yml")],
+        "metrics_prometheus": str(PROGRAM),
+        "results_kpi_files": [str(tmp_path / "kpis.yml")],
+    }
+    words = ["-e", f"source={run}", "-e", json.dumps(more)]
+    done = play(*words, artifacts=tmp_path, path=ROLES.parent / "playbooks" / "replot.yml")
+    assert done.code == 0, done.output[-4000:]
+    again = tmp_path / f"{run.name}-replot"
+    kpis = {one["name"]: one["value"] for one in _files.read_json(again / "points/000/kpis.json")["kpis"]}
+    assert kpis["goroutines"] > 1
+    kept = metrics_file.read(again / "points/000" / metrics_file.FILE)
+    assert kept.pop("goroutines").series and kept == captured(run)
+
+
+def test_the_local_server_ends_with_a_process_that_is_killed(address: str, run: Path) -> None:
+    dumped(address, run, matchers=['__name__="up"'])
+    code = (
+        "import sys, time\n"
+        f"from {local_prometheus.__name__} import serving\n"
+        f"with serving({str(run)!r}, {str(PROGRAM)!r}) as server:\n"
+        "    print(server.url, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROLES.parent / "collections")}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=env) as child:
+        assert child.stdout is not None
+        url = child.stdout.readline().strip()
+        assert servers.get(f"{url}/api/v1/query?query=up")["status"] == "success"
+        child.kill()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            servers.get(f"{url}/api/v1/query?query=up")
+        except OSError:
+            break
+        assert time.monotonic() < deadline, "the local Prometheus runs without its parent"
+        time.sleep(0.1)

@@ -116,10 +116,15 @@ def _free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+def prometheus_program() -> Path:
+    """Return the file of Debian's Prometheus, which may not be there; promtool is beside it."""
+    return _tool().prometheus() / "usr" / "bin" / "prometheus"
+
+
 @contextlib.contextmanager
 def prometheus(folder: Path, scrape: dict[str, object]) -> Iterator[str]:
     """Run Debian's Prometheus, scraping ``scrape`` (a scrape_config) every second; yield its address."""
-    program = _tool().prometheus() / "usr" / "bin" / "prometheus"
+    program = prometheus_program()
     if not program.is_file():
         pytest.skip("no Prometheus here (tools/fetch_test_servers.py prometheus)")
     import yaml

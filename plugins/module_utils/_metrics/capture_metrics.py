@@ -74,9 +74,11 @@ def capture(
     look_back: float = 0.0,
     points: Iterable[str] = (),
     names: Mapping[str, str] | None = None,
+    keep: bool = False,
 ) -> dict[str, Any]:
     """Write the metrics of the points. step, look_back: in seconds, 0 for values that fit the length of the point.
 
+    keep: leave the metrics of the points that have values as they are, and add others.
     A refused query becomes a warning and an entry without values. Raises AccessError when the server does not answer.
     """
     run = run_reader.read(Path(run_dir))
@@ -90,10 +92,20 @@ def capture(
             warnings.append(f"point {point.number} was not started: no metrics")
             continue
         begin, end = when
+        earlier = point.folder / metrics_file.FILE
+        kept = metrics_file.read(earlier) if keep and earlier.is_file() else {}
+        kept = {name: one for name, one in kept.items() if one.series}
         each = step or max(LEAST_STEP, ceil((end - begin) / MOMENTS))
+        # One file has one step.
+        begin, end, each = next(((one.begin, one.end, one.step) for one in kept.values()), (begin, end, each))
         back = look_back or max(LEAST_RANGE, RANGE_STEPS * each)
         known = {"range": f"{back:.0f}s", **(names or {})}
-        found = [_one(prometheus, query, known, (begin, end, each), warnings) for query in queries]
+        fresh = {
+            query["name"]: _one(prometheus, query, known, (begin, end, each), warnings)
+            for query in queries
+            if query["name"] not in kept
+        }
+        found = list({**kept, **fresh}.values())
         header = {"run": run.id, "point": point.number, "server": server.shown, "from": begin, "to": end, "step": each}
         metrics_file.write(point.folder, header, found)
         rows.append({"point": point.number, "metrics": len(found), "series": sum(len(one.series) for one in found)})

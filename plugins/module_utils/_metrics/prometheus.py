@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.metric
 #: The route to OpenShift's monitoring, and the CA bundle of its routes.
 ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
 ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingress-cert"
+
+#: Largest answer with samples, in bytes; as Python objects they take about ten times as much.
+MOST_ANSWER = 16 << 20
 
 
 class QueryError(AccessError):
@@ -48,6 +52,26 @@ class PrometheusServer:
         """Return the address without credentials, query and fragment."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+
+
+def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None) -> PrometheusServer:
+    """Return the server at ``url``, or else that of the OpenShift cluster of ``kubeconfig``.
+
+    Raises InputError, AccessError.
+    """
+    authority = ""
+    if ca_file:
+        try:
+            authority = Path(ca_file).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"ca_file {ca_file} can't be read: {error}") from error
+    if url:
+        return PrometheusServer(url, token, authority)
+    if not kubeconfig:
+        raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
+    with Client.from_kubeconfig(kubeconfig) as client:
+        found = of_openshift(client)
+    return PrometheusServer(found.url, token or found.token, authority or found.authority)
 
 
 def of_openshift(client: Client) -> PrometheusServer:
@@ -93,16 +117,36 @@ class Prometheus:
             raise QueryError(f"{self.server.shown}: '{query}' returned {data['resultType']} instead of series")
         return [_series(one) for one in data["result"]]
 
-    def _post(self, path: str, arguments: dict[str, str]) -> dict[str, Any]:
-        body = urllib.parse.urlencode(arguments).encode()
-        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body, method="POST")
+    def names(self, selector: str, begin: float, end: float) -> list[str]:
+        """Return the names of metrics with samples of ``selector`` in a time, in seconds since the epoch."""
+        arguments = {"match[]": selector, "start": f"{begin:.3f}", "end": f"{end:.3f}"}
+        return list(self._sent(f"/api/v1/label/__name__/values?{urllib.parse.urlencode(arguments)}")["data"])
+
+    def samples(self, selector: str, begin: float, end: float) -> list[dict[str, Any]]:
+        """Return the samples of ``selector`` as the server stores them, in the JSON format of its API.
+
+        Raises QueryError if they are refused or are more than MOST_ANSWER bytes, AccessError without an answer.
+        """
+        # In milliseconds, the resolution of the samples.
+        arguments = {"query": f"{selector}[{round((end - begin) * 1000)}ms]", "time": f"{end:.3f}"}
+        return list(self._post("/api/v1/query", arguments, MOST_ANSWER)["data"]["result"])
+
+    def _post(self, path: str, arguments: dict[str, str], most: int = -1) -> dict[str, Any]:
+        return self._sent(path, urllib.parse.urlencode(arguments).encode(), most)
+
+    def _sent(self, path: str, body: bytes | None = None, most: int = -1) -> dict[str, Any]:
+        """Send a request, by POST if it has a body; return its JSON, of at most ``most`` bytes if that is not -1."""
+        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body)
         if self.server.token:
             request.add_header("Authorization", f"Bearer {self.server.token}")
         try:
             with _https_request.opened(request, self._context, self.server.shown) as answer:
-                return dict(json.loads(answer.read()))
+                text = answer.read() if most < 0 else answer.read(most + 1)
+                if 0 <= most < len(text):
+                    raise QueryError(f"{self.server.shown}: the answer has more than {most} bytes")
+                return dict(json.loads(text))
         except _https_request.HttpRefused as error:
-            if error.status in (400, 422):
+            if error.status in (400, 422) or '"errorType":"timeout"' in error.body:
                 raise QueryError(f"{self.server.shown} refused the query: {_reason(error.body)}") from error
             hint = "; check metrics_token" if error.status in (401, 403) else ""
             raise AccessError(f"{error}{hint}") from error

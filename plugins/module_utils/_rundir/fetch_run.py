@@ -35,6 +35,8 @@ TOP = (
     "schedule.jsonl",
     "bisection.json",
     "FAILURES",
+    "metrics_dump.json",
+    "metrics_dump.om.gz",
 )
 POINT = (
     "point.yml",

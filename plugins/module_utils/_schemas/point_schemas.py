@@ -252,6 +252,23 @@ POINT: dict[str, dict[str, Any]] = {
         "type": "array",
         "items": record({"name": TEXT, "query": TEXT, "unit": TEXT}, {"help": TEXT, "labels": TEXTS}),
     },
+    # metrics_dump.json: what metrics_dump.om.gz holds.
+    "metrics_dump/1": record(
+        {
+            "schema": {"const": "metrics_dump/1"},
+            "server": TEXT,
+            "from": MOMENT,
+            "to": MOMENT,
+            "matchers": TEXTS,
+            "metrics": COUNT,
+            "series": COUNT,
+            "samples": COUNT,
+            "interval": {"type": "number", "minimum": 0},
+            "bytes": COUNT,
+            "sha256": TEXT,
+            "left_out": {"type": "array", "items": record({"name": TEXT, "why": TEXT})},
+        }
+    ),
     "metrics/1": line_of(
         {
             "header": record(

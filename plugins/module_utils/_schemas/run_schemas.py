@@ -236,6 +236,15 @@ RUN: dict[str, dict[str, Any]] = {
         },
         {"secret": FREE, "pending": {"type": "boolean"}},
     ),
+    # monitoring.json: the ConfigMap of OpenShift's monitoring before user workloads were switched on.
+    "monitoring/1": record(
+        {
+            "schema": {"const": "monitoring/1"},
+            "existed": TRUTH,
+            "before": TEXT_OR_NULL,
+            "wanted": TEXT,
+        }
+    ),
     # One line per finished part of a module, from which the times of a run are summed.
     # What a volume holds after role storage.
     "downloads/1": record(

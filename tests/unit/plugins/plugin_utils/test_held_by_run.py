@@ -61,6 +61,14 @@ def test_access_to_a_registry_is_held_until_it_is_put_back(tmp_path: Path) -> No
     assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
 
 
+def test_monitoring_of_user_workloads_is_held_until_it_is_restored(tmp_path: Path) -> None:
+    record = {"schema": "monitoring/1", "existed": False, "before": None, "wanted": "enableUserWorkload: true\n"}
+    _files.write_json(tmp_path / "monitoring.json", record, "monitoring/1")
+    held = "monitoring of user workloads, which this run switched on"
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == [held]
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == []
+
+
 def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
     run_cluster_records.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
     assert held_by_run.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"

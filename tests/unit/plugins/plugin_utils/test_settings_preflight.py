@@ -269,3 +269,10 @@ def test_points_may_have_other_numbers_of_nodes_and_nothing_else_of_them(chosen:
         check(chosen, matrix={"fake_gpu_pool": ["mine"]})
     with pytest.raises(InputError, match="sets fake_gpu_nodes, and cluster_provider existing has no simulated nodes"):
         check(chosen, cluster_provider="existing", matrix={"fake_gpu_nodes": [2, 3]})
+
+
+def test_a_dump_of_metrics_without_a_server_is_refused() -> None:
+    with pytest.raises(InputError, match="metrics_dump is True: no server is named; set metrics_url"):
+        check(PHASES, metrics_dump=True)
+    check(PHASES, metrics_dump=True, metrics_route=True)
+    check(PHASES, metrics_dump=True, metrics_url="http://127.0.0.1:9090")

@@ -1,0 +1,148 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: metrics_dump
+short_description: Keep the samples of a Prometheus server for the time of a run
+version_added: 0.3.0
+description:
+  - Reads all samples that a Prometheus server, or the Thanos querier of an OpenShift cluster, has from five minutes
+    before the first test point to the end of the last one. Writes them as compressed OpenMetrics text to
+    C(metrics_dump.om.gz) in the run directory, and what they are, with a checksum, to C(metrics_dump.json).
+  - M(perfscale.seatrial.metrics_capture) computes figures from the dump later, without the server.
+  - The server is only read, through its query API. Native histograms are not dumped.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._metrics
+  - perfscale.seatrial._run
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: none
+    details: It only reads from a server; without its files there is no result.
+  diff_mode:
+    support: none
+    details: The files that it writes are its result.
+  idempotent:
+    support: full
+options:
+  matchers:
+    description: Label matchers of PromQL, such as C(namespace=~"redhat-ods-.*"). Only series that meet all are dumped.
+    type: list
+    elements: str
+    default: []
+  queries:
+    description: YAML files with queries. The metrics that they use are read first, in case a limit is reached.
+    type: list
+    elements: path
+    default: []
+  limit_bytes:
+    description: Largest size of the file. Metrics that no longer fit are left out, which a warning reports.
+    type: int
+    default: 268435456
+  seconds:
+    description: Time for reading. Metrics that were not read by then are left out, which a warning reports.
+    type: float
+    default: 600
+seealso:
+  - module: perfscale.seatrial.metrics_capture
+"""
+
+EXAMPLES = r"""
+- name: Keep the samples of the OpenShift AI namespaces
+  perfscale.seatrial.metrics_dump:
+    run_dir: "{{ run_dir }}"
+    kubeconfig: "{{ kubeconfig }}"
+    matchers: ['namespace=~"redhat-ods-.*"']
+"""
+
+RETURN = r"""
+metrics:
+  description: Number of metrics in the dump.
+  returned: success
+  type: int
+series:
+  description: Number of series.
+  returned: success
+  type: int
+samples:
+  description: Number of samples.
+  returned: success
+  type: int
+bytes:
+  description: Size of the file.
+  returned: success
+  type: int
+sha256:
+  description: Checksum of the file.
+  returned: success
+  type: str
+left_out:
+  description: Metrics that are not in the dump.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the metric.
+      type: str
+    why:
+      description: Reason.
+      type: str
+summary:
+  description: Summary in one sentence.
+  returned: success
+  type: str
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import metrics_dump, prometheus
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **_common_options.RUN_DIR,
+            **_common_options.PROMETHEUS,
+            **_common_options.CA_FILE,
+            "matchers": {"type": "list", "elements": "str", "default": []},
+            "queries": {"type": "list", "elements": "path", "default": []},
+            "limit_bytes": {"type": "int", "default": 256 << 20},
+            "seconds": {"type": "float", "default": 600},
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
+        },
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        with step.timed("results", "metrics dump"):
+            result = metrics_dump.dump(
+                given["run_dir"],
+                prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"]),
+                given["limit_bytes"],
+                given["seconds"],
+                step.reporter(given["progress_file"], "metrics"),
+                given["matchers"],
+                given["queries"],
+            )
+        return log_result(step, module.warn, result)
+
+    _module_main.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: user_workload_monitoring
+short_description: Switch on monitoring of user workloads on OpenShift, and restore it
+version_added: 0.3.0
+description:
+  - Sets C(enableUserWorkload) in ConfigMap C(cluster-monitoring-config) and waits for the Prometheus of user workloads.
+    All other settings of the monitoring keep their values.
+  - The text of the ConfigMap is recorded before it is changed, and restored byte by byte. A ConfigMap that somebody
+    else has changed since is refused and left unchanged.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+  - perfscale.seatrial._step.progress
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(present) switches it on, V(absent) restores what was before.
+    type: str
+    choices: [present, absent]
+    default: present
+  snapshot:
+    description: File with the state before the change, usually C(monitoring.json) in the run directory.
+    type: path
+    required: true
+  timeout:
+    description: Timeout for the Prometheus of user workloads to become ready, in seconds.
+    type: float
+    default: 600
+"""
+
+EXAMPLES = r"""
+- name: Switch on monitoring of user workloads
+  perfscale.seatrial.user_workload_monitoring:
+    kubeconfig: "{{ kubeconfig }}"
+    snapshot: "{{ run_dir }}/monitoring.json"
+
+- name: Restore it
+  perfscale.seatrial.user_workload_monitoring:
+    state: absent
+    kubeconfig: "{{ kubeconfig }}"
+    snapshot: "{{ run_dir }}/monitoring.json"
+"""
+
+RETURN = r"""
+diff:
+  description: The ConfigMap before and after.
+  returned: success
+  type: dict
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import user_workload_monitoring
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **_common_options.CLUSTER,
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "snapshot": {"type": "path", "required": True},
+            "timeout": {"type": "float", "default": 600},
+            **_common_options.STEP,
+            **_common_options.PROGRESS,
+        },
+        supports_check_mode=True,
+    )
+    given, check = module.params, module.check_mode
+
+    def work(step: Step) -> dict[str, Any]:
+        say = step.reporter(given["progress_file"], "monitoring")
+        path, diff = Path(given["snapshot"]), ObjectDiff()
+        with (
+            Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
+            step.timed("cluster", "monitoring"),
+        ):
+            if given["state"] == "present":
+                changed = user_workload_monitoring.switch_on(client, path, given["timeout"], say, diff, check)
+            else:
+                changed = user_workload_monitoring.restore(client, path, diff, check)
+        return {"changed": changed, "diff": diff.shown()}
+
+    _module_main.run(module, work)
+
+
+if __name__ == "__main__":
+    main()
