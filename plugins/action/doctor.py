@@ -21,6 +21,7 @@ class ActionModule(InPlaceAction):
     ARGUMENTS = {
         **_common_options.CLUSTER,
         **_common_options.PROJECT,
+        "kubeconfig": {"type": "path", "default": ""},
         "phases": {"type": "list", "elements": "str", "required": True},
         "run_dir": {"type": "path", "default": ""},
         "subject": {"type": "str", "default": ""},
@@ -32,10 +33,8 @@ class ActionModule(InPlaceAction):
         result = super().run(tmp, task_vars)
         given = self._task.args
         if not result.get("failed") and not given.get("run_dir"):
-            for line in (
-                f"What {given['project']} needs of {user_path.absolute(given['kubeconfig'])}:",
-                *result["lines"],
-            ):
+            where = f" of {user_path.absolute(given['kubeconfig'])}" if given.get("kubeconfig") else ""
+            for line in (f"What {given['project']} needs{where}:", *result["lines"]):
                 Display().display(line)
         return result
 

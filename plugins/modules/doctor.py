@@ -30,6 +30,13 @@ attributes:
   idempotent:
     support: full
 options:
+  kubeconfig:
+    description:
+      - Kubeconfig of the cluster.
+      - If it is empty, nothing is checked. The load of each point and the least RBAC are returned, as far as they are
+        known without a cluster.
+    type: path
+    default: ""
   phases:
     description: Phases that are to run.
     type: list
@@ -108,6 +115,7 @@ def main() -> None:
         argument_spec={
             **_common_options.CLUSTER,
             **_common_options.PROJECT,
+            "kubeconfig": {"type": "path", "default": ""},
             "phases": {"type": "list", "elements": "str", "required": True},
             "run_dir": {"type": "path", "default": ""},
             "subject": {"type": "str", "default": ""},
@@ -122,8 +130,7 @@ def main() -> None:
         import yaml
 
         spec = {**given["requirements"], "phases": given["phases"], "subject": given["subject"]}
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
-            found = examine_cluster.examine(client, examine_cluster.ExaminationSpec(**spec))
+        found = _found(given, examine_cluster.ExaminationSpec(**spec))
         lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
         path = Path(given["rbac_file"]) if given["rbac_file"] else None
@@ -136,6 +143,13 @@ def main() -> None:
         return {"changed": changed, **found, "lines": lines, "diff": diff}
 
     _module_main.run(module, work)
+
+
+def _found(given: dict[str, Any], spec: examine_cluster.ExaminationSpec) -> dict[str, Any]:
+    if not given["kubeconfig"]:
+        return examine_cluster.foresee(spec)
+    with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
+        return examine_cluster.examine(client, spec)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,28 @@ def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     }
 
 
+def foresee(spec: ExaminationSpec) -> dict[str, Any]:
+    """Return what is known without a cluster: the load of each point, if everything fits, and the least RBAC."""
+    found = Findings()
+    found.add(
+        NOTE, "cluster", "none is named (cluster_kubeconfig): nothing is checked, and each load is assumed to fit"
+    )
+    estimates = []
+    for point, given in spec.points.items():
+        plan = load_duration_estimate.point_load(point, given)
+        one = load_duration_estimate.estimate(plan, plan.gpus * plan.workloads, real=True)
+        if one is not None:
+            estimates.append(one)
+    _plan(estimates, found, some=len(estimates))
+    needed = rbac.wanted(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
+    return {
+        "checks": found.checks,
+        "missing": found.missing,
+        "estimates": [vars(one) for one in estimates],
+        "rbac": rbac.manifests(needed, "seatrial-run", spec.subject),
+    }
+
+
 def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
     """Return the result of ``ask``; None and a note if the server refuses the request."""
     try:
@@ -217,8 +239,8 @@ def _points(names: Sequence[str]) -> str:
     return f"point{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def _plan(estimates: Sequence[load_duration_estimate.LoadEstimate], found: Findings) -> None:
-    for one in estimates if len(estimates) <= _SOME_POINTS else ():
+def _plan(estimates: Sequence[load_duration_estimate.LoadEstimate], found: Findings, some: int = _SOME_POINTS) -> None:
+    for one in estimates if len(estimates) <= some else ():
         found.add(OK, "plan", f"point {one.point}: {one.text()}")
     if len(estimates) > 1:
         found.add(OK, "plan", load_duration_estimate.total(estimates))

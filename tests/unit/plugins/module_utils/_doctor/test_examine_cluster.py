@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.examine_cluster import ExaminationSpec, examine
+from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor.examine_cluster import (
+    ExaminationSpec,
+    examine,
+    foresee,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from scripted_server import ScriptedServer
 
@@ -81,3 +85,12 @@ def test_of_two_versions_of_a_kind_one_is_enough_and_without_both_the_first_is_m
     assert found["kinds"] == ("ok", "Node (v1)") and "kind" not in found
     result, detail = told(tmp_path, [node("a")], kinds=["gone/v2/Node or gone/v1/Node"])["kind"]
     assert result == "missing" and "gone/v2" in detail
+
+
+def test_without_a_cluster_each_point_is_estimated_and_the_least_rbac_is_known() -> None:
+    right = {"phases": ["test"], "resources": ["pods"], "verbs": ["list"]}
+    points = {f"{number:03d}": {**PLAN, "seconds": 600, "pods": 1} for number in range(1, 6)}
+    found = foresee(ExaminationSpec(["test"], [right], [], ["mine"], [], points))
+    assert [one["check"] for one in found["checks"]] == ["cluster", *["plan"] * 6] and found["missing"] == 0
+    assert "point 005: 3 workloads in about 600 s, 1.00 GPU hours" in found["checks"][5]["detail"]
+    assert [one["kind"] for one in found["rbac"]][:1] == ["ClusterRole"]
