@@ -74,6 +74,72 @@ options:
     description: Labels of the nodes of a new set.
     type: dict
     default: {}
+  sets:
+    description:
+      - The sets to scale, together, instead of the one that the options of the same names describe. All are checked
+        before the first is changed.
+    type: list
+    elements: dict
+    default: []
+    version_added: 0.3.0
+    suboptions:
+      cluster:
+        description:
+          - The cluster of the set. On V(driver), O(sets[].user) is by default a client of 0.25 cores and 2 GiB.
+        type: str
+        choices: [sutest, driver]
+        default: sutest
+      replicas:
+        description: Number of machines. Not used with O(sets[].users).
+        type: int
+        default: 0
+      users:
+        description: Compute the number of machines for this number of simultaneous users.
+        type: int
+        default: 0
+      user:
+        description: Demand of one user, as option O(perfscale.seatrial.node_sizing#module:user).
+        type: dict
+      node:
+        description:
+          - Capacity of a machine, as option O(perfscale.seatrial.node_sizing#module:node). Default is that of its type.
+        type: dict
+      name:
+        description: As O(name).
+        type: str
+        default: ''
+      instance_type:
+        description: As O(instance_type).
+        type: str
+        default: ''
+      base:
+        description: As O(base).
+        type: str
+        default: ''
+      taint:
+        description: As O(taint).
+        type: str
+        default: ''
+      spot:
+        description: As O(spot).
+        type: bool
+        default: false
+      disk:
+        description: As O(disk).
+        type: int
+        default: 0
+      labels:
+        description: As O(labels).
+        type: dict
+        default: {}
+  machine_types:
+    description:
+      - Machine types in addition to the known ones of AWS and IBM Cloud. An entry has C(name), C(cpu) and C(memory)
+        (GiB), and optionally the other fields of O(perfscale.seatrial.node_sizing#module:node).
+    type: list
+    elements: dict
+    default: []
+    version_added: 0.3.0
   dedicated:
     description: Namespaces whose pods run on these nodes and tolerate the taint.
     type: list
@@ -110,17 +176,41 @@ EXAMPLES = r"""
 RETURN = r"""
 name:
   description: The MachineSet.
-  returned: when O(state=present)
+  returned: when O(state=present) and one set is scaled
   type: str
 before:
   description: Number of machines that it had; null if it was created.
-  returned: when O(state=present)
+  returned: when O(state=present) and one set is scaled
   type: int
 nodes:
   description: Its nodes, all of them Ready.
   returned: when O(state=present)
   type: list
   elements: str
+sets:
+  description: The MachineSets.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+    changed:
+      description: Whether it was created or scaled.
+      type: bool
+    before:
+      description: Number of machines that it had; null if it was created.
+      type: int
+    nodes:
+      description: Its nodes, all of them Ready.
+      type: list
+      elements: str
+    sizing:
+      description:
+        - How the number of machines was computed, as M(perfscale.seatrial.node_sizing) returns it. Empty without
+          users.
+      type: dict
 names:
   description: The restored MachineSets.
   returned: when O(state=absent)
@@ -133,6 +223,8 @@ left:
   elements: str
 """
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +235,30 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import
     dedicated_namespaces,
     machine_sets,
     node_scaler,
+    node_sizing,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+
+SET = {
+    "replicas": {"type": "int", "default": 0},
+    **{name: {"type": "str", "default": ""} for name in ("name", "instance_type", "base", "taint")},
+    "spot": {"type": "bool", "default": False},
+    "disk": {"type": "int", "default": 0},
+    "labels": {"type": "dict", "default": {}},
+}
+SIZED = {"users": {"type": "int", "default": 0}, "user": {"type": "dict"}, "node": {"type": "dict"}}
+
+OF_CLUSTER = {"cluster": {"type": "str", "choices": ["sutest", "driver"], "default": "sutest"}}
+
+
+def spec_of(given: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
+    """Return the set that options describe. Raises InputError."""
+    values = {name: given[name] for name in (*SET, *SIZED) if name in given}
+    if given.get("cluster") == "driver" and not given["user"]:
+        values["user"] = asdict(machine_sets.DRIVER_USER)
+    values["user"] = node_sizing.checked(node_sizing.UserDemand, "user", values.get("user"))
+    values["node"] = node_sizing.checked(node_sizing.NodeSize, "node", values.get("node"))
+    return machine_sets.MachineSetSpec(**values)
 
 
 def main() -> None:
@@ -155,11 +269,10 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent", "dedicated"], "default": "present"},
             "snapshot": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
-            "replicas": {"type": "int", "default": 0},
-            **{name: {"type": "str", "default": ""} for name in ("name", "instance_type", "base", "taint", "selector")},
-            "spot": {"type": "bool", "default": False},
-            "disk": {"type": "int", "default": 0},
-            "labels": {"type": "dict", "default": {}},
+            **SET,
+            "sets": {"type": "list", "elements": "dict", "default": [], "options": {**SET, **SIZED, **OF_CLUSTER}},
+            "machine_types": {"type": "list", "elements": "dict", "default": []},
+            "selector": {"type": "str", "default": ""},
             "dedicated": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "float", "default": 3600},
             **_common_options.STEP,
@@ -184,10 +297,10 @@ def main() -> None:
                 return {**result, "changed": result["changed"] or restored, "diff": scaler.diff.shown()}
             result = {"changed": False}
             if given["state"] == "present":
-                names = ("replicas", "name", "instance_type", "base", "taint", "spot", "disk", "labels")
-                result = scaler.scale(
-                    machine_sets.MachineSetSpec(**{one: given[one] for one in names}), given["timeout"], check
-                )
+                specs = [spec_of(one) for one in given["sets"] or [given]]
+                result = scaler.scale_all(specs, given["timeout"], check, given["machine_types"])
+                if len(specs) == 1:
+                    result |= {name: result["sets"][0][name] for name in ("name", "before")}
             names = given["dedicated"]
             if names:
                 asked = dedicated_namespaces.dedicate(

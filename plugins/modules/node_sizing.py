@@ -50,10 +50,22 @@ options:
         description: Attached volumes.
         type: int
         default: 0
+  instance_type:
+    description:
+      - Machine type of the nodes, instead of O(node), such as V(m6i.4xlarge) of AWS or V(bx2-16x64) of IBM Cloud.
+    type: str
+    version_added: 0.3.0
+  machine_types:
+    description:
+      - Machine types in addition to the known ones, such as C(machine_types) of
+        M(perfscale.seatrial.quads_available_info). An entry has C(name) and suboptions of O(node).
+    type: list
+    elements: dict
+    default: []
+    version_added: 0.3.0
   node:
-    description: Capacity of one node.
+    description: Capacity of one node. It is required without O(instance_type).
     type: dict
-    required: true
     suboptions:
       cpu:
         description: Cores.
@@ -92,6 +104,12 @@ EXAMPLES = r"""
     user: {cpu: 2, memory: 8, volumes: 1}
     node: {cpu: 16, memory: 64, volumes: 26}
   register: __sizing
+
+- name: Compute the nodes for 100 users on machines of a type
+  perfscale.seatrial.node_sizing:
+    users: 100
+    user: {cpu: 2, memory: 8}
+    instance_type: m6i.4xlarge
 """
 
 RETURN = r"""
@@ -126,7 +144,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import node_sizing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_types, node_sizing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 REQUIRED = {"type": "float", "required": True}
@@ -147,9 +165,10 @@ def main() -> None:
                     "volumes": {"type": "int", "default": 0},
                 },
             },
+            "instance_type": {"type": "str"},
+            "machine_types": {"type": "list", "elements": "dict", "default": []},
             "node": {
                 "type": "dict",
-                "required": True,
                 "options": {
                     "cpu": REQUIRED,
                     "memory": REQUIRED,
@@ -161,12 +180,18 @@ def main() -> None:
                 },
             },
         },
+        required_one_of=[("node", "instance_type")],
+        mutually_exclusive=[("node", "instance_type")],
         supports_check_mode=True,
     )
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        user, node = node_sizing.UserDemand(**given["user"]), node_sizing.NodeSize(**given["node"])
+        user = node_sizing.UserDemand(**given["user"])
+        if given["node"]:
+            node = node_sizing.NodeSize(**given["node"])
+        else:
+            node = machine_types.size_of(given["instance_type"], given["machine_types"])
         return {"changed": False, **node_sizing.nodes_for(given["users"], user, node)}
 
     _module_main.run(module, work)

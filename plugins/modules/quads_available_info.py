@@ -80,6 +80,14 @@ hosts_info:
   returned: with O(gather_metadata)
   type: list
   elements: dict
+machine_types:
+  description:
+    - CPU threads and memory (GiB) of each model of these hosts, for M(perfscale.seatrial.node_sizing). The smallest
+      host of a model counts.
+  returned: with O(gather_metadata)
+  type: list
+  elements: dict
+  sample: [{name: R650, cpu: 64, memory: 384}]
 free_clouds:
   description: Names of free clouds.
   returned: success

@@ -37,8 +37,11 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
             )
         elif one.get("objects") and not one["owned"]:
             add(f"objects on cluster {run_cluster_records.name_of(one)}")
-    measured, scaling = records.get("sutest", {}), read_optional(run_dir / "scaling.json")
-    if not (measured.get("owned") and measured.get("state") == "released"):
+    if _is_there(records.get("driver", {})):
+        for entry in read_optional(run_dir / "scaling-driver.json").get("sets") or ():
+            add(f"scaled MachineSet {entry['name']} of the driver")
+    if _is_there(records.get("sutest", {})):
+        scaling = read_optional(run_dir / "scaling.json")
         for part, text in (("sets", "scaled MachineSet"), ("namespaces", "namespace with dedicated nodes:")):
             for entry in scaling.get(part) or ():
                 add(f"{text} {entry['name']}")
@@ -58,6 +61,11 @@ def _add_registry(inventory: Mapping[str, Any], add: Callable[[str], None]) -> N
         add(f"{one['manifest']['kind']} {one['manifest']['metadata']['name']}")
     if inventory.get("secret"):
         add(f"credentials of {', '.join(inventory['secret']['registries'])} in the pull secret of the cluster")
+
+
+def _is_there(record: Mapping[str, Any]) -> bool:
+    """Return whether a cluster may hold what the run has changed on it."""
+    return not (record.get("owned") and record.get("state") == "released")
 
 
 def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[str], give_back: str) -> None:

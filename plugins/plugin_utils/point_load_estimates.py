@@ -55,7 +55,7 @@ def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) ->
     """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell."""
     provider = PROVIDERS.get(settings.get("cluster_provider", ""))
     # The capacity of such nodes is that of machines.
-    real = ("node_scaling_count", "node_scaling_users", "rehearsal_nodes_real")
+    real = ("node_scaling_count", "node_scaling_users", "node_scaling_sets", "rehearsal_nodes_real")
     if provider is None or not provider.simulated or any(settings.get(name) for name in real):
         return None
     allocatable = {

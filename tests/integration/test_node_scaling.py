@@ -9,6 +9,7 @@ from typing import Any
 
 import machine_api_simulator
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
@@ -19,6 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machin
     MachineSetSpec,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_scaler import NodeScaler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_sizing import UserDemand
+from playbook import play
 
 WORKERS = "lab-x7k2p-worker-a"
 
@@ -111,6 +114,58 @@ def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp
     assert replicas(client) == {WORKERS: 2}
     assert not there.restore(30)["changed"]
     assert "created MachineSet lab-x7k2p-g5-2xlarge with 2 machines" in said
+
+
+def test_several_sets_are_sized_from_users_together_and_put_back(client: Client, tmp_path: Path) -> None:
+    said: list[str] = []
+    there = scaling(client, tmp_path, said)
+    user = UserDemand(0.5, 1.0)
+    both = [
+        MachineSetSpec(0, name=WORKERS, users=10, user=user),
+        MachineSetSpec(0, instance_type="lab.small", users=4, user=user),
+    ]
+    with pytest.raises(InputError, match="machine type 'lab.small' is not known"):
+        there.scale_all(both, 60)
+    with pytest.raises(InputError, match=f"two of them are MachineSet {WORKERS}"):
+        there.scale_all([both[0], MachineSetSpec(1, name=WORKERS)], 60)
+    assert replicas(client) == {WORKERS: 2}, "nothing was changed"
+    small = [{"name": "lab.small", "cpu": 3, "memory": 8}]
+    result = there.scale_all(both, 60, types=small)
+    assert [len(one["nodes"]) for one in result["sets"]] == [3, 2] and len(result["nodes"]) == 5
+    assert f"MachineSet {WORKERS}: 3 machines for 10 users, limited by cpu" in said
+    assert replicas(client) == {WORKERS: 3, "lab-x7k2p-lab-small": 2}
+    assert there.scale_all(both, 60, types=small)["changed"] is False
+    there.restore(60)
+    assert replicas(client) == {WORKERS: 2}
+
+
+def test_the_role_scales_sutest_and_driver_and_puts_both_back(client: Client, rehearsal: Any, tmp_path: Path) -> None:
+    driver = tmp_path / "driver"
+    driver.write_text(Path(rehearsal.kubeconfig).read_text())
+    settings = {
+        "cluster_acquired": {"sutest": {"kubeconfig": rehearsal.kubeconfig}, "driver": {"kubeconfig": str(driver)}},
+        "run_dir": str(tmp_path),
+        "run_id": "t1121-abcdef",
+        "node_scaling_sets": [
+            {"name": WORKERS, "replicas": 3},
+            {"instance_type": "m5.2xlarge", "cluster": "driver", "users": 30},
+        ],
+    }
+    tasks = [
+        {"ansible.builtin.set_fact": settings},
+        {"ansible.builtin.include_role": {"name": "perfscale.seatrial.node_scaling", "tasks_from": "{{ entry }}"}},
+    ]
+    _files.write_yaml(tmp_path / "play.yml", [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
+    done = play("-e", "entry=present", artifacts=tmp_path, path=tmp_path / "play.yml")
+    assert done.code == 0, done.output[-4000:]
+    # 30 clients of 0.25 cores and 2 GiB: a node of 8 cores and 32 GiB has room for 14 of them.
+    assert replicas(client) == {WORKERS: 3, "lab-x7k2p-m5-2xlarge": 3}
+    assert [one["name"] for one in scaling_snapshot.read(tmp_path / "scaling-driver.json")["sets"]] == [
+        "lab-x7k2p-m5-2xlarge"
+    ]
+    done = play("-e", "entry=absent", artifacts=tmp_path, path=tmp_path / "play.yml")
+    assert done.code == 0, done.output[-4000:]
+    assert replicas(client) == {WORKERS: 2}
 
 
 def test_a_machine_that_can_not_be_had_is_told_at_once_and_given_back(client: Client, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,26 @@ def available(client: QuadsClient, given: Mapping[str, Any]) -> dict[str, Any]:
     }
     if given["gather_metadata"]:
         result["hosts_info"] = [known for name in hosts if (known := client.host(name))]
+        result["machine_types"] = machine_types(result["hosts_info"])
     return result
+
+
+def machine_types(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the machine types of a lab's host records (QUADS), one per model: threads of CPUs and GiB of memory.
+
+    Hosts of one model may differ; the smallest counts. Models without hardware data are left out.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for host in hosts:
+        processors = [one for one in host.get("processors") or () if one.get("processor_type") in (None, "CPU")]
+        cpu = sum(one.get("threads") or one.get("cores") or 0 for one in processors)
+        memory = sum(one.get("size_gb") or 0 for one in host.get("memory") or ())
+        if not cpu or not memory:
+            continue
+        model = str(host["model"])
+        known = found.get(model, {"cpu": cpu, "memory": memory})
+        found[model] = {"name": model, "cpu": min(cpu, known["cpu"]), "memory": min(memory, known["memory"])}
+    return list(found.values())
 
 
 def nodes(client: QuadsClient, given: Mapping[str, Any]) -> list[dict[str, Any]]:

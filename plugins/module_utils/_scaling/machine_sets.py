@@ -16,6 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_types
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_sizing import (
+    NodeSize,
+    UserDemand,
+    nodes_for,
+)
 
 VERSION = "machine.openshift.io/v1beta1"
 NAMESPACE = "openshift-machine-api"
@@ -45,6 +51,9 @@ PROVIDERS = {
     "IBMCloudMachineProviderSpec": MachineProvider("profile"),
 }
 
+#: What a simulated user on the driver needs: a small client.
+DRIVER_USER = UserDemand(0.25, 2.0)
+
 _TAINT = re.compile(
     r"(?P<key>[A-Za-z0-9][A-Za-z0-9._/-]*)(=(?P<value>[A-Za-z0-9._-]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)"
 )
@@ -62,11 +71,16 @@ class MachineSetSpec:
     spot: bool = False
     disk: int = 0
     labels: dict[str, str] = field(default_factory=dict)
+    users: int = 0  # if not 0, the number of machines is computed for them
+    user: UserDemand | None = None
+    node: NodeSize | None = None  # that of the instance type, if None
 
     def check(self) -> None:
         """Raise InputError for invalid values."""
         if self.replicas < 0:
             raise InputError(f"node_scaling_count is {self.replicas}, it must be 0 or more")
+        if self.users and self.user is None:
+            raise InputError(f"node_scaling: {self.users} users, and what one of them needs (user) is not given")
         if not self.name and not self.instance_type:
             raise InputError(
                 "set node_scaling_name or node_scaling_instance_type, which select the MachineSet to scale"
@@ -120,6 +134,23 @@ def chosen(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> tuple[dict[s
         wanted["spec"]["replicas"] = spec.replicas
         return existing, wanted
     return None, derived(_base(sets, spec), spec)
+
+
+def sized(
+    sets: Sequence[dict[str, Any]], spec: MachineSetSpec, types: Sequence[Mapping[str, Any]]
+) -> tuple[MachineSetSpec, dict[str, Any]]:
+    """Return the spec with the number of machines for its users, and how it was computed (empty without users).
+
+    types: further machine types, as for machine_types.size_of(). Raises InputError.
+    """
+    spec.check()
+    if not spec.users or spec.user is None:
+        return spec, {}
+    existing = _found(sets, spec)
+    kind = spec.instance_type or (instance_type(existing) if existing is not None else "")
+    node = spec.node or machine_types.size_of(kind, types)
+    sizing = nodes_for(spec.users, spec.user, node)
+    return replace(spec, replicas=sizing["nodes"]), {**sizing, "instance_type": kind}
 
 
 def _found(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any] | None:

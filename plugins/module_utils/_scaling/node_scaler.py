@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,43 +32,76 @@ class NodeScaler:
         self.diff = ObjectDiff()
 
     def scale(self, spec: machine_sets.MachineSetSpec, timeout: float, check: bool = False) -> dict[str, Any]:
-        """Scale to ``spec`` and wait for the nodes; return name, nodes and the number of machines before.
+        """Scale one set as scale_all() does; return name, nodes and the number of machines before."""
+        return dict(self.scale_all([spec], timeout, check)["sets"][0])
 
-        timeout: in seconds. Raises InputError before any change, ProcessError for a failed machine, WaitTimeout.
+    def scale_all(
+        self,
+        specs: Sequence[machine_sets.MachineSetSpec],
+        timeout: float,
+        check: bool = False,
+        types: Sequence[Mapping[str, Any]] = (),
+    ) -> dict[str, Any]:
+        """Scale the sets of ``specs`` together and wait for the nodes of all.
+
+        timeout: in seconds. types: further machine types. Raises InputError before any change, ProcessError for a
+        failed machine, WaitTimeout.
         """
         try:
             kind = self.client.kind(VERSION, "MachineSet")
         except InputError as error:
             raise InputError(f"nodes can't be scaled on this cluster: {error}") from error
         sets = self.client.list(kind, NAMESPACE)[0]
-        existing, wanted = machine_sets.chosen(sets, spec)
-        name = wanted["metadata"]["name"]
+        sizes = [machine_sets.sized(sets, spec, types) for spec in specs]
+        planned = [(*machine_sets.chosen(sets, spec), sizing) for spec, sizing in sizes]
+        names = [wanted["metadata"]["name"] for _existing, wanted, _sizing in planned]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"node_scaling_sets: two of them are MachineSet {twice}; give each another name")
+        results = [self._change(existing, wanted, sizing, check) for existing, wanted, sizing in planned]
+        deadline = time.monotonic() + timeout
+        for (_existing, wanted, _sizing), result in zip(planned, results, strict=True):
+            if not check:
+                result.update(self._wait(wanted, timeout, max(deadline - time.monotonic(), 0.0)))
+        return {
+            "changed": any(one["changed"] for one in results),
+            "sets": results,
+            "nodes": [node for one in results for node in one["nodes"]],
+        }
+
+    def _change(
+        self, existing: dict[str, Any] | None, wanted: dict[str, Any], sizing: dict[str, Any], check: bool
+    ) -> dict[str, Any]:
+        """Create a set, or change its number of machines."""
+        name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
         before = existing["spec"].get("replicas", 1) if existing is not None else None
-        changed = before != spec.replicas
+        changed = before != replicas
+        if sizing:
+            self.say(
+                f"MachineSet {name}: {replicas} machines for {sizing['users']} users, limited by {sizing['decides']}"
+            )
         if existing is None:
             wanted["metadata"]["annotations"] = {RUN: self.run}
             self.diff.created(wanted)
         elif changed:
-            self.diff.patched(existing, _replicas(spec.replicas))
-        if check or not changed:
-            found = {} if check else self._wait(wanted, timeout)
-            return {"changed": changed, "name": name, "before": before, "nodes": found.get("nodes", [])}
-        entry = {"name": name, "created": existing is None, "before": before or 0, "wanted": spec.replicas}
-        scaling_snapshot.note(self.path, "sets", entry)
-        if existing is None:
-            self.client.create(wanted)
-            self.say(f"created MachineSet {name} with {spec.replicas} machines")
-        else:
-            self._set_replicas(name, spec.replicas)
-            self.say(f"scaled MachineSet {name} from {before} to {spec.replicas}")
-        return {"changed": True, "name": name, "before": before, **self._wait(wanted, timeout)}
+            self.diff.patched(existing, _replicas(replicas))
+        if changed and not check:
+            entry = {"name": name, "created": existing is None, "before": before or 0, "wanted": replicas}
+            scaling_snapshot.note(self.path, "sets", entry)
+            if existing is None:
+                self.client.create(wanted)
+                self.say(f"created MachineSet {name} with {replicas} machines")
+            else:
+                self._set_replicas(name, replicas)
+                self.say(f"scaled MachineSet {name} from {before} to {replicas}")
+        return {"changed": changed, "name": name, "before": before, "nodes": [], "sizing": sizing}
 
     def _set_replicas(self, name: str, replicas: int) -> None:
         path = self.client.kind(VERSION, "MachineSet").path(NAMESPACE, name)
         self.client.request("PATCH", path, _replicas(replicas), content_type=MERGE_PATCH)
 
-    def _wait(self, wanted: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Wait until each machine of the set has a node that is Ready."""
+    def _wait(self, wanted: dict[str, Any], timeout: float, left: float) -> dict[str, Any]:
+        """Wait for ``left`` seconds of ``timeout`` until each machine of the set has a node that is Ready."""
         name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
 
         def poll() -> tuple[dict[str, Any] | None, str]:
@@ -78,7 +112,7 @@ class NodeScaler:
         def say(text: str) -> None:
             self.say(f"MachineSet {name}: {text}")
 
-        return wait_until(poll, timeout, say, lambda missing: f"MachineSet {name}: after {timeout:g} s {missing}")
+        return wait_until(poll, left, say, lambda missing: f"MachineSet {name}: after {timeout:g} s {missing}")
 
     def _ready_nodes(self, name: str, replicas: int) -> tuple[list[str], str]:
         """Return the Ready nodes of a set, and what is missing as text. Raises ProcessError."""

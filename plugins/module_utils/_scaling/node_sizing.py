@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,26 @@ class UserDemand:
     memory: float
     pods: int = 1
     volumes: int = 0
+
+
+Fields = TypeVar("Fields")
+#: Fields that are whole numbers.
+COUNTS = ("pods", "reserved_pods", "volumes")
+
+
+def checked(of: type[Fields], name: str, given: Mapping[str, Any] | None) -> Fields | None:
+    """Return ``given`` as NodeSize or UserDemand, None without it. Raises InputError naming ``name``."""
+    if given is None:
+        return None
+    known = [one.name for one in fields(of)]  # type: ignore[arg-type]  # both are dataclasses
+    wrong = next((key for key in given if key not in known), None)
+    if wrong is not None:
+        raise InputError(f"{name}: unknown field '{wrong}'{nearest(wrong, known)}")
+    try:
+        values = {key: (int if key in COUNTS else float)(value) for key, value in given.items()}
+        return of(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def nodes_for(users: int, user: UserDemand, node: NodeSize) -> dict[str, Any]:

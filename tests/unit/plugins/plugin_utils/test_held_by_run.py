@@ -52,6 +52,14 @@ def test_scaled_nodes_are_held_until_they_are_put_back(tmp_path: Path) -> None:
     assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
 
 
+def test_scaled_nodes_of_a_driver_are_held_until_they_are_put_back(tmp_path: Path) -> None:
+    entry = {"name": "clients", "created": True, "before": 0, "wanted": 3}
+    memo = {"schema": "scaling/1", "sets": [entry], "namespaces": []}
+    _files.write_json(tmp_path / "scaling-driver.json", memo, "scaling/1")
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == ["scaled MachineSet clients of the driver"]
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == []
+
+
 def test_access_to_a_registry_is_held_until_it_is_put_back(tmp_path: Path) -> None:
     manifest = {"kind": "ImageDigestMirrorSet", "metadata": {"name": "seatrial-r"}}
     inventory = {"schema": "registry/1", "mirrors": [{"manifest": manifest}], "secret": {"registries": ["quay.io/pre"]}}

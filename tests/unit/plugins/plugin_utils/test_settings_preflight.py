@@ -276,3 +276,18 @@ def test_a_dump_of_metrics_without_a_server_is_refused() -> None:
         check(PHASES, metrics_dump=True)
     check(PHASES, metrics_dump=True, metrics_route=True)
     check(PHASES, metrics_dump=True, metrics_url="http://127.0.0.1:9090")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"name": "a", "replicas": 1, "cluster": "here"}, "the cluster of a set is sutest or driver"),
+        ({"replicas": 1}, "name or instance_type select the MachineSet"),
+        ({"name": "a"}, "a set needs replicas, or users"),
+        ({"name": "a", "users": 3}, "a set with users on sutest needs user"),
+    ],
+)
+def test_a_set_of_nodes_that_lacks_something_is_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=f"node_scaling_sets is .*{why}"):
+        check(PHASES, node_scaling_sets=[given])
+    check(PHASES, node_scaling_sets=[{"name": "a", "users": 3, "cluster": "driver"}])
