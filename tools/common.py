@@ -31,6 +31,12 @@ _STOPPING = threading.Event()
 HEARTBEAT = 20.0
 
 
+def find_collection() -> None:
+    """Make the collection importable, once: Ansible's loader refuses a package that is found in two places."""
+    if (path := str(ROOT / "collections")) not in sys.path:
+        sys.path.insert(0, path)
+
+
 def say(text: str = "") -> None:
     """Print a line at once, also into a pipe."""
     print(text, flush=True)

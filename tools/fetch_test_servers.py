@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from common import CACHE, ROOT, quiet_environment, run_logged, say, seatrial_cache
+from common import CACHE, ROOT, find_collection, quiet_environment, run_logged, say, seatrial_cache
 
 SOURCES = ROOT / "tests" / "services"
 #: A package of npm: the rules of Deque's axe as one file of JavaScript.
@@ -121,7 +121,7 @@ def get_opensearch(fresh: Path, log: Path) -> bool:
 
 def get_versitygw(log: Path) -> bool:
     """Build the S3 server as the programs of the rehearsal cluster are built."""
-    sys.path.insert(0, str(ROOT / "collections"))
+    find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
         component_binaries,
@@ -139,7 +139,7 @@ def get_versitygw(log: Path) -> bool:
 
 def versitygw() -> Path | None:
     """The S3 server in the cache, None if it is missing."""
-    sys.path.insert(0, str(ROOT / "collections"))
+    find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
         component_binaries,
         component_spec,

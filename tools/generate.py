@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from common import ROOT, say, stop
+from common import ROOT, find_collection, say, stop
 
-sys.path.insert(0, str(ROOT / "collections"))
+find_collection()
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _schemas
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_catalogue

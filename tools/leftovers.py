@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import CACHE, ROOT
+from common import CACHE, ROOT, find_collection
 
 # By its module name alone: the set-up runs with any Python, in which another ansible_collections may hide ours.
 sys.path.append(str(ROOT / "plugins" / "module_utils"))
@@ -127,7 +127,7 @@ def end(name: str, clusters: bool = True) -> None:
 
 def remove(data_dir: Path, name: str) -> None:
     """Stop a rehearsal cluster, whoever owns it, and remove its data."""
-    sys.path.insert(0, str(ROOT / "collections"))
+    find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 
     given: dict[str, Any] = {"data_dir": str(data_dir), "cache_dir": "", "force": True}

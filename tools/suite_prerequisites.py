@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Collection
 from pathlib import Path
 
 import debian_packages
-from common import ROOT, VENV, quiet_environment, run_logged, say, tail
+from common import ROOT, VENV, find_collection, quiet_environment, run_logged, say, tail
 
 OUTPUT = ROOT / "tests" / "output"
 
@@ -32,7 +31,7 @@ NODE = ("node", "registry")
 
 def real_node_lacks() -> str:
     """Return why this machine can't run a real node with limits, "" if it can."""
-    sys.path.insert(0, str(ROOT / "collections"))
+    find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import debian_packages as packages
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_node

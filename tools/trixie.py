@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import debian_packages
-from common import ROOT, run_logged, say, seatrial_cache, stop, tail
+from common import find_collection, run_logged, say, seatrial_cache, stop, tail
 
 SUITE = "trixie"
 #: Its Python is 3.13. A compiler is for packages without a wheel, the rest for tests.
@@ -55,7 +54,7 @@ def unavailable() -> str:
 
 def mirror() -> list[str]:
     """The mirror that apt-get of this machine uses, as an argument for mmdebstrap; none if it has no Debian mirror."""
-    sys.path.insert(0, str(ROOT / "collections"))
+    find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import debian_packages as packages
 
