@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import http.server
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -45,7 +48,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from playbook import play
-from run_directory import World, write_run
+from run_directory import RUN, World, write_run
 
 ROLES = Path(__file__).parents[2] / "roles"
 SECONDS = 12
@@ -75,6 +78,35 @@ def credentials(kubeconfig: str, folder: Path) -> dict[str, str]:
     return files
 
 
+@contextlib.contextmanager
+def cadvisor() -> Iterator[dict[str, object]]:
+    """A server with the metrics of a kubelet, as a scrape_config: half a CPU and 300 MB in each of two pods."""
+
+    class Kubelet(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            lines = []
+            for pod, share in ((f"{RUN}-000-0-master-0", 1), (f"{RUN}-000-0-worker-0", 1), ("another-0", 100)):
+                for container in ("pytorch", ""):  # the cgroup of the pod has no container, and counts all of them
+                    labels = f'{{container="{container}",namespace="n",pod="{pod}"}}'
+                    lines += [f"container_cpu_usage_seconds_total{labels} {time.monotonic() / 2 * share}"]
+                    lines += [f"container_memory_working_set_bytes{labels} {3e8 * share}"]
+            body = "\n".join([*lines, ""]).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Kubelet) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield {"job_name": "cadvisor", "static_configs": [{"targets": [f"127.0.0.1:{server.server_port}"]}]}
+        server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def address(rehearsal: support.Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Prometheus that scrapes the API server every second, and has for some seconds."""
@@ -86,7 +118,7 @@ def address(rehearsal: support.Rehearsal, tmp_path_factory: pytest.TempPathFacto
         "tls_config": credentials(rehearsal.kubeconfig, folder),
         "static_configs": [{"targets": [host]}],
     }
-    with servers.prometheus(folder, scrape) as found:
+    with cadvisor() as target, servers.prometheus(folder, scrape, target) as found:
         client = rehearsal.client()
         over = time.monotonic() + SECONDS
         while time.monotonic() < over:  # something to be measured
@@ -153,6 +185,20 @@ def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run
     assert (none["value"], none["note"]) == (None, "no metric with this name was captured")
     result = write_report(str(run), str(ROLES / "results/templates/report.html.j2"))
     assert any(path.endswith("000_metrics.png") for path in result["plots"])
+
+
+def test_cpu_and_memory_are_those_of_the_pods_of_the_run(address: str, run: Path) -> None:
+    queries = str(ROLES / "metrics" / "files" / "pods.yml")
+    result = capture_metrics.capture(str(run), PrometheusServer(address), [queries], step=1.0, look_back=5.0)
+    assert result["warnings"] == []
+    write_timeline(str(run))
+    write_kpis(str(run), [str(ROLES / "fine_tuning" / "files" / "kpis.yml")])
+    kpis = {one["name"]: one["value"] for one in _files.read_json(run / "points/000/kpis.json")["kpis"]}
+    # A rate over scrapes of a busy machine; a pod of another run, or the cgroup of a pod too, would at least double it.
+    assert 0.2 < kpis["pod_cpu_mean"] < 0.9
+    assert kpis["pod_memory_mean"] == kpis["pod_memory_max"] == 3e8
+    found = metrics_file.read(run / "points" / "000" / metrics_file.FILE)["pod_memory"]
+    assert {one.labels["pod"] for one in found.series} == {f"{RUN}-000-0-master-0", f"{RUN}-000-0-worker-0"}
 
 
 def test_a_wrong_query_is_a_warning_and_the_others_are_captured(address: str, run: Path, tmp_path: Path) -> None:

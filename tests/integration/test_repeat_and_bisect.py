@@ -19,6 +19,7 @@ LIMITS = {"workloads_failed": {"max": 0}, "makespan": {"max": "60 s"}}
 REPEAT = [
     *SMALL,
     *("-e", "fine_tuning_run_seconds=1"),
+    *("-e", json.dumps({"fine_tuning_rate": 0, "fine_tuning_arrival": {"type": "poisson", "timespan": 2}})),
     *("-e", json.dumps({"repeat": {"until": "decided", "max": 8, "budget": "1h"}, "results_limits": LIMITS})),
 ]
 #: Run times of the simulated trainings, with a step behind the third.
@@ -56,6 +57,12 @@ def test_a_point_is_repeated_until_its_limit_decides(tmp_path: Path) -> None:
     (directory,) = run_dirs(tmp_path)
     attempts = sorted(one.name for one in (directory / "points").iterdir())
     assert 3 <= len(attempts) <= 6
+    offsets = []
+    for one in attempts:
+        header, *planned = _files.read_lines(directory / "points" / one / "plan.jsonl")
+        assert (header["arrival"]["type"], header["arrival"]["rate"]) == ("poisson", 1.0)
+        offsets.append([row["offset"] for row in planned if row["type"] == "workload"])
+    assert all(one == offsets[0] for one in offsets) and 0 < offsets[0][0] < offsets[0][1]
     *_others, end = lines(directory)
     assert (end["type"], end["why"]) == ("finished", "Every judged figure is decided.")
     verdict = _files.read_json(directory / "verdict.json")

@@ -122,15 +122,15 @@ def prometheus_program() -> Path:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, scrape: dict[str, object]) -> Iterator[str]:
-    """Run Debian's Prometheus, scraping ``scrape`` (a scrape_config) every second; yield its address."""
+def prometheus(folder: Path, *scrapes: dict[str, object]) -> Iterator[str]:
+    """Run Debian's Prometheus, with these scrape_configs, every second; yield its address."""
     program = prometheus_program()
     if not program.is_file():
         pytest.skip("no Prometheus here (tools/fetch_test_servers.py prometheus)")
     import yaml
 
     config = folder / "prometheus.yml"
-    config.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}))
+    config.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": list(scrapes)}))
     port = free_port()
     command = [str(program), f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]

@@ -31,7 +31,7 @@ def variables(settings: Mapping[str, Any], *names: str, simulated: bool = False)
     """Return the values of variables of the role for these settings of a point."""
     cluster = {"kubeconfig": "/none", "simulated": simulated, "simulated_writers": []}
     known = {"run_id": "t1", "run_point": "001", "run_dir": "/none", "cluster_acquired": {"sutest": cluster}}
-    known["role_path"] = str(ROLE)
+    known["__fine_tuning_role_path"] = str(ROLE)
     given = {name: value for name, value in settings.items() if "fine_tuning_" in name}
     templar = Templar(loader=LOADER, variables={**_role_variables(), **known, **given})
     return [templar.template(_role_variables()[name]) for name in names]

@@ -60,7 +60,7 @@ def _moment(text: Any) -> float | None:
 
 
 def filled(query: str, names: Mapping[str, str]) -> str:
-    """Return the query with {range} and other names replaced; the braces of PromQL contain no bare name and stay."""
+    """Return the query with {range}, {run} and other names replaced; braces of PromQL contain no bare name and stay."""
     for name, text in names.items():
         query = query.replace("{" + name + "}", text)
     return " ".join(query.split())
@@ -99,7 +99,7 @@ def capture(
         # One file has one step.
         begin, end, each = next(((one.begin, one.end, one.step) for one in kept.values()), (begin, end, each))
         back = look_back or max(LEAST_RANGE, RANGE_STEPS * each)
-        known = {"range": f"{back:.0f}s", **(names or {})}
+        known = {"range": f"{back:.0f}s", "run": run.id, **(names or {})}
         fresh = {
             query["name"]: _one(prometheus, query, known, (begin, end, each), warnings)
             for query in queries

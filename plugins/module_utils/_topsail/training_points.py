@@ -9,8 +9,6 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-
 HYPER = "hyper_parameters"
 
 
@@ -29,14 +27,22 @@ def merged(tests: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]
     return {**rest, HYPER: hyper}
 
 
-def expanded(tests: Mapping[str, Any], varied: bool) -> list[dict[str, Any]]:
-    """Return the points of test settings: each list is a dimension. Raises InputError for a list in a single test."""
+def has_lists(tests: Mapping[str, Any]) -> bool:
+    """Return whether test settings are those of more than one point."""
+    return bool(_places(merged(tests, {})))
+
+
+def _places(tests: Mapping[str, Any]) -> list[tuple[str, str]]:
+    flat = {key: value for key, value in tests.items() if key != HYPER}
+    places = [("", key) for key, value in flat.items() if isinstance(value, list) and key != "use_secondary_nic"]
+    return places + [(HYPER, key) for key, value in tests[HYPER].items() if isinstance(value, list)]
+
+
+def expanded(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the points of test settings: each list is a dimension."""
     flat = {key: value for key, value in tests.items() if key != HYPER}
     hyper = tests[HYPER]
-    places = [("", key) for key, value in flat.items() if isinstance(value, list) and key != "use_secondary_nic"]
-    places += [(HYPER, key) for key, value in hyper.items() if isinstance(value, list)]
-    if places and not varied:
-        raise InputError(f"{places[0][1]} is a list, and matbenchmarking is not enabled")
+    places = _places(tests)
     lists = [hyper[key] if where else flat[key] for where, key in places]
     points = []
     for values in itertools.product(*lists):

@@ -42,16 +42,42 @@ _SAME = {
     "use_host_network": "fine_tuning_host_network",
     "container_image": "fine_tuning_image",
     "secondary_nic_count": "fine_tuning_network_count",
+    "ephemeral_output_pvc_size": "fine_tuning_output_size",
 }
+#: What its role gives fms-hf-tuning, unless a test sets it.
+_FMS = {
+    "num_train_epochs": 1,
+    "per_device_train_batch_size": 4,
+    "per_device_eval_batch_size": 4,
+    "gradient_accumulation_steps": 4,
+    "eval_strategy": "no",
+    "save_strategy": "no",
+    "learning_rate": 1.0e-05,
+    "weight_decay": 0,
+    "lr_scheduler_type": "cosine",
+    "max_seq_length": 4096,
+    "include_tokens_per_second": True,
+    "dataset_text_field": "output",
+    "use_flash_attn": False,
+}
+#: Its scripts that rewrite datasets -> our transforms.
+_TRANSFORMS = {"convert_alpaca.py": "text"}
+_SCALING = "clusters.sutest"
+_MACHINES = f"{_SCALING}.compute.machineset"
 _TYPES: dict[str, type] = {"cpu": str, "dataset_replication": float}
 #: Test settings that are translated in another way, or that mean nothing here.
 _OTHERWISE = ("name", HYPER, "use_secondary_nic", "secondary_nic_prefix", "node_selector_key", "node_selector_value")
+_OUTPUT = "output"
 #: Other keys that are translated.
 _READ = (
     *(f"{TESTS}.{flavour}.{key}" for flavour in FLAVOURS for key in ("enabled", "image")),
     *(f"{TESTS}.matbenchmarking.{key}" for key in ("enabled", "stop_on_error")),
     *(f"{TESTS}.many_model.{key}" for key in ("enabled", "count", "timespan")),
     *(f"{TESTS}.multi_model.{key}" for key in ("enabled", "models")),
+    *(f"{_MACHINES}.{key}" for key in ("name", "type", "count", "spot", "rest_count", "taint")),
+    f"{_SCALING}.is_metal",
+    f"{_SCALING}.compute.dedicated",
+    "gpu.prepare_cluster",
     f"{TESTS}.namespace",
     f"{TESTS}.test_extra_settings",
     "fine_tuning.default_response_template",
@@ -61,12 +87,15 @@ _READ = (
 _ELSEWHERE = {
     "ci_presets": "",
     "clusters.create": "settings cluster_* choose or create the cluster",
-    "clusters.sutest": "settings node_scaling_* scale the nodes",
-    "gpu": "stack installs the GPU operator",
+    _SCALING: "settings node_scaling_* scale the nodes",
+    "gpu": "settings gpu_operator_* configure the GPU operator",
     "rhods": "stack installs OpenShift AI",
     "nfs_provisioner": "storage classes are not installed",
     data_sources.CLAIM: "",
     data_sources.SOURCES: "",
+    "matbench.workload": "",
+    "matbench.prom_workload": "",
+    "matbench.config_file": "",
     "tests.capture_prom": "metrics_url and metrics_route capture metrics",
     "matbench": "results_* and export_* settings evaluate and export every run",
     "export_artifacts": "export_s3_url exports the run",
@@ -121,6 +150,7 @@ class _Import:
         if namespace := self._get(f"{TESTS}.namespace"):
             made["fine_tuning_namespace"] = namespace
         self._load()
+        self._nodes()
         made["run_stop_on_error"] = bool(self._get(f"{TESTS}.matbenchmarking.stop_on_error"))
         self._points(tests)
         self._several_models()
@@ -153,9 +183,38 @@ class _Import:
             if many.get("timespan"):
                 made["fine_tuning_rate"] = round(int(many["count"]) / (60 * float(many["timespan"])), 7)
 
+    def _nodes(self) -> None:
+        """Translate the nodes that are added for the run, and the operators of GPUs."""
+        made = self.made.settings
+        if self._get("gpu.prepare_cluster"):
+            made["stack"] = ["nfd", "gpu_operator"]
+        machines = self._get(_MACHINES) or {}
+        if not machines.get("count") or self._get(f"{_SCALING}.is_metal"):
+            return
+        made["node_scaling_count"] = int(machines["count"])
+        for key, name in (("name", "node_scaling_name"), ("type", "node_scaling_instance_type")):
+            if machines.get(key):
+                made[name] = str(machines[key])
+        if machines.get("spot"):
+            made["node_scaling_spot"] = True
+        taint = machines.get("taint")
+        if taint and self._get(f"{_SCALING}.compute.dedicated"):
+            key, value = str(taint["key"]), str(taint.get("value") or "")
+            made["node_scaling_taint"] = f"{key}{value and '='}{value}:{taint['effect']}"
+            toleration = {"key": key, "operator": "Exists", "effect": taint["effect"]}
+            made["fine_tuning_tolerations"] = [toleration]
+            made["fine_tuning_node_selector"] = {key: value}
+        if machines.get("rest_count"):
+            self._note(f"{_MACHINES}.rest_count: after a run, there are as many machines as before it")
+
     def _points(self, tests: Mapping[str, Any]) -> None:
         """Translate the settings of the tests: the common ones, and a matrix or a list of points for the others."""
         varied = bool(self._get(f"{TESTS}.matbenchmarking.enabled"))
+        if not varied and training_points.has_lists(tests):
+            self._note(
+                "matbenchmarking is not enabled, so TOPSAIL cannot run this preset alone; its lists are a matrix here"
+            )
+            varied = True
         entries = (self._get(f"{TESTS}.test_extra_settings") or []) if varied else []
         whole = [
             training_points.merged(tests, one)
@@ -163,7 +222,7 @@ class _Import:
         ]
         points, skipped = [], 0
         for one in whole:
-            for point in training_points.expanded(one, varied):
+            for point in training_points.expanded(one):
                 if training_points.is_skipped(point):
                     skipped += 1
                 elif (made := self._translated(point)) not in points:
@@ -216,18 +275,23 @@ class _Import:
             if value is not None:
                 found[name] = self._value(key, value)
         self._of_dataset(found, str(point.get("dataset_name")))
+        if "fine_tuning_output_size" in found:
+            found["fine_tuning_output_claim"] = _OUTPUT
         found.setdefault("fine_tuning_gpus", 0)
         networks = self._networks(point)
         if networks:
             found["fine_tuning_networks"] = networks
         if point.get("node_selector_key"):
             found["fine_tuning_node_selector"] = {point["node_selector_key"]: point.get("node_selector_value") or ""}
-        hyper = {**point.get(HYPER, {}), **(point.get(HYPER, {}).get("raw_lists") or {})}
+        given = {**point.get(HYPER, {}), **(point.get(HYPER, {}).get("raw_lists") or {})}
+        hyper = {key: value for key, value in given.items() if value is not None}
+        if self.flavour == "fms":
+            hyper = {**_FMS, **hyper}
         variables = {}
         if self.flavour == "fms" and hyper.get("response_template") is None:
             hyper["response_template"] = self._response_template(str(point.get("dataset_name") or ""))
         for key, value in hyper.items():
-            if key in ("raw_lists", "skip_if") or value is None:
+            if key in ("raw_lists", "skip_if"):
                 continue
             if key.startswith("NCCL_"):
                 variables[key] = str(value)
@@ -242,22 +306,25 @@ class _Import:
             return self.data.model(str(value))
         if key == "dataset_name":
             return self.data.dataset(str(value))
-        if key in ("shared_memory", "memory"):
+        if key in ("shared_memory", "memory", "ephemeral_output_pvc_size") and not isinstance(value, str):
             return f"{value}Gi"
         as_type = _TYPES.get(key)
         return as_type(value) if as_type else value
 
     def _of_dataset(self, found: dict[str, Any], dataset: str) -> None:
-        """Leave out a replication that is not possible here, and note a transformation."""
+        """Leave out a replication that is not possible here, and translate or note a transformation."""
         factor = found.get(REPLICATION, 1.0)
+        transform = str(self.data.of_dataset(dataset, "transform") or "")
+        if transform in _TRANSFORMS and self.data.volume and dataset.endswith((".json", ".jsonl")):
+            found["fine_tuning_dataset_transform"] = _TRANSFORMS[transform]
+        elif transform:
+            self._note(f"dataset {dataset}: {transform}: write it as a script for fine_tuning_dataset_transform")
         if not self.data.volume or not str(found.get(DATASET)).partition("@")[0].endswith((".json", ".jsonl")):
             found.pop(REPLICATION, None)
             if factor != 1:
                 self._note(
                     f"{SETTINGS}.dataset_replication = {factor:g}: {dataset} is no .json or .jsonl file in a volume"
                 )
-        if transform := self.data.of_dataset(dataset, "transform"):
-            self._note(f"dataset {dataset}: transform it before ({transform})")
 
     def _response_template(self, dataset: str) -> Any:
         return self.data.of_dataset(dataset, "response_template") or self._get("fine_tuning.default_response_template")

@@ -68,7 +68,7 @@ class LogFormat:
     figures, and ours; per_process: figures, by our names, that count what one process did. steps: a record with one of
     these names is a step; figures: their figures. loss, over: names of the loss in records during the training, and of
     their position (step or epoch). lines: figures that stand alone in a line, found by the group of a regular
-    expression. expected: formulas of what a figure must be, by the settings.
+    expression. derived: formulas of further figures. expected: formulas of what a figure must be, by the settings.
     """
 
     records: tuple[str, ...] = ("dictionary",)
@@ -80,12 +80,13 @@ class LogFormat:
     loss: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
     lines: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     expected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> LogFormat:
         """Return the format that ``log_format`` describes. Raises InputError for a wrong description."""
-        _check_keys(given, ("records", "summary", "steps", "loss", "lines", "expected"), "log_format")
+        _check_keys(given, ("records", "summary", "steps", "loss", "lines", "derived", "expected"), "log_format")
         summary, steps, loss = (_part(given, name, keys) for name, keys in _PARTS.items())
         if not summary and not steps:
             raise InputError("log_format describes neither a summary nor steps")
@@ -102,13 +103,24 @@ class LogFormat:
             tuple(loss.get("of", ())),
             tuple(loss.get("over", ())),
             {name: _pattern(name, one) for name, one in given.get("lines", {}).items()},
-            {name: _formulas(f"log_format.expected.{name}", one) for name, one in given.get("expected", {}).items()},
+            *(
+                {name: _formulas(f"log_format.{part}.{name}", one) for name, one in given.get(part, {}).items()}
+                for part in ("derived", "expected")
+            ),
         )
 
     def expected_of(self, settings: Record) -> dict[str, float]:
         """Return what figures must be, of those whose formula has all its names in ``settings``."""
-        found = {name: first_of(formulas, settings) for name, formulas in self.expected.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        return _values(self.expected, settings)
+
+    def derived_of(self, figures: Record) -> dict[str, float]:
+        """Return the derived figures whose formula has all its names in ``figures``."""
+        return _values(self.derived, figures)
+
+
+def _values(formulas: Mapping[str, tuple[str, ...]], record: Record) -> dict[str, float]:
+    found = {name: first_of(one, record) for name, one in formulas.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 _OPTIONAL = ("names", "per_process")

@@ -96,6 +96,7 @@ def _row(
     if not simulated:
         for name in figures.values.keys() & log_format.per_process:
             figures.values[name] *= processes
+        figures.values.update(log_format.derived_of(figures.values))
     row: dict[str, Any] = {
         "index": log.index,
         "pod": log.pod,

@@ -253,11 +253,12 @@ def test_a_transform_rewrites_drops_and_multiplies_rows_before_they_are_replicat
 @pytest.mark.parametrize("name", ["text", "messages"])
 def test_a_named_transform_keeps_what_was_asked_and_answered(name: str, tmp_path: Path) -> None:
     transform = (training_objects.ROLE / "files" / "transforms" / f"{name}.py").read_text(encoding="utf-8")
+    (tmp_path / "config.json").write_text('{"response_template": "\\n### Label:"}', encoding="utf-8")
     rows = [{"instruction": "add", "input": "1 2", "output": "3"}, {"instruction": "greet", "output": "hello"}]
     first, second = json.loads(prepared(tmp_path, "a.json", json.dumps(rows), "1", transform))
     if name == "text":
-        assert first["text"] == "### Instruction:\nadd\n\n### Input:\n1 2\n\n### Response:\n3"
-        assert second["text"] == "### Instruction:\ngreet\n\n### Response:\nhello"
+        assert first["text"] == "### Instruction:\nadd\n\n### Input:\n1 2\n\n### Label:\n3"
+        assert second["text"] == "### Instruction:\ngreet\n\n### Label:\nhello"
         talk = [{"messages": [{"role": "user", "content": "greet"}, {"role": "assistant", "content": "hello"}]}]
         assert json.loads(prepared(tmp_path, "b.json", json.dumps(talk), "1", transform)) == [second]
     else:
@@ -277,6 +278,40 @@ def test_a_transform_is_in_the_config_map_whose_name_depends_on_it(tmp_path: Pat
         assert bool(first) is bool(transform) is ("prepare_dataset.py" in made["data"])
     assert "### Instruction" in found[1]["data"]["transform.py"] and "return row" in found[2]["data"]["transform.py"]
     assert len({one["metadata"]["name"] for one in found}) == 3
+
+
+def test_tokens_of_rows_are_counted_without_those_that_a_training_cuts_off(tmp_path: Path) -> None:
+    """With a tokenizer of words: the program, and the command by which only the first pod runs it."""
+    (tmp_path / "transformers.py").write_text(
+        "class AutoTokenizer:\n"
+        "    def from_pretrained(name):\n"
+        "        assert name == '/models/m'\n"
+        "        return lambda texts, add_special_tokens: {'input_ids': [['<s>', *one.split()] for one in texts]}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "rows.jsonl").write_text('{"text": "a b c d e"}\n{"text": "a"}\n', encoding="utf-8")
+    config = {"model_name_or_path": "/models/m", "training_data_path": str(tmp_path / "rows.jsonl")}
+    config |= {"dataset_text_field": "text", "max_seq_length": 4}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    given = {
+        "fine_tuning_count_tokens": True,
+        "fine_tuning_dataset_name": "rows.jsonl",
+        "fine_tuning_storage_claim": "models",
+        "fine_tuning_command": ["sh", "-c", 'echo "trains $0"', "x y"],
+    }
+    command = pods(workload(given))[0]["spec"]["containers"][0]["command"]
+    ((config_map,),) = training_objects.variables(given, "__fine_tuning_config_maps")
+    (tmp_path / "count_tokens.py").write_text(config_map["data"]["count_tokens.py"], encoding="utf-8")
+    here = [one.replace("/etc/seatrial", str(tmp_path)) for one in command]
+
+    def printed(rank: str) -> str:
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "RANK": rank}
+        return subprocess.run(here, capture_output=True, text=True, check=True, env=env, timeout=60).stdout
+
+    assert printed("0") == "dataset_tokens_per_sample: 3.0000\ntrains x y\n"
+    assert printed("1") == "trains x y\n"
+    (tmp_path / "transformers.py").unlink()
+    assert printed("0") == "trains x y\n"
 
 
 @pytest.mark.parametrize(

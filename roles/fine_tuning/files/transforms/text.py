@@ -5,6 +5,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "config.json"), encoding="utf-8") as stream:
+    GIVEN = json.load(stream)
+#: The training looks for this mark, and for the text in this column.
+MARK = str(GIVEN.get("response_template") or "### Response:").strip()
+COLUMN = str(GIVEN.get("dataset_text_field") or "text")
+
 
 def transform(row):
     if "messages" in row:
@@ -13,4 +22,4 @@ def transform(row):
             said[{"system": "input", "user": "instruction"}.get(one["role"], "output")] += one["content"]
         row = said
     below = f"\n\n### Input:\n{row['input']}" if row.get("input") else ""
-    return {"text": f"### Instruction:\n{row['instruction']}{below}\n\n### Response:\n{row['output']}"}
+    return {COLUMN: f"### Instruction:\n{row['instruction']}{below}\n\n{MARK}\n{row['output']}"}

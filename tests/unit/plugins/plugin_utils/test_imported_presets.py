@@ -64,6 +64,22 @@ FMS = {
         "skip_if": {},
     },
 }
+#: What TOPSAIL's role sets unless a preset does.
+OF_THE_ROLE = {
+    "num_train_epochs": 1,
+    "per_device_train_batch_size": 4,
+    "per_device_eval_batch_size": 4,
+    "gradient_accumulation_steps": 4,
+    "eval_strategy": "no",
+    "save_strategy": "no",
+    "learning_rate": 1e-05,
+    "weight_decay": 0,
+    "lr_scheduler_type": "cosine",
+    "max_seq_length": 4096,
+    "include_tokens_per_second": True,
+    "dataset_text_field": "output",
+    "use_flash_attn": False,
+}
 #: A family over one model: nulls, lists as dimensions, a preset that extends others in the middle.
 SCALE = {
     "ci_presets": {
@@ -176,7 +192,8 @@ def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 def test_a_single_test_has_what_its_presets_assign_and_no_null() -> None:
     (only,) = points(SCALE, "one")
-    assert only["fine_tuning_hyper_parameters"] == {"max_seq_length": 128, "response_template": "### Response:"}
+    given = {"max_seq_length": 128, "response_template": "### Response:"}
+    assert only["fine_tuning_hyper_parameters"] == {**OF_THE_ROLE, **given}
     expected = {
         "fine_tuning_flavour": "fms",
         "fine_tuning_image": "example.com/fms:1",
@@ -221,7 +238,7 @@ def test_points_that_differ_in_several_settings_are_listed_and_conditions_leave_
         ("org/b@hf", 1),
         ("org/c@hf", 4),
     ]
-    assert [one["fine_tuning_hyper_parameters"].get("max_seq_length") for one in lora] == [512, 512, None]
+    assert [one["fine_tuning_hyper_parameters"].get("max_seq_length") for one in lora] == [512, 512, 4096]
     assert all(one["fine_tuning_hyper_parameters"]["target_modules"] == ["q", "k"] for one in lora)
     assert all(one["fine_tuning_hyper_parameters"]["response_template"] == "### Label:" for one in lora)
 
@@ -289,7 +306,7 @@ def test_models_and_datasets_are_downloaded_from_where_topsail_gets_them() -> No
         "secrets.git: set storage_hub_token",
         "secrets.aws: set storage_s3_access_key and storage_s3_secret_key",
         "theirs@dmf: it cannot be downloaded from dmf://: put theirs into the volume",
-        "dataset tiny.json: transform it before (convert.py)",
+        "dataset tiny.json: convert.py: write it as a script for fine_tuning_dataset_transform",
     } == set(lab.unmapped)
 
 
@@ -373,3 +390,81 @@ def test_the_file_is_written_once_and_not_in_check_mode(tmp_path: Path) -> None:
         write_presets.write(tmp_path / "config.yml", target, [], False)
     with pytest.raises(InputError, match="there is no folder"):
         write_presets.write(source, tmp_path / "no" / "x.yml", [], False)
+
+
+#: Machines that are added, operators of GPUs, a volume for the output, a script that rewrites the dataset.
+MACHINES: dict[str, Any] = {
+    "ci_presets": {
+        "fms": FMS,
+        "gpu": {
+            "extends": ["fms"],
+            "gpu.prepare_cluster": True,
+            "clusters.sutest.compute.machineset.type": "g5.2xlarge",
+            "clusters.sutest.compute.machineset.count": 2,
+            f"{SETTINGS}.ephemeral_output_pvc_size": "100Gi",
+        },
+        "spot": {"extends": ["gpu"], "clusters.sutest.compute.machineset.spot": True},
+        "shared": {"extends": ["gpu"], "clusters.sutest.compute.dedicated": False},
+        "metal": {"extends": ["gpu"], "clusters.sutest.is_metal": True},
+        "nics": {f"{SETTINGS}.secondary_nic_prefix": "port-", f"{SETTINGS}.secondary_nic_count": [2, 4]},
+    },
+    "gpu": {"prepare_cluster": False},
+    "clusters": {
+        "sutest": {
+            "is_metal": False,
+            "compute": {
+                "dedicated": True,
+                "machineset": {
+                    "name": "workload-pods",
+                    "type": "m6i.2xlarge",
+                    "count": None,
+                    "spot": False,
+                    "rest_count": 0,
+                    "taint": {"key": "only-pods", "value": "yes", "effect": "NoSchedule"},
+                },
+            },
+        }
+    },
+    "fine_tuning": {
+        "default_response_template": None,
+        "sources": {
+            "tiny.json": {"type": "dataset", "source_dir": "https://example.com", "transform": "convert_alpaca.py"},
+            "hf": {"type": "model-registry", "source_dir": "https://huggingface.co/"},
+        },
+    },
+    "tests": copy.deepcopy(TESTS),
+}
+MACHINES["tests"]["fine_tuning"]["test_settings"]["ephemeral_output_pvc_size"] = None
+
+
+def test_machines_and_operators_of_gpus_are_those_that_topsail_adds() -> None:
+    (only,) = points(MACHINES, "spot")
+    expected = {
+        "stack": ["nfd", "gpu_operator"],
+        "node_scaling_count": 2,
+        "node_scaling_name": "workload-pods",
+        "node_scaling_instance_type": "g5.2xlarge",
+        "node_scaling_spot": True,
+        "node_scaling_taint": "only-pods=yes:NoSchedule",
+        "fine_tuning_tolerations": [{"key": "only-pods", "operator": "Exists", "effect": "NoSchedule"}],
+        "fine_tuning_node_selector": {"only-pods": "yes"},
+        "fine_tuning_output_claim": "output",
+        "fine_tuning_output_size": "100Gi",
+        "fine_tuning_dataset_transform": "text",
+    }
+    assert {name: only[name] for name in expected} == expected
+    assert write_presets.translate(MACHINES, ["spot"])[0][0].unmapped == []
+    (shared,) = points(MACHINES, "shared")
+    assert (shared["node_scaling_count"], shared["node_scaling_taint"], shared["fine_tuning_tolerations"]) == (
+        2,
+        "",
+        [],
+    )
+    (metal,) = points(MACHINES, "metal")
+    assert metal["node_scaling_count"] == 0 and metal["stack"] == ["nfd", "gpu_operator"]
+
+
+def test_a_preset_of_lists_that_topsail_only_runs_with_another_is_a_matrix_and_says_so() -> None:
+    assert [one["fine_tuning_network_count"] for one in points(MACHINES, "nics")] == [2, 4]
+    (nics,) = write_presets.translate(MACHINES, ["nics"])[0]
+    assert any("matbenchmarking is not enabled" in one for one in nics.unmapped)

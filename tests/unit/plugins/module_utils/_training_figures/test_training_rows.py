@@ -53,6 +53,15 @@ def test_each_log_becomes_a_row_also_the_one_that_is_missing(tmp_path: Path) -> 
     assert training_rows.write(tmp_path, logs, FMS, simulated=True)[0] is False
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_tokens_of_the_dataset_follow_from_the_tokens_of_a_row_and_the_samples(tmp_path: Path, counted: bool) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(f"dataset_tokens_per_sample: 61.5000\n{SUMMARY}\n" if counted else SUMMARY)
+    logs = [training_rows.TrainingLog("a", 0, "w-0", str(log))]
+    (row,) = training_rows.rows(logs, FMS, False, tmp_path, settings={"processes": 2.0})
+    assert row["figures"].get("dataset_tokens_per_second") == (pytest.approx(61.5 * 8.1) if counted else None)
+
+
 def test_the_sentence_counts_logs_and_names_what_is_simulated_and_what_is_missing(tmp_path: Path) -> None:
     rows = [
         {"pod": "a", "index": 0, "figures": {"train_runtime": 2.0, "train_samples_per_second": 10.0}, "error": None},
