@@ -68,6 +68,7 @@ _TYPES: dict[str, type] = {"cpu": str, "dataset_replication": float}
 #: Test settings that are translated in another way, or that mean nothing here.
 _OTHERWISE = ("name", HYPER, "use_secondary_nic", "secondary_nic_prefix", "node_selector_key", "node_selector_value")
 _OUTPUT = "output"
+_EQUAL = f"{TESTS}.node_count_equal_pod_count"
 #: Other keys that are translated.
 _READ = (
     *(f"{TESTS}.{flavour}.{key}" for flavour in FLAVOURS for key in ("enabled", "image")),
@@ -78,6 +79,7 @@ _READ = (
     f"{_SCALING}.is_metal",
     f"{_SCALING}.compute.dedicated",
     "gpu.prepare_cluster",
+    _EQUAL,
     f"{TESTS}.namespace",
     f"{TESTS}.test_extra_settings",
     "fine_tuning.default_response_template",
@@ -132,6 +134,7 @@ class _Import:
     def __init__(self, config: Mapping[str, Any], keys: list[str], made: ImportedPreset) -> None:
         self.config, self.keys, self.made = config, keys, made
         self.flavour = ""
+        self.node_for_each_pod = False
         self.data = data_sources.DataSources(self._get, self._note)
 
     def run(self) -> ImportedPreset:
@@ -189,9 +192,13 @@ class _Import:
         if self._get("gpu.prepare_cluster"):
             made["stack"] = ["nfd", "gpu_operator"]
         machines = self._get(_MACHINES) or {}
-        if not machines.get("count") or self._get(f"{_SCALING}.is_metal"):
+        if self._get(f"{_SCALING}.is_metal"):
             return
-        made["node_scaling_count"] = int(machines["count"])
+        self.node_for_each_pod = bool(self._get(_EQUAL))
+        if machines.get("count") and not self.node_for_each_pod:
+            made["node_scaling_count"] = int(machines["count"])
+        elif not self.node_for_each_pod:
+            return
         for key, name in (("name", "node_scaling_name"), ("type", "node_scaling_instance_type")):
             if machines.get(key):
                 made[name] = str(machines[key])
@@ -281,6 +288,8 @@ class _Import:
         networks = self._networks(point)
         if networks:
             found["fine_tuning_networks"] = networks
+        if self.node_for_each_pod:
+            found["node_scaling_count"] = int(point.get("pod_count") or 1)
         if point.get("node_selector_key"):
             found["fine_tuning_node_selector"] = {point["node_selector_key"]: point.get("node_selector_value") or ""}
         given = {**point.get(HYPER, {}), **(point.get(HYPER, {}).get("raw_lists") or {})}

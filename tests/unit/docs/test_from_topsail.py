@@ -15,58 +15,146 @@ PAGE = (ROOT / "docs" / "from_topsail.md").read_text(encoding="utf-8")
 TESTS = "tests.fine_tuning."
 
 #: Of its config.yaml: 57 presets, and the 79 keys that they assign.
-PRESETS = """
-single keep light_cluster light gpu dgx_single_model_multi_dataset dgx_single_full dgx_single_model_multi_gpu
-dgx_single_model multi_model hf_evaluation dgx_small_footprint gating_dgx40gb_full ibm_80gb_models
-gating_dgx40gb_lora ibm_lora_qlora_models gating_dgx40gb_qlora dgx_multi_model_8 many_model dgx_many_model
-multi_node_training metal not_metal use_intlab_os use_smoke_os gating_smoke no_model fms ray ray_bench_base
-ray_bench__network_overhead ray_bench__iperf ray_bench_scale ilab ilab_scale ilab_ib_scale ilab_ipi_scale
-ilab_secondary_nic ilab_aws ilab_aws_scale ilab_2x8xh100_secondary_nic ilab_2x8xh100_pod_network ilab_2x8xh100_sriov
-ilab_2x8xh100_sriov_rdma ilab_2x8xh100_sriov_rdma_25000 ilab_2x8xh100_test_epochs ilab_1x8xh100_single_node
-ilab_l40s_scale cluster_instructlab cluster_ibm_dgx cluster_dgx cluster_icelake cluster_a30 cluster_kubecon_roce
-cluster_h100 cluster_rhoai_h100 gating
-""".split()
-KEYS = """
-ci_presets.gpu["clusters.sutest.compute.machineset.type"]
-ci_presets.light["tests.fine_tuning.test_settings.dataset_name"]
-ci_presets.light["tests.fine_tuning.test_settings.gpu"]
-ci_presets.light["tests.fine_tuning.test_settings.model_name"] clusters.create.keep
-clusters.create.ocp.deploy_cluster.target clusters.create.ocp.tags.Project clusters.create.type
-clusters.sutest.compute.dedicated clusters.sutest.compute.machineset.count clusters.sutest.compute.machineset.name
-clusters.sutest.compute.machineset.rest_count clusters.sutest.compute.machineset.spot
-clusters.sutest.compute.machineset.taint clusters.sutest.compute.machineset.type clusters.sutest.is_metal
-export_artifacts.enabled fine_tuning.default_response_template fine_tuning.model_registry
-fine_tuning.pvc.access_mode fine_tuning.pvc.name fine_tuning.pvc.size fine_tuning.pvc.storage_class_name
-gpu.prepare_cluster matbench.config_file matbench.lts.generate matbench.lts.opensearch.export.enabled
-matbench.lts.opensearch.index_prefix matbench.lts.opensearch.instance matbench.lts.regression_analyses.enabled
-matbench.lts.regression_analyses.notification.title matbench.prom_workload matbench.workload nfs_provisioner.enabled
-nfs_provisioner.pvc_sc nfs_provisioner.storage_size tests.capture_prom tests.fine_tuning.fms.enabled
-tests.fine_tuning.ilab.enabled tests.fine_tuning.many_model.count tests.fine_tuning.many_model.enabled
-tests.fine_tuning.many_model.timespan tests.fine_tuning.matbenchmarking.enabled
-tests.fine_tuning.matbenchmarking.stop_on_error tests.fine_tuning.multi_model.enabled
-tests.fine_tuning.multi_model.models tests.fine_tuning.namespace tests.fine_tuning.node_count_equal_pod_count
-tests.fine_tuning.ray.enabled tests.fine_tuning.ray.workload tests.fine_tuning.test_extra_settings
-tests.fine_tuning.test_settings.dataset_name tests.fine_tuning.test_settings.dataset_replication
-tests.fine_tuning.test_settings.ephemeral_output_pvc_size tests.fine_tuning.test_settings.gpu
-tests.fine_tuning.test_settings.hyper_parameters
-tests.fine_tuning.test_settings.hyper_parameters.cpu_offload_optimizer
-tests.fine_tuning.test_settings.hyper_parameters.cpu_offload_params
-tests.fine_tuning.test_settings.hyper_parameters.gradient_accumulation_steps
-tests.fine_tuning.test_settings.hyper_parameters.lora_alpha
-tests.fine_tuning.test_settings.hyper_parameters.max_batch_len
-tests.fine_tuning.test_settings.hyper_parameters.max_seq_length
-tests.fine_tuning.test_settings.hyper_parameters.num_epochs
-tests.fine_tuning.test_settings.hyper_parameters.num_samples
-tests.fine_tuning.test_settings.hyper_parameters.num_train_epochs
-tests.fine_tuning.test_settings.hyper_parameters.peft_method
-tests.fine_tuning.test_settings.hyper_parameters.per_device_train_batch_size
-tests.fine_tuning.test_settings.hyper_parameters.r tests.fine_tuning.test_settings.hyper_parameters.raw_lists
-tests.fine_tuning.test_settings.hyper_parameters.use_flash_attn tests.fine_tuning.test_settings.model_name
-tests.fine_tuning.test_settings.name tests.fine_tuning.test_settings.node_selector_key
-tests.fine_tuning.test_settings.node_selector_value tests.fine_tuning.test_settings.pod_count
-tests.fine_tuning.test_settings.secondary_nic_count tests.fine_tuning.test_settings.secondary_nic_prefix
-tests.fine_tuning.test_settings.shared_memory tests.fine_tuning.test_settings.use_secondary_nic
-""".split()
+PRESETS = [
+    "single",
+    "keep",
+    "light_cluster",
+    "light",
+    "gpu",
+    "dgx_single_model_multi_dataset",
+    "dgx_single_full",
+    "dgx_single_model_multi_gpu",
+    "dgx_single_model",
+    "multi_model",
+    "hf_evaluation",
+    "dgx_small_footprint",
+    "gating_dgx40gb_full",
+    "ibm_80gb_models",
+    "gating_dgx40gb_lora",
+    "ibm_lora_qlora_models",
+    "gating_dgx40gb_qlora",
+    "dgx_multi_model_8",
+    "many_model",
+    "dgx_many_model",
+    "multi_node_training",
+    "metal",
+    "not_metal",
+    "use_intlab_os",
+    "use_smoke_os",
+    "gating_smoke",
+    "no_model",
+    "fms",
+    "ray",
+    "ray_bench_base",
+    "ray_bench__network_overhead",
+    "ray_bench__iperf",
+    "ray_bench_scale",
+    "ilab",
+    "ilab_scale",
+    "ilab_ib_scale",
+    "ilab_ipi_scale",
+    "ilab_secondary_nic",
+    "ilab_aws",
+    "ilab_aws_scale",
+    "ilab_2x8xh100_secondary_nic",
+    "ilab_2x8xh100_pod_network",
+    "ilab_2x8xh100_sriov",
+    "ilab_2x8xh100_sriov_rdma",
+    "ilab_2x8xh100_sriov_rdma_25000",
+    "ilab_2x8xh100_test_epochs",
+    "ilab_1x8xh100_single_node",
+    "ilab_l40s_scale",
+    "cluster_instructlab",
+    "cluster_ibm_dgx",
+    "cluster_dgx",
+    "cluster_icelake",
+    "cluster_a30",
+    "cluster_kubecon_roce",
+    "cluster_h100",
+    "cluster_rhoai_h100",
+    "gating",
+]
+KEYS = [
+    'ci_presets.gpu["clusters.sutest.compute.machineset.type"]',
+    'ci_presets.light["tests.fine_tuning.test_settings.dataset_name"]',
+    'ci_presets.light["tests.fine_tuning.test_settings.gpu"]',
+    'ci_presets.light["tests.fine_tuning.test_settings.model_name"]',
+    "clusters.create.keep",
+    "clusters.create.ocp.deploy_cluster.target",
+    "clusters.create.ocp.tags.Project",
+    "clusters.create.type",
+    "clusters.sutest.compute.dedicated",
+    "clusters.sutest.compute.machineset.count",
+    "clusters.sutest.compute.machineset.name",
+    "clusters.sutest.compute.machineset.rest_count",
+    "clusters.sutest.compute.machineset.spot",
+    "clusters.sutest.compute.machineset.taint",
+    "clusters.sutest.compute.machineset.type",
+    "clusters.sutest.is_metal",
+    "export_artifacts.enabled",
+    "fine_tuning.default_response_template",
+    "fine_tuning.model_registry",
+    "fine_tuning.pvc.access_mode",
+    "fine_tuning.pvc.name",
+    "fine_tuning.pvc.size",
+    "fine_tuning.pvc.storage_class_name",
+    "gpu.prepare_cluster",
+    "matbench.config_file",
+    "matbench.lts.generate",
+    "matbench.lts.opensearch.export.enabled",
+    "matbench.lts.opensearch.index_prefix",
+    "matbench.lts.opensearch.instance",
+    "matbench.lts.regression_analyses.enabled",
+    "matbench.lts.regression_analyses.notification.title",
+    "matbench.prom_workload",
+    "matbench.workload",
+    "nfs_provisioner.enabled",
+    "nfs_provisioner.pvc_sc",
+    "nfs_provisioner.storage_size",
+    "tests.capture_prom",
+    "tests.fine_tuning.fms.enabled",
+    "tests.fine_tuning.ilab.enabled",
+    "tests.fine_tuning.many_model.count",
+    "tests.fine_tuning.many_model.enabled",
+    "tests.fine_tuning.many_model.timespan",
+    "tests.fine_tuning.matbenchmarking.enabled",
+    "tests.fine_tuning.matbenchmarking.stop_on_error",
+    "tests.fine_tuning.multi_model.enabled",
+    "tests.fine_tuning.multi_model.models",
+    "tests.fine_tuning.namespace",
+    "tests.fine_tuning.node_count_equal_pod_count",
+    "tests.fine_tuning.ray.enabled",
+    "tests.fine_tuning.ray.workload",
+    "tests.fine_tuning.test_extra_settings",
+    "tests.fine_tuning.test_settings.dataset_name",
+    "tests.fine_tuning.test_settings.dataset_replication",
+    "tests.fine_tuning.test_settings.ephemeral_output_pvc_size",
+    "tests.fine_tuning.test_settings.gpu",
+    "tests.fine_tuning.test_settings.hyper_parameters",
+    "tests.fine_tuning.test_settings.hyper_parameters.cpu_offload_optimizer",
+    "tests.fine_tuning.test_settings.hyper_parameters.cpu_offload_params",
+    "tests.fine_tuning.test_settings.hyper_parameters.gradient_accumulation_steps",
+    "tests.fine_tuning.test_settings.hyper_parameters.lora_alpha",
+    "tests.fine_tuning.test_settings.hyper_parameters.max_batch_len",
+    "tests.fine_tuning.test_settings.hyper_parameters.max_seq_length",
+    "tests.fine_tuning.test_settings.hyper_parameters.num_epochs",
+    "tests.fine_tuning.test_settings.hyper_parameters.num_samples",
+    "tests.fine_tuning.test_settings.hyper_parameters.num_train_epochs",
+    "tests.fine_tuning.test_settings.hyper_parameters.peft_method",
+    "tests.fine_tuning.test_settings.hyper_parameters.per_device_train_batch_size",
+    "tests.fine_tuning.test_settings.hyper_parameters.r",
+    "tests.fine_tuning.test_settings.hyper_parameters.raw_lists",
+    "tests.fine_tuning.test_settings.hyper_parameters.use_flash_attn",
+    "tests.fine_tuning.test_settings.model_name",
+    "tests.fine_tuning.test_settings.name",
+    "tests.fine_tuning.test_settings.node_selector_key",
+    "tests.fine_tuning.test_settings.node_selector_value",
+    "tests.fine_tuning.test_settings.pod_count",
+    "tests.fine_tuning.test_settings.secondary_nic_count",
+    "tests.fine_tuning.test_settings.secondary_nic_prefix",
+    "tests.fine_tuning.test_settings.shared_memory",
+    "tests.fine_tuning.test_settings.use_secondary_nic",
+]
 
 
 def rows(title: str) -> dict[str, str]:
@@ -114,9 +202,9 @@ def test_presets_and_settings_that_the_page_names_exist() -> None:
     for path in (ROOT / "group_vars" / "all").glob("*.yml"):
         for one in yaml.safe_load(path.read_text(encoding="utf-8")).values():
             presets |= set(one) if isinstance(one, dict) else set()
-    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("settings.md", "presets.md"))
     for rest in rows("Presets").values():
         for one in names(rest):
             word = one.partition(":")[0].partition(".")[0].removesuffix("*")
             if word != "@hf" and word not in ("max_batch_len", "num_epochs"):
-                assert word in presets or f"`{word}" in settings or word in settings, one
+                assert word in presets or word in pages, one

@@ -405,6 +405,12 @@ MACHINES: dict[str, Any] = {
         },
         "spot": {"extends": ["gpu"], "clusters.sutest.compute.machineset.spot": True},
         "shared": {"extends": ["gpu"], "clusters.sutest.compute.dedicated": False},
+        "each": {
+            "extends": ["gpu"],
+            "tests.fine_tuning.node_count_equal_pod_count": True,
+            "tests.fine_tuning.matbenchmarking.enabled": True,
+            f"{SETTINGS}.pod_count": [2, 1],
+        },
         "metal": {"extends": ["gpu"], "clusters.sutest.is_metal": True},
         "nics": {f"{SETTINGS}.secondary_nic_prefix": "port-", f"{SETTINGS}.secondary_nic_count": [2, 4]},
     },
@@ -434,6 +440,7 @@ MACHINES: dict[str, Any] = {
     },
     "tests": copy.deepcopy(TESTS),
 }
+MACHINES["tests"]["fine_tuning"]["node_count_equal_pod_count"] = False
 MACHINES["tests"]["fine_tuning"]["test_settings"]["ephemeral_output_pvc_size"] = None
 
 
@@ -460,6 +467,8 @@ def test_machines_and_operators_of_gpus_are_those_that_topsail_adds() -> None:
         "",
         [],
     )
+    each = [(one["fine_tuning_pod_count"], one["node_scaling_count"]) for one in points(MACHINES, "each")]
+    assert sorted(each) == [(1, 1), (2, 2)]
     (metal,) = points(MACHINES, "metal")
     assert metal["node_scaling_count"] == 0 and metal["stack"] == ["nfd", "gpu_operator"]
 
