@@ -35,6 +35,7 @@ class RevisionClockProbes:
     ) -> None:
         """Create the canary and watch it. Raises ApiError and AccessError."""
         self._clock = clock
+        self._reader = reader
         self._write = write
         self._rate = spec.canary_rate
         self._canary = Canary(
@@ -77,6 +78,7 @@ class RevisionClockProbes:
         return {name: value for name, value in found.items() if value}
 
     def _report_canary(self, sent: float, answered: float, version: str) -> None:
+        self._reader.answered_within(answered - sent)
         if self._stores:
             self._compare_stores(sent, version)
         self._probes.wrote(sent, int(version))

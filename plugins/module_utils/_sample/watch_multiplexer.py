@@ -5,8 +5,8 @@
 
 Waking up is a large part of the cost of an event. A single event is processed at once. During a burst, bytes are
 received from the kernel after pauses and later decrypted, parsed and written together. The kernel records when the last
-of the bytes of a receive arrived; the receive time is late by at most one pause, and it remains an upper bound. Where
-much arrives the pauses are longer: an API server that sends so much takes longer than that for a write.
+of the bytes of a receive arrived; the receive time is late by at most one pause, and it remains an upper bound. The
+pause is as long as the API server takes to answer a write, within limits: the other bounds are no closer than that.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_strea
 Item: TypeAlias = tuple[int, str, float, Any]
 #: Maximum distance of events in a burst, seconds.
 _SOON = 0.1
-#: Interval between two receives in a burst, seconds: below and above _FLOW bytes per second.
-_PAUSE, _LONGER = 0.02, 0.05
-_FLOW = 1 << 20
+#: Minimum and maximum interval between two receives in a burst, seconds.
+_SHORTEST, _LONGEST = 0.02, 0.05
+#: Weight of one answer in the mean duration of answers.
+_WEIGHT = 0.1
 #: Maximum time that the events of a burst are gathered, seconds: usually, and where the load acts on them.
 GATHER, GATHER_BRIEFLY = 0.25, 0.1
 #: Maximum number of bytes that are received before they are decoded, to limit memory.
@@ -67,6 +68,7 @@ class WatchMultiplexer:
         self._heard: dict[int, float] = {}  # file descriptor -> time of the last bytes
         self._next_look = 0.0
         self._last = 0.0  # time of the last decoding
+        self._answer = 0.0  # mean duration of recent answers of the API server, seconds
 
     def put(self, item: Item) -> None:
         """Let take() return ``item`` after earlier items, and before lines of streams that are attached later."""
@@ -77,6 +79,15 @@ class WatchMultiplexer:
         """Pass the lines of an open stream to ``listener``, and call its over() at the end."""
         self._queue.put((listener, stream))
         self._nudge()
+
+    def answered_within(self, seconds: float) -> None:
+        """Take how long the API server took to answer a write. For one thread."""
+        self._answer += (seconds - self._answer) * _WEIGHT
+
+    @property
+    def pause(self) -> float:
+        """Interval between two receives in a burst, seconds."""
+        return min(max(self._answer, _SHORTEST), _LONGEST)
 
     def take(self, timeout: float) -> Iterator[Item]:
         """Wait up to ``timeout`` seconds for the first item, and return an iterator over the items in order.
@@ -111,7 +122,7 @@ class WatchMultiplexer:
     def _receive(self, deadline: float, now: float) -> list[tuple[int, float, bytes | Broken]]:
         """Return (stream, time.monotonic(), bytes): a first piece at once, or the pieces of a burst."""
         taken: list[tuple[int, float, bytes | Broken]] = []
-        until, size, before, pause = deadline, 0, 0, _PAUSE
+        until, size = deadline, 0
         busy = False
         while True:
             ready = self._poll.poll(max(0.0, until - now) * 1000)
@@ -143,8 +154,7 @@ class WatchMultiplexer:
             if taken:
                 until = taken[0][1] + self._gather
                 if not full:
-                    pause = _LONGER if size - before > _FLOW * pause else _PAUSE
-                    before = size
+                    pause = self.pause
                     time.sleep(pause)
                     now += pause
 

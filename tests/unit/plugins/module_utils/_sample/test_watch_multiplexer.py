@@ -178,3 +178,14 @@ def test_a_stream_that_says_nothing_for_too_long_is_broken(
     while not heard.ended and time.monotonic() < deadline:
         list(reader.take(0.05))
     assert "no data for 0.05 s" in str(heard.ended[0])
+
+
+def test_the_pause_in_a_burst_follows_the_answers_of_the_server_within_limits(reader: WatchMultiplexer) -> None:
+    shortest = reader.pause
+    pauses = []
+    for answer in (0.001, 0.03, 10.0, 0.001):
+        for _turn in range(200):
+            reader.answered_within(answer)
+        pauses.append(reader.pause)
+    assert pauses[0] == pauses[3] == shortest < pauses[1] < pauses[2] < 0.1
+    assert pauses[1] == pytest.approx(0.03)
