@@ -30,6 +30,8 @@ OPTIONAL |= {"Backend Job Creation", "Total Backend Job Creation"}
 #: Sizes in inches, as the tool's.
 _GENERAL_WIDTH, _GENERAL_HEIGHT = 15, 3
 _DETAILED_WIDTH, _DETAILED_HEIGHT = 30, 1.7
+#: A time axis that is shorter (seconds) has tenths of a second.
+_TENTHS = 10.0
 
 #: (Submission as seconds since the epoch, seconds) of each workload with an event.
 Panel = list[tuple[float, float]]
@@ -69,11 +71,17 @@ def title(event: str, values: Panel, plot: str, simulated: bool) -> str:
     return f"{text} ({mean}){' – SIMULATED' if simulated else ''}"
 
 
+def time_of_day(moment: datetime, span: float) -> str:
+    """Return the label of a moment on an axis of ``span`` seconds: with tenths if whole seconds would repeat."""
+    return moment.strftime("%H:%M:%S.%f")[:-5] if span < _TENTHS else moment.strftime("%H:%M:%S")
+
+
 def draw(of: Sequence[Stamps], simulated: set[str], plot: str, path: Path) -> None:
     """Write a plot as PNG. ``of``: the workloads in submission order. Raises ImportError without matplotlib."""
     import matplotlib.dates
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
     shown = panels(of, plot)
     columns, width, height = (
@@ -90,8 +98,12 @@ def draw(of: Sequence[Stamps], simulated: set[str], plot: str, path: Path) -> No
             row[0].plot(range(len(seconds)), seconds)
             row[0].set(xlabel="Number of jobs", ylabel="Time (seconds)")
             continue
-        row[0].plot([datetime.fromtimestamp(sent, timezone.utc) for sent, _value in values], seconds)
-        row[0].xaxis.set_major_formatter(matplotlib.dates.DateFormatter("%H:%M:%S"))
+        moments = [datetime.fromtimestamp(sent, timezone.utc) for sent, _value in values]
+        span = (moments[-1] - moments[0]).total_seconds() if moments else 0.0
+        row[0].plot(moments, seconds)
+        row[0].xaxis.set_major_formatter(
+            FuncFormatter(lambda at, _place, span=span: time_of_day(matplotlib.dates.num2date(at), span))
+        )
         row[0].set(xlabel="Submit Timestamp (UTC)", ylabel="Time (seconds)")
         row[1].hist(seconds)
         row[1].set(xlabel="Time (seconds)", ylabel="Number of jobs")

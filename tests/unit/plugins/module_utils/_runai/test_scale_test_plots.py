@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,12 @@ def test_an_event_is_simulated_if_its_stage_or_one_that_it_is_counted_from_is() 
     found = scale_test_plots.simulated_events(table)
     assert {"Pod Group Creation", "Pod Scheduling Decision"} <= found
     assert found.isdisjoint({"Workload Creation", "Job Creation", "Last Pod Creation", "Total Pod Scheduling Decision"})
+
+
+def test_the_labels_of_a_short_time_axis_differ() -> None:
+    moments = [datetime(2026, 11, 23, 6, 18, 11, number * 500_000, timezone.utc) for number in (0, 1)]
+    assert [scale_test_plots.time_of_day(one, 2.0) for one in moments] == ["06:18:11.0", "06:18:11.5"]
+    assert scale_test_plots.time_of_day(moments[1], 60.0) == "06:18:11"
 
 
 @pytest.mark.parametrize(("head", "tail", "shown"), [(0, 0, "abcde"), (2, 0, "ab"), (0, 2, "de"), (4, 2, "cd")])
