@@ -100,7 +100,7 @@ def _drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: 
         text = _change(one, unit)
         edge = high if math.isfinite(high) else change
         axis.text(edge, place, f"  {text}", va="center", fontsize=9)
-        ends += [(edge, f"  {text}"), (low if math.isfinite(low) else change, "")]
+        ends += [(edge, f"  {text}"), (low if math.isfinite(low) else change, " ")]
         texts.append(f"{one.setting} from {one.base} to {one.value}: {_sentence(one, unit)}.")
     axis.axvline(0, color=GREY, linewidth=1)
     axis.set_yticks(range(len(found)), labels, fontsize=9)
