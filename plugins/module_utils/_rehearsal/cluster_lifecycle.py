@@ -97,6 +97,8 @@ def present(options: Options, say: Say) -> dict[str, Any]:
     wanted = sorted({*options.components, *(before.components if before else [])})
     components = options.select(wanted)
     real_node.check(wanted)
+    if line := real_node.lacks(wanted):
+        say(line)
     programs, provided = component_binaries.ensure(components, options.sources, say)
     images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
     made = image_registry.ensure(components, images, say) or made

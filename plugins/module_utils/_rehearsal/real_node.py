@@ -19,6 +19,14 @@ COMPONENT, NODE = "node", "real-0"
 PATIENCE = 30.0
 
 
+def lacks(components: Iterable[str]) -> str:
+    """Return what a real node lacks without root; an empty text if there is none or it lacks nothing."""
+    if COMPONENT not in components or os.geteuid() == 0:
+        return ""
+    without = "without limits of CPU and memory, and all as one user"
+    return f"not root: the pods of node {NODE} run in a user namespace, {without}"
+
+
 def check(components: Iterable[str]) -> None:
     """Raise InputError if a real node is among ``components`` and this machine permits none."""
     if COMPONENT not in components:

@@ -34,6 +34,10 @@ pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the 
             {"fine_tuning_pod_count": 2, "fine_tuning_command": ["python", "/app/accelerate_launch.py"]},
             "fine_tuning_pod_count is 2: the launcher of the image, accelerate_launch.py",
         ),
+        (
+            {"fine_tuning_pod_count": 2, "fine_tuning_command": ["accelerate", "launch", "-m", "tuning.sft_trainer"]},
+            "and accelerate launch without --machine_rank start processes in their own pod only",
+        ),
         ({"fine_tuning_models": {"a": 1, "b": 0}}, "each model needs a number of jobs, 1 or more"),
         ({"fine_tuning_models": {"a": 1, "b@lb": 1}, "storage_registries": {"lab": "s3://x/"}}, "is neither hf"),
         ({"fine_tuning_flavour": "ilab", "fine_tuning_gpus": 0}, "trains on GPUs only"),
@@ -54,6 +58,7 @@ def test_a_flavour_brings_its_hyper_parameters_and_a_dotted_key_adds_one() -> No
     assert values["lora_r"] == 4 and values["num_epochs"] == 1
     check(PHASES, fine_tuning_hyper_parameters={"mine": 1}, fine_tuning_hyper_parameters_also=["mine"])
     check(PHASES, fine_tuning_pod_count=2)
+    check(PHASES, fine_tuning_pod_count=2, fine_tuning_command=["accelerate", "launch", "--machine_rank=$(RANK)"])
 
 
 def test_a_point_has_the_hyper_parameters_of_its_flavour_and_may_change_one() -> None:
