@@ -217,10 +217,13 @@ class Client:
         """POST an object into its namespace, by default that of the kubeconfig."""
         return self.request("POST", self.kind_of(manifest).path_of(manifest, self.access.namespace), manifest, query)
 
-    def apply(self, manifest: dict[str, Any], manager: str = "perfscale-seatrial") -> dict[str, Any]:
-        """Apply an object (server-side apply), taking over fields of other managers."""
+    def apply(
+        self, manifest: dict[str, Any], manager: str = "perfscale-seatrial", check: bool = False
+    ) -> dict[str, Any]:
+        """Apply an object (server-side apply), taking over fields of other managers. check: change nothing."""
         path = f"{self.kind_of(manifest).path_of(manifest, self.access.namespace)}/{manifest['metadata']['name']}"
-        return self.request("PATCH", path, manifest, {"fieldManager": manager, "force": "true"}, APPLY_PATCH)
+        query = {"fieldManager": manager, "force": "true", "dryRun": "All" if check else None}
+        return self.request("PATCH", path, manifest, query, APPLY_PATCH)
 
     def get(self, kind: Kind, name: str, namespace: str = "", metadata_only: bool = False) -> dict[str, Any] | None:
         """Return an object, None if there is none of that name."""

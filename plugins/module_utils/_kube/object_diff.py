@@ -23,16 +23,16 @@ class ObjectDiff:
 
     def created(self, manifest: Mapping[str, Any]) -> None:
         """Record an object that is created from a manifest."""
-        self.after[title(manifest)] = _without_secrets(manifest, manifest, HIDDEN)
+        self.after[title(manifest)] = without_secrets(manifest, manifest, HIDDEN)
 
     def patched(self, found: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
         """Record a merge patch of an object: the fields that it names."""
         name, fields = title(found), _named(found, patch)
         if name not in self.after:
-            self.before[name] = self.after[name] = _without_secrets(found, fields, HIDDEN)
+            self.before[name] = self.after[name] = without_secrets(found, fields, HIDDEN)
         elif name in self.before:
-            self.before[name] = merged(_without_secrets(found, fields, HIDDEN), self.before[name])
-        self.after[name] = merged(self.after[name], _without_secrets(found, patch, CHANGED))
+            self.before[name] = merged(without_secrets(found, fields, HIDDEN), self.before[name])
+        self.after[name] = merged(self.after[name], without_secrets(found, patch, CHANGED))
 
     def deleted(self, found: Mapping[str, Any]) -> None:
         """Record that an object is deleted, by its title alone, since definitions and operators are long."""
@@ -53,7 +53,8 @@ def _named(found: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _without_secrets(item: Mapping[str, Any], fields: Mapping[str, Any], text: str) -> dict[str, Any]:
+def without_secrets(item: Mapping[str, Any], fields: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return ``fields`` of an object, with ``text`` for each value of a Secret."""
     if item.get("kind") != "Secret":
         return dict(fields)
     hidden = {name: dict.fromkeys(fields[name] or {}, text) for name in ("data", "stringData") if name in fields}

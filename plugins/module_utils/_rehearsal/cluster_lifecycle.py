@@ -154,8 +154,10 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
         used = launch_plan.read_ports(instance) if marker is not None else {}
         if found:
             say(f"stopping {instance.name} ({_format.count(len(found), 'process', 'processes')})")
+        # The data is removed with them. Only a real node has something to end: containers and mounts.
+        grace = GRACE if control_groups.left(instance.path) else 0.0
         for level in _stop_order(options, found):
-            instance_processes.stop(instance.path, level, GRACE)
+            instance_processes.stop(instance.path, level, grace)
         groups = control_groups.remove(instance.path)
         _await_free(used, options.timeout)
         _remove_discovery_cache(used)

@@ -78,4 +78,4 @@ def wait(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: flo
                 f" The end of {log}:\n{instance_processes.tail(log)}"
             )
         time.sleep(pause)
-        pause = min(pause * 1.3, 0.25)
+        pause = min(pause * 1.3, 0.1)

@@ -1,0 +1,98 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: apply_manifests
+short_description: Apply the manifests of a role, and save them
+version_added: 0.3.0
+description:
+  - Applies manifests in their order by server-side apply.
+  - Writes them into C(src/) of the role call's directory, so that a run shows what was applied. Each value of a Secret
+    is replaced by C(<secret>).
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._attributes.internal
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: full
+    details: The API server validates the manifests. The file is written too; it shows what would be applied.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  name:
+    description: Name of the file, without C(.yml).
+    type: str
+    required: true
+  definitions:
+    description: The manifests.
+    type: list
+    elements: dict
+    required: true
+seealso:
+  - module: perfscale.seatrial.step_directory
+"""
+
+EXAMPLES = r"""
+- name: Create namespace and configuration
+  perfscale.seatrial.apply_manifests:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    step_dir: "{{ __fine_tuning_step.path }}"
+    name: prepare
+    definitions: "{{ __fine_tuning_definitions }}"
+"""
+
+RETURN = r"""
+applied:
+  description: Titles of the objects that were created or changed.
+  returned: success
+  type: list
+  elements: str
+  sample: [Namespace fine-tuning-t1121-k3f9xa]
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import apply_objects
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import without_secrets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **_common_options.CLUSTER,
+            "name": {"type": "str", "required": True},
+            "definitions": {"type": "list", "elements": "dict", "required": True},
+            **_common_options.STEP,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+
+    def work(step: Step) -> dict[str, Any]:
+        step.manifest(given["name"], [without_secrets(one, one, "<secret>") for one in given["definitions"]])
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
+            result = apply_objects.apply(client, given["definitions"], module.check_mode)
+        step.log(f"applied {', '.join(result['applied']) or 'nothing: all objects are as wanted'}")
+        return result
+
+    _module_main.run(module, work)
+
+
+if __name__ == "__main__":
+    main()
