@@ -29,6 +29,11 @@ COMPONENTS = ("training-operator", "olm", "kueue", "gangs", "appwrapper", "kuber
 NODE = ("node", "registry")
 
 
+def needs_prerequisites(suite: str) -> bool:
+    """Return whether prepare() provides something for a suite."""
+    return suite in CLUSTERED | SERVED
+
+
 def real_node_lacks() -> str:
     """Return why this machine can't run a real node with limits, "" if it can."""
     find_collection()

@@ -25,7 +25,7 @@ import sanity
 import trixie
 import versions
 from common import ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
-from suite_prerequisites import OUTPUT, prepare, show
+from suite_prerequisites import OUTPUT, needs_prerequisites, prepare, show
 
 
 @dataclass
@@ -255,17 +255,36 @@ def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:
     return count, seconds
 
 
-def run_all(suites: dict[str, Suite], long: bool) -> dict[str, tuple[Count, float]]:
-    """Run the suites that tolerate concurrency two at a time, then the others one by one."""
+def run_all(suites: dict[str, Suite], long: bool) -> tuple[dict[str, tuple[Count, float]], float]:
+    """Run the suites that tolerate concurrency two at a time, then the others one by one.
+
+    Suites that need no prerequisites begin at once: on a new machine, providing them takes as long as these suites.
+    Return the results and the seconds that the prerequisites took.
+    """
     results: dict[str, tuple[Count, float]] = {}
+
+    def one(name: str) -> None:
+        results[name] = run_suite(name, suites[name], long)
+
+    def provide_and_run(names: list[str]) -> float:
+        began = time.monotonic()
+        prepare(suites)
+        taken = time.monotonic() - began
+        for name in names:
+            one(name)
+        return taken
+
     beside = [name for name in suites if name in BESIDE]
     with ThreadPoolExecutor(max_workers=2) as pool:
-        futures = {name: pool.submit(run_suite, name, suites[name], long) for name in beside}
-        results.update({name: future.result() for name, future in futures.items()})
+        provided = pool.submit(provide_and_run, [name for name in beside if needs_prerequisites(name)])
+        futures = [pool.submit(one, name) for name in beside if not needs_prerequisites(name)]
+    prepared = provided.result()
+    for future in futures:
+        future.result()
     for name in suites:
         if name not in beside:
-            results[name] = run_suite(name, suites[name], long)
-    return results
+            one(name)
+    return {name: results[name] for name in suites}, prepared
 
 
 def table(results: dict[str, tuple[Count, float]]) -> str:
@@ -309,15 +328,13 @@ def main(arguments: list[str]) -> int:
     with locked("suites", "running tests"):
         shutil.rmtree(OUTPUT, ignore_errors=True)
         OUTPUT.mkdir(parents=True)
-        prepare(suites)
-        prepared = time.monotonic() - began
-        results = run_all(suites, long)
+        results, prepared = run_all(suites, long)
     total = Count()
     for count, _ in results.values():
         total.add(count)
     say()
     say(table(results))
-    say(f"set-up {prepared:.0f} s, all together {time.monotonic() - began:.0f} s")
+    say(f"prerequisites {prepared:.0f} s, all together {time.monotonic() - began:.0f} s")
     say()
     say(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed or not total.passed else 0

@@ -16,13 +16,16 @@ from load_world import World, world_on
 
 #: Files whose tests take a minute and more together: begun first, so that no worker waits for another's last.
 LONGEST = [
+    "giving_back",
+    "writing_a_project",
     "scheduler",
     "bare_metal",
-    "writing_a_project",
-    "settings",
     "workload_scale",
-    "elsewhere",
+    "settings",
+    "main_job",
     "olm",
+    "awx_objects",
+    "elsewhere",
     "driver_pod",
 ]
 

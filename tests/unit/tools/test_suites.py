@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from unittest import mock
 
 import lint_checks
@@ -68,6 +69,25 @@ def test_reasons_of_what_was_not_run_are_shown(monkeypatch, tmp_path, capsys):
     count.skip("no chromium here", 2)
     _, lines = run(monkeypatch, tmp_path, capsys, one=lambda: count)
     assert "not run in one: no chromium here" in lines
+
+
+def test_what_needs_no_prerequisites_runs_while_they_are_provided(monkeypatch):
+    order, linted = [], threading.Event()
+
+    def provide(_suites):
+        assert linted.wait(60), "lint waits for programs that it does not start"
+        order.append("provided")
+
+    def suite(name, _long):
+        order.append(name)
+        if name == "lint":
+            linted.set()
+        return suites.Count(passed=1)
+
+    monkeypatch.setattr(suites, "prepare", provide)
+    results, _seconds = suites.run_all(dict.fromkeys(["molecule", "lint", "integration"], suite), long=False)
+    assert order == ["lint", "provided", "molecule", "integration"]
+    assert list(results) == ["molecule", "lint", "integration"]
 
 
 #: Started by long tests and benchmarks only.
