@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machin
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_scaler import NodeScaler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_sizing import UserDemand
-from playbook import play
+from playbook import play, run_dirs
 
 WORKERS = "lab-x7k2p-worker-a"
 
@@ -210,3 +211,46 @@ def test_namespaces_get_nodes_of_their_own_and_their_annotations_back(world: Any
     assert annotations() == {dedicated_namespaces.SELECTOR: "zone=a"}
     with pytest.raises(InputError, match="missing namespace nothing-here"):
         dedicated_namespaces.dedicate(world.client, memory, ["nothing-here"], "a=b", "", ObjectDiff())
+
+
+@pytest.mark.long
+def test_the_points_of_a_run_have_different_numbers_of_nodes(rehearsal: Any, client: Client, tmp_path: Path) -> None:
+    """MachineSets and simulated nodes are scaled before each point, and are as before the run after it."""
+    data = Path(rehearsal.info["data_dir"])
+    run_nodes = "perfscale.seatrial/run,perfscale.seatrial/pool"
+    given = {
+        "preset": "light",
+        "rehearsal_name": data.name,
+        "rehearsal_data_dir": str(data.parent),
+        "fine_tuning_count": 1,
+        "fine_tuning_gpus": 1,
+        "fine_tuning_pod_count": 1,
+        "fine_tuning_run_seconds": 1,
+        "node_scaling_name": WORKERS,
+        "node_scaling_timeout": 120,
+        "matrix_points": [
+            {"node_scaling_count": 3},
+            {"node_scaling_count": 1, "fake_gpu_nodes": 3},
+            {"fine_tuning_cpu": "2"},
+        ],
+    }
+    done = play("-e", json.dumps(given), artifacts=tmp_path)
+    assert done.code == 0, done.output
+    (run,) = run_dirs(tmp_path)
+    found = []
+    for number in ("001", "002", "003"):
+        point = run / "points" / number
+        recorded = _files.read_yaml(point / "point.yml")["nodes"]
+        counted = _files.read_json(point / "kpis.json")["labels"]["ran"]["nodes"]
+        found.append((recorded, counted["count"], counted["gpus"]))
+    more = found[0][1] - found[2][1]
+    assert [one[0] for one in found] == [
+        {"node_scaling_count": 3},
+        {"node_scaling_count": 1, "fake_gpu_nodes": 3},
+        {},
+    ]
+    # Machines and nodes with GPUs: 3 + 2, 1 + 3, and those of the run: 2 + 2.
+    assert (more, found[1][1] - found[2][1]) == (1, 0)
+    assert found[1][2] - found[0][2] == 8 and found[2][2] == found[0][2]
+    assert replicas(client) == {WORKERS: 2}
+    assert client.list(client.kind("v1", "Node"), label_selector=run_nodes)[0] == []
