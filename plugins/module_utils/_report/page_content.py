@@ -147,6 +147,10 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         notes = list(table.header.get("notes") or [])
     if table is not None and not len(table):
         notes.insert(0, f"No workload was {'seen' if 'sent_is' in table.header else 'planned or sent'}.")
+    nodes = point.ran.get("nodes") if any(one.record.get("nodes") for one in run.points) else None
+    if nodes:
+        gpus = f" with {_format.count(nodes['gpus'], 'GPU')}" if nodes.get("gpus") else ""
+        notes.append(f"The cluster was scaled to {_format.count(nodes['count'], 'node')}{gpus}.")
     return {
         "number": point.number,
         "label": point_label(point, str(run.record.get("project") or "")),

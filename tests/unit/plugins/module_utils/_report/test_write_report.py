@@ -363,6 +363,22 @@ def test_the_settings_of_a_point_say_how_late_is_too_late(small, tmp_path, defin
     assert "see its checks. 99 % of 2 workloads were sent at most" in again(small, tmp_path, definitions, strict).words
 
 
+def test_the_nodes_of_each_point_are_shown_if_they_were_scaled_between_points(tmp_path):
+    top = write_run(tmp_path / "run", [(World(count=3), {}), (World(count=3), {})])
+
+    def notes(number: int) -> list[str]:
+        return list(page_content.page(run_reader.read(top), {}, {}, [])["points"][number]["notes"])
+
+    for name, count in (("000", 1), ("001", 3)):
+        run = {"schema": "ran/1", "run": "t1-abcdef", "point": name, "at": "2026-01-01T00:00:00.000Z"}
+        _files.write_json(top / "points" / name / "ran.json", {**run, "nodes": {"count": count, "gpus": 8 * count}})
+    assert not any("scaled" in one for number in (0, 1) for one in notes(number))
+    record = _files.read_yaml(top / "points" / "001" / "point.yml")
+    _files.write_yaml(top / "points" / "001" / "point.yml", {**record, "nodes": {"fake_gpu_nodes": 3}})
+    assert notes(0)[-1] == "The cluster was scaled to 1 node with 8 GPUs."
+    assert notes(1)[-1] == "The cluster was scaled to 3 nodes with 24 GPUs."
+
+
 def test_the_sentence_beside_the_verdict_names_the_figure_that_is_outside_its_limit():
     checks = [{"check": "objects", "result": "pass", "detail": "fine", "point": "000"}]
     figure = {"point": "000", "name": "makespan", "reading": "not judged", "why": "Too slow."}
