@@ -22,7 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.operat
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -43,6 +44,8 @@ class Seen:
             found["nodes"] = describe_cluster.node_totals(self.nodes)
         if self.operators is not None:
             found["operators"] = self.operators.versions
+        if held := gpus(self.nodes or (), self.pods.get("") or ()):
+            found["gpus"] = held
         if self.pods:
             found["images"] = images(pod for each in self.pods.values() for pod in each)
         return {**found, **({"notes": self.notes} if self.notes else {})}
@@ -81,6 +84,33 @@ def _allowed(what: str, notes: list[str], read: Callable[[], Any]) -> Any:
     except ApiError as error:
         notes.append(f"{what}: {error}")
         return None
+
+
+def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return node -> product and number of its GPUs, and how many pods have held how many of them, without other nodes.
+
+    Pods that ended count too, so that a GPU that several held one after the other counts several times.
+    """
+    known = {str(one["metadata"]["name"]): one for one in nodes}
+    found: dict[str, dict[str, Any]] = {}
+    for pod in pods:
+        node = known.get(str(at(pod, "spec.nodeName", "")))
+        for resource, product in describe_cluster.GPU_RESOURCES.items():
+            limits = (at(one, "resources.limits", {}) for one in at(pod, "spec.containers", []))
+            held = int(sum(amount(one.get(resource, "0")) for one in limits))
+            if node is None or not held:
+                continue
+            one = found.setdefault(
+                str(node["metadata"]["name"]),
+                {
+                    "product": label(node, product) or resource,
+                    "allocatable": int(amount(at(node, "status.allocatable", {}).get(resource, "0"))),
+                    "held": 0,
+                    "pods": 0,
+                },
+            )
+            one.update(held=one["held"] + held, pods=one["pods"] + 1)
+    return dict(sorted(found.items()))
 
 
 def images(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:

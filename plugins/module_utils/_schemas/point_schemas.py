@@ -26,6 +26,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.field_
     record,
 )
 
+#: node -> the GPUs that pods of the run have held there.
+GPUS_OF_NODES = {
+    "type": "object",
+    "additionalProperties": record({"product": TEXT, "allocatable": COUNT, "held": COUNT, "pods": COUNT}),
+}
 #: package -> version, or image -> digest.
 VERSIONS = {"type": "object", "additionalProperties": TEXT}
 #: Nodes of a cluster. cpus, memory_gib, gpus: allocatable on all of them.
@@ -80,7 +85,7 @@ POINT: dict[str, dict[str, Any]] = {
     # ran.json: what ran on the cluster under test at the end of the point. Unknown parts are absent; notes: why.
     "ran/1": record(
         {"schema": {"const": "ran/1"}, "run": RUN_ID, "point": POINT_ID, "at": STAMP},
-        {"nodes": NODES, "operators": VERSIONS, "images": VERSIONS, "notes": TEXTS},
+        {"nodes": NODES, "operators": VERSIONS, "images": VERSIONS, "gpus": GPUS_OF_NODES, "notes": TEXTS},
     ),
     "plan/1": line_of(
         {

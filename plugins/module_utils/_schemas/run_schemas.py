@@ -236,6 +236,24 @@ RUN: dict[str, dict[str, Any]] = {
         },
         {"secret": FREE, "pending": {"type": "boolean"}},
     ),
+    # gpu_burn.json: the result of each GPU in a burn-in.
+    "gpu_burn/1": record(
+        {
+            "schema": {"const": "gpu_burn/1"},
+            "seconds": COUNT,
+            "gpus": {
+                "type": "array",
+                "items": record(
+                    {
+                        "node": TEXT,
+                        "product": TEXT,
+                        "gpu": COUNT,
+                        "result": {"enum": ["ok", "faulty", "missing", "simulated"]},
+                    }
+                ),
+            },
+        }
+    ),
     # monitoring.json: the ConfigMap of OpenShift's monitoring before user workloads were switched on.
     "monitoring/1": record(
         {

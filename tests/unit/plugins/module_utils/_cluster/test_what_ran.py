@@ -151,3 +151,15 @@ def test_an_image_goes_by_repository_and_tag_without_credentials(reference: str,
 def test_two_digests_of_one_tag_are_both_recorded() -> None:
     found = what_ran.images([pod("a:1", OTHER), pod("a:1", DIGEST)])
     assert found == {"a:1": f"{DIGEST}, {OTHER}"}
+
+
+def test_the_gpus_that_pods_of_the_run_have_held_are_recorded_by_node(tmp_path: Path) -> None:
+    def holds(node: str, *gpus: str) -> dict[str, Any]:
+        containers = [{"name": "x", "image": "a:1", "resources": {"limits": {"nvidia.com/gpu": one}}} for one in gpus]
+        return {"metadata": {"name": "p"}, "spec": {"nodeName": node, "containers": containers}}
+
+    pods = [holds("a", "2"), holds("a", "1", "1"), holds("b"), holds("gone", "4"), pod("a:1", "")]
+    found = gathered(tmp_path, server_of({"/api/v1/nodes": NODES, "/api/v1/pods": pods}))
+    assert found["gpus"] == {"a": {"product": "NVIDIA-L40S", "allocatable": 4, "held": 4, "pods": 2}}
+    document = {"schema": "ran/1", "run": RUN, "point": "000", "at": "2026-11-21T05:00:00Z", **found}
+    _files.check("ran/1", document)
