@@ -44,7 +44,7 @@ attributes:
     details: Each call writes a new folder.
 requirements:
   - kubernetes
-  - openshift, if it is installed
+  - openshift
 options:
   point:
     description: Test point that has just ended. Without it no C(ran.json) is written and no workload is read.
@@ -54,6 +54,12 @@ options:
     description: When the state is captured, in a few words, such as V(before the test).
     type: str
     default: capture
+  cluster:
+    description: Role of the cluster in the run. The report compares captures of V(sutest), the cluster under test.
+    type: str
+    choices: [sutest, driver]
+    default: sutest
+    version_added: 0.3.0
   namespaces:
     description:
       - Namespaces to capture, beside those with the label of the run and those of its loads.
@@ -135,6 +141,7 @@ def main() -> None:
             "run_id": {"type": "str", "required": True},
             "point": {"type": "str", "default": ""},
             "why": {"type": "str", "default": "capture"},
+            "cluster": {"type": "str", "choices": ["sutest", "driver"], "default": "sutest"},
             "namespaces": {"type": "list", "elements": "str", "default": []},
             "seconds": {"type": "float", "default": 15},
             "limit_bytes": {"type": "int", "default": 20_000_000},

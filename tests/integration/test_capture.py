@@ -142,6 +142,9 @@ def test_limits_cut_a_capture_and_are_noted(client: Client, rehearsal: Any, run_
     late = capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="x", seconds=0.000001))
     assert any("is over" in one or "timed out" in one for one in late["warnings"]), late["warnings"]
     assert result["ran"]["nodes"]["count"] > 0
+    capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, why="after a failure", cluster="driver"))
+    entry = _files.read_json(tmp_path / "capture/index.json")["captures"][-1]
+    assert (entry["folder"], entry["cluster"]) == ("03-after-a-failure-driver", "driver")
 
 
 def test_the_dynamic_client_reads_any_kind_and_says_why_it_cannot(rehearsal: Any, tmp_path: Path) -> None:

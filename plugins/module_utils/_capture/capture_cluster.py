@@ -41,6 +41,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 FOLDER, INDEX, STATE = "capture", "index.json", "state.json"
+#: The cluster under test, the only one that the report compares.
+SUTEST = "sutest"
 #: Whose pods' restarts are recorded, beside those of operators: the control plane.
 _CONTROL_PLANE = ("kube-system", "openshift-etcd", "openshift-kube-apiserver", "openshift-kube-scheduler")
 #: Limits of what is kept: namespaces, events of each, logs, bytes of each log, seconds of each request.
@@ -49,7 +51,7 @@ NAMESPACES, EVENTS, LOGS, LOG_BYTES, REQUEST = 50, 500, 20, 64 * 1024, 10.0
 
 @dataclass(frozen=True)
 class CaptureSpec:
-    """The module's options. seconds, limit_bytes: of the whole capture."""
+    """The module's options. cluster: the role of the cluster in the run. seconds, limit_bytes: of the whole capture."""
 
     kubeconfig: str
     run_dir: str
@@ -57,6 +59,7 @@ class CaptureSpec:
     context: str = ""
     point: str = ""
     why: str = ""
+    cluster: str = SUTEST
     namespaces: Sequence[str] = ()
     seconds: float = 15.0
     limit_bytes: int = 20_000_000
@@ -80,7 +83,9 @@ def _capture(spec: CaptureSpec) -> dict[str, Any]:
     top = Path(spec.run_dir)
     point = write_what_ran.point_folder(spec.run_dir, spec.point) if spec.point else None
     began = time.monotonic()
-    with _new_folder(top / FOLDER, f"point-{spec.point}" if spec.point else spec.why) as folder:
+    apart = {"cluster": spec.cluster} if spec.cluster != SUTEST else {}
+    name = " ".join([f"point-{spec.point}" if spec.point else spec.why, *apart.values()])
+    with _new_folder(top / FOLDER, name) as folder:
         known = dict(spec.secrets)
         for path in {spec.kubeconfig, *spec.kubeconfigs}:
             known.update(secret_gate.of_kubeconfig(path))
@@ -91,6 +96,7 @@ def _capture(spec: CaptureSpec) -> dict[str, Any]:
             "folder": folder.name,
             "why": spec.why,
             **({"point": spec.point} if spec.point else {}),
+            **apart,
             "at": stamp(),
             "seconds": round(time.monotonic() - began, 3),
             "bytes": sum(one["bytes"] for one in files.written),

@@ -42,7 +42,7 @@ def section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     states = []
     for one in captures:
         path = top / "capture" / one["folder"] / "state.json"
-        if path.exists():
+        if path.exists() and "cluster" not in one:
             try:
                 states.append(_files.read_json(path))
             except DataError as error:
@@ -82,7 +82,8 @@ def left_behind(top: Path, notes: list[str]) -> dict[str, Any] | None:
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
     files = [entry["file"] for entry in one["files"]]
-    return {**one, "size": f"{one['bytes'] / 1000:.0f} kB", "files": files, "notes": list(one["notes"])}
+    why = f"{one['why']}, {one['cluster']}" if "cluster" in one else one["why"]
+    return {**one, "why": why, "size": f"{one['bytes'] / 1000:.0f} kB", "files": files, "notes": list(one["notes"])}
 
 
 def facts(state: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -316,7 +316,7 @@ RUN: dict[str, dict[str, Any]] = {
             },
         }
     ),
-    # capture/index.json: the captures of the state of the cluster under test, in order. objects, of: kept, and there.
+    # capture/index.json: the captures of the state of the run's clusters, in order. objects, of: kept, and there.
     "capture/1": record(
         {
             "schema": {"const": "capture/1"},
@@ -338,7 +338,7 @@ RUN: dict[str, dict[str, Any]] = {
                         },
                         "notes": TEXTS,
                     },
-                    {"point": POINT_ID},
+                    {"point": POINT_ID, "cluster": TEXT},
                 ),
             },
         }

@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -63,20 +62,19 @@ def test_a_refusal_and_the_end_of_the_time_are_our_errors(tmp_path: Path) -> Non
         names(tmp_path, "Thing", seconds=0)
 
 
-def test_the_client_of_openshift_is_used_if_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kubernetes.dynamic import DynamicClient
+def test_the_client_of_openshift_is_used_and_that_of_kubernetes_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openshift import dynamic
 
     opened = []
 
-    class OpenShiftClient(DynamicClient):
+    class Noted(dynamic.DynamicClient):  # type: ignore[misc]  # the package has no types
         def __init__(self, *arguments: Any, **named: Any) -> None:
             opened.append(self)
             super().__init__(*arguments, **named)
 
-    package, dynamic = ModuleType("openshift"), ModuleType("openshift.dynamic")
-    dynamic.DynamicClient = OpenShiftClient  # type: ignore[attr-defined]  # a module made here
-    monkeypatch.setitem(sys.modules, "openshift", package)
-    monkeypatch.setitem(sys.modules, "openshift.dynamic", dynamic)
+    monkeypatch.setattr(dynamic, "DynamicClient", Noted)
     assert names(tmp_path, "Thing") == [["a"], ["b"]] and len(opened) == 1
     monkeypatch.setitem(sys.modules, "openshift.dynamic", None)
     assert names(tmp_path, "Thing") == [["a"], ["b"]] and len(opened) == 1

@@ -81,3 +81,18 @@ def test_the_section_reads_every_capture_and_names_damaged_files(tmp_path: Path)
     assert [one["why"] for one in found["captures"]] == ["before the test", "after point 001", "broken"]
     assert ("3 nodes", "Linux, kubelet v1.34.0, 8 GPUs") in found["facts"]
     assert len(notes) == 1 and "03-x/state.json" in notes[0]
+
+
+def test_captures_of_the_driver_are_listed_and_not_compared(tmp_path: Path) -> None:
+    captures = []
+    for number, cluster in enumerate(({}, {}, {"cluster": "driver"}), 1):
+        folder = tmp_path / "capture" / f"{number:02d}-x"
+        folder.mkdir(parents=True)
+        _files.write_json(folder / "state.json", {**STATE, "versions": {"kubernetes": "v2"}} if cluster else STATE)
+        entry = {"folder": folder.name, "why": "x", "at": STATE["at"], "seconds": 0.1, "bytes": 1, "files": []}
+        captures.append({**entry, **cluster, "notes": []})
+    document = {"schema": "capture/1", "run": STATE["run"], "captures": captures}
+    _files.write_json(tmp_path / "capture/index.json", document, "capture/1")
+    found = cluster_state_text.section(tmp_path, [])
+    assert found is not None and found["differences"] == [] and ("Kubernetes", "v1.34.0") in found["facts"]
+    assert [one["why"] for one in found["captures"]] == ["x", "x", "x, driver"]
