@@ -240,7 +240,8 @@ SOMETIMES = {"fine_tuning_dataset_transform"}
 def test_every_path_is_known_as_one_that_must_be_there_or_not() -> None:
     paths = {name for name, one in CATALOGUE.settings.items() if one.is_path}
     of_secrets = {f"{name}_file" for name in CATALOGUE.secrets}
-    of_roles = {f"{role}_kubeconfig" for role in CATALOGUE.roles} | {"workload_driver_kubeconfig"}
+    of_roles = {f"{role}_kubeconfig" for role in CATALOGUE.roles}
+    of_roles |= {"workload_driver_kubeconfig", "node_scaling_driver_kubeconfig"}
     assert paths - of_secrets - of_roles - NOT_READ == set(CATALOGUE.files) - SOMETIMES
 
 
