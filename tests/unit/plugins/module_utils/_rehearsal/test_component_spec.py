@@ -119,11 +119,11 @@ def test_a_component_brings_those_that_it_requires(known, tmp_path: Path) -> Non
         component_spec.select(component_spec.load_all(tmp_path), ["one"])
 
 
-def test_kubelet_is_built_from_the_versions_of_the_control_plane(known) -> None:
+def test_these_are_built_from_the_versions_of_the_control_plane(known) -> None:
     """Else Go would compile most of Kubernetes twice."""
     versions = [
         dict(re.findall(r"^\t(\S+) (v\S+)", (known[name].folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE))
-        for name in ("control-plane", "kubelet", "kubectl", "node")
+        for name in ("control-plane", "kubelet", "kubectl", "node", "gangs")
     ]
     for other in versions[1:]:
         assert {name: other[name] for name in versions[0] if name in other and name != "golang.org/x/tools"} == {
