@@ -59,7 +59,6 @@ options:
     type: str
     choices: [sutest, driver]
     default: sutest
-    version_added: 0.3.0
   namespaces:
     description:
       - Namespaces to capture, beside those with the label of the run and those of its loads.
