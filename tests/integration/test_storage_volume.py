@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pod_servers
 import pytest
 import rehearsal as support
 import servers
@@ -23,60 +22,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.downlo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
 
 SCRIPT = (Path(__file__).parents[2] / "roles" / "storage" / "files" / "download.py").read_text(encoding="utf-8")
-IMAGE = "localhost/seatrial/training:1"  # has Python
-REAL = "perfscale.seatrial/real"
+IMAGE, REAL = pod_servers.IMAGE, pod_servers.REAL
 RUN = "t1122-abcdef"
 SECRET = "https-token-3f1b"
 
-#: A site with a certificate that nobody trusts.
-SITE = """
-import http.server, ssl
-server = http.server.ThreadingHTTPServer(("", 8443), http.server.SimpleHTTPRequestHandler)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain("/etc/site/server.crt", "/etc/site/server.key")
-server.socket = context.wrap_socket(server.socket, server_side=True)
-server.serve_forever()
-"""
-
 LACKING = suite_prerequisites.real_node_lacks()
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(LACKING), reason=LACKING)]
-
-
-def wait_for(truth: Callable[[], Any], what: str, timeout: float = 120) -> Any:
-    deadline = time.monotonic() + timeout
-    while not (found := truth()):
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.2)
-    return found
-
-
-def server(client: Client, name: str, command: list[str], volumes: list[dict[str, Any]], **more: Any) -> str:
-    """Run a server in a pod on the real node; return its address."""
-    mounts = [{"name": one["name"], "mountPath": f"/etc/{one['name']}"} for one in volumes]
-    container = {"name": "main", "image": IMAGE, "command": command, "volumeMounts": mounts, **more}
-    spec = {
-        "terminationGracePeriodSeconds": 1,
-        "nodeSelector": {REAL: "true"},
-        "tolerations": [{"key": REAL, "operator": "Exists"}],
-        "containers": [container],
-        "volumes": volumes,
-    }
-    meta = {"name": name, "namespace": "default"}
-    client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    kind = client.kind("v1", "Pod")
-
-    def address() -> str:
-        status = (client.get(kind, name, "default") or {}).get("status") or {}
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or [])
-        return str(status.get("podIP") or "") if ready else ""
-
-    return str(wait_for(address, f"pod {name}"))
-
-
-def config_map(client: Client, name: str, **data: str) -> dict[str, Any]:
-    meta = {"name": name, "namespace": "default"}
-    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
-    return {"name": name, "configMap": {"name": name}}
 
 
 def left(client: Client) -> list[str]:
@@ -109,22 +60,13 @@ def check_preload(client: Client) -> None:
 
 
 def check(client: Client, tmp_path: Path) -> None:
-    gateway = servers._tool().versitygw()
-    if gateway is None:
-        pytest.skip("no versitygw here (tools/fetch_test_servers.py versitygw)")
-    program = {"name": "s3", "hostPath": {"path": str(gateway.parent)}}
-    access, secret = servers.S3_KEYS
-    keys = [{"name": "ROOT_ACCESS_KEY", "value": access}, {"name": "ROOT_SECRET_KEY", "value": secret}]
-    start = (
-        "mkdir -p /tmp/s3/models/tiny /tmp/meta; head -c 3000000 /dev/zero > /tmp/s3/models/tiny/weights.bin;"
-        f" echo config > /tmp/s3/models/tiny/config.json; exec /etc/s3/{gateway.name} --port :7070 posix"
-        " --sidecar /tmp/meta /tmp/s3"
+    s3 = pod_servers.s3(
+        client,
+        "mkdir -p /tmp/s3/models/tiny; head -c 3000000 /dev/zero > /tmp/s3/models/tiny/weights.bin;"
+        " echo config > /tmp/s3/models/tiny/config.json",
     )
-    s3 = f"http://{server(client, 's3', ['bash', '-c', start], [program], env=keys)}:7070"
     crt, key = servers.certificate(tmp_path)
-    data = {"server.crt": crt.read_text(), "server.key": key.read_text(), "site.py": SITE}
-    files = config_map(client, "site", **data)
-    site = server(client, "site", ["python3", "/etc/site/site.py"], [files])
+    site = pod_servers.site(client, crt, key)
 
     volume = VolumeClaim("default", "models", "1Gi", "ReadWriteOnce", "real-node", RUN)
     spec = DownloadSpec(
@@ -133,7 +75,7 @@ def check(client: Client, tmp_path: Path) -> None:
         RUN,
         IMAGE,
         SCRIPT,
-        {"access_key": access, "secret_key": secret, "https_token": SECRET},
+        {"access_key": servers.S3_KEYS[0], "secret_key": servers.S3_KEYS[1], "https_token": SECRET},
         s3=s3,
         timeout=120,
         node_selector={REAL: "true"},

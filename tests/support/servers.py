@@ -138,8 +138,8 @@ def prometheus(folder: Path, *scrapes: dict[str, object]) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Return a self-signed certificate for 127.0.0.1, and its key."""
+def certificate(folder: Path, *hosts: str) -> tuple[Path, Path]:
+    """Return a self-signed certificate for 127.0.0.1 and further host names, and its key."""
     from datetime import UTC, datetime, timedelta
     from ipaddress import ip_address
 
@@ -149,6 +149,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    names = [x509.IPAddress(ip_address("127.0.0.1")), *map(x509.DNSName, hosts)]
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
@@ -158,7 +159,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
