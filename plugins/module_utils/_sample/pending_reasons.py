@@ -60,9 +60,9 @@ def grouped(reasons: Iterable[str], most: int = MOST) -> list[tuple[int, str]]:
     """Return (count, message) of the most frequent messages; messages that differ in numbers and names are equal."""
     counts: Counter[str] = Counter()
     example: dict[str, str] = {}
-    for text in reasons:
+    for text, number in Counter(reasons).items():  # thousands of pods have the same message
         key = _OWN.sub("", text)
-        counts[key] += 1
+        counts[key] += number
         example.setdefault(key, text)
     return [(number, short(example[key])) for key, number in counts.most_common(most)]
 

@@ -78,3 +78,16 @@ def test_a_line_says_how_many_wait_for_what() -> None:
         "12 pending: 0/0 nodes available",
         "1 pending: no quota",
     ]
+
+
+def test_equal_messages_are_searched_for_names_and_numbers_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+
+    class Pattern:
+        def sub(self, _by: str, text: str) -> str:
+            searched.append(text)
+            return text.rstrip("0123456789")
+
+    monkeypatch.setattr(pending_reasons, "_OWN", Pattern())
+    assert pending_reasons.grouped(["needs 1"] * 1000 + ["needs 2"]) == [(1001, "needs 1")]
+    assert searched == ["needs 1", "needs 2"]
