@@ -64,6 +64,9 @@ SETTINGS = (
 ROUNDS = 20
 #: Seconds within which a cluster with a node has started on an idle machine.
 START_UP = 8.0
+#: The same of a node, and the programs that are no part of one.
+NODE_START_UP = 3.0
+OF_CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "registry")
 
 TRAINER = ["-m", "tuning.sft_trainer"]
 
@@ -295,7 +298,8 @@ def killed_at_work(options: cluster_lifecycle.Options, chance: random.Random) ->
 
         wait_for(lambda: phase() == "Running", "the pod to run")
     found = node_processes(options)
-    return found, f"killed {kill_some(found, chance, 0)} at work"
+    # Now and then nothing: a node that is removed as it should be.
+    return found, f"killed {kill_some(found, chance, chance.choice([0, 1]))} at work"
 
 
 def killed_at_start(options: cluster_lifecycle.Options, chance: random.Random) -> tuple[dict[int, str], str]:
@@ -307,13 +311,17 @@ def killed_at_start(options: cluster_lifecycle.Options, chance: random.Random) -
 
     starter = support.drive(options)
     assert starter.stdout is not None and starter.stdout.readline() == "go\n"
-    moment = chance.uniform(0, START_UP)
+    first, moment = chance.choice([("", START_UP), ("node", NODE_START_UP)])
+    wait_for(lambda: not first or first in all_processes().values() or starter.poll() is not None, "the node to begin")
+    moment = chance.uniform(0, moment)
     time.sleep(moment)
     found = all_processes()
-    done = kill_some({starter.pid: "the starter", **found}, chance, 1)
+    of_node = {pid: name for pid, name in found.items() if name not in OF_CONTROL_PLANE}
+    done = kill_some(of_node if first else {starter.pid: "the starter", **found}, chance, 1)
     # It repairs what was killed, or fails.
     starter.wait(timeout=600)
-    return {**found, **all_processes()}, f"killed {done} {moment:.1f} s after the beginning of the start"
+    when = f"{moment:.1f} s after the beginning of the start{' of the node' if first else ''}"
+    return {**found, **all_processes()}, f"killed {done} {when}"
 
 
 @needs_a_node
