@@ -28,11 +28,12 @@ OWNER: dict[str, Any] = {"owner": {"type": "str", "default": ""}}
 PURPOSE: dict[str, Any] = {"purpose": {"type": "str", "default": ""}}
 EXPIRES: dict[str, Any] = {"expires": {"type": "str", "default": ""}}
 
-#: Of modules that speak to a server over HTTPS (fragment _export.ca_file).
+#: Of modules that query a Prometheus server (fragment _metrics).
 PROMETHEUS: dict[str, Any] = {
     "url": {"type": "str", "default": ""},
     "token": {"type": "str", "default": "", "no_log": True},
     "kubeconfig": {"type": "path"},
 }
 
+#: Of modules that speak to a server over HTTPS (fragment _export.ca_file).
 CA_FILE: dict[str, Any] = {"ca_file": {"type": "path"}}
