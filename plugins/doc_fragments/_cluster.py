@@ -23,8 +23,12 @@ options:
     default: ''
 """
 
-    TOLERATIONS = r"""
+    POD = r"""
 options:
+  node_selector:
+    description: Node selector of the pod.
+    type: dict
+    default: {}
   tolerations:
     description: Tolerations of the pod.
     type: list

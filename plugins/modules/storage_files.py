@@ -19,9 +19,10 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._cluster.tolerations
+  - perfscale.seatrial._cluster.pod
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
+  - perfscale.seatrial._storage
 attributes:
   check_mode:
     support: none
@@ -35,10 +36,6 @@ attributes:
 options:
   namespace:
     description: Namespace of the claim.
-    type: str
-    required: true
-  claim:
-    description: Name of the claim.
     type: str
     required: true
   run_id:
@@ -76,14 +73,6 @@ options:
     description: Timeout of each Job, in seconds.
     type: float
     default: 600
-  node_selector:
-    description: Node selector of the pod.
-    type: dict
-    default: {}
-  service_account:
-    description: Service account of the pod. Empty means the default one.
-    type: str
-    default: ''
 """
 
 EXAMPLES = r"""

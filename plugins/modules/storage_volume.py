@@ -21,9 +21,10 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._cluster.tolerations
+  - perfscale.seatrial._cluster.pod
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
+  - perfscale.seatrial._storage
 attributes:
   check_mode:
     support: full
@@ -40,10 +41,6 @@ options:
     default: present
   namespace:
     description: Namespace of the claim, which must exist.
-    type: str
-    required: true
-  claim:
-    description: Name of the claim.
     type: str
     required: true
   run_id:
@@ -133,14 +130,6 @@ options:
     description: Timeout of the download, or of the deletion, in seconds.
     type: float
     default: 3600
-  node_selector:
-    description: Node selector of the pod that downloads.
-    type: dict
-    default: {}
-  service_account:
-    description: Service account of the pod. Empty means the default one.
-    type: str
-    default: ''
 """
 
 EXAMPLES = r"""

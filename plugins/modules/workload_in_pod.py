@@ -25,7 +25,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._cluster.tolerations
+  - perfscale.seatrial._cluster.pod
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
@@ -72,10 +72,6 @@ options:
     description: Namespace of the pod. Empty means a namespace that is created for the run and removed with the load.
     type: str
     default: ''
-  node_selector:
-    description: Node selector of the pod.
-    type: dict
-    default: {}
   requests:
     description: Resource requests of the pod.
     type: dict
