@@ -17,6 +17,7 @@ import stand_in_kubelet
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod, remote_load_record
@@ -198,6 +199,29 @@ def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site
         with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
             asked.result(60)
     load_in_pod.absent(site.given(), Step(None))
+
+
+def test_a_load_starts_while_the_namespace_of_the_point_before_is_being_deleted(site: Site) -> None:
+    client, given = site.world.client, site.given()
+    space = client.kind("v1", "Namespace")
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": site.place}})
+    # A finalizer keeps it until the load has seen that it is being deleted.
+    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "namespace": site.place}}
+    client.create({**held, "metadata": {**held["metadata"], "finalizers": ["example.com/test"]}})
+    client.delete(space, site.place)
+    lines: list[str] = []
+    pod = DriverPod(client, load_in_pod.spec_of(given), lines.append)
+    request = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
+    wanted = LoadSpec.of({**request, "kubeconfig": site.world.kubeconfig})
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(pod.start, request, wanted, None)
+        until(lambda: lines or asked.done(), "it waits for the deletion")
+        release = client.kind("v1", "ConfigMap").path(site.place, "held")
+        client.request("PATCH", release, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+        assert asked.result(120), lines
+    assert lines[0] == f"waits for the deletion of namespace {site.place}"
+    assert pod.remove()
+    until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
 
 
 def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels, _wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
     AccessError,
     ApiError,
@@ -97,6 +97,7 @@ class DriverPod:
             grants = pod_manifests.grants(spec, pod_manifests.rights(target, load, lock)) if same else []
             asked = {**request, "context": "", "namespace": load.namespace or target.access.namespace}
         if not spec.namespace:
+            self._await_deletion()
             self._create(pod_manifests.namespace(spec))
         elif client.get(NAMESPACE, spec.namespace) is None:
             raise InputError(f"workload_driver_namespace: {client.access.server} has no namespace '{spec.namespace}'")
@@ -107,6 +108,16 @@ class DriverPod:
         client.request("PATCH", JOB.path(spec.home, spec.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH)
         self.say(f"Job {spec.name} in namespace {spec.home} of {client.access.server}")
         return True
+
+    def _await_deletion(self) -> None:
+        """Wait until the namespace of the point before is gone: the API server refuses objects in it meanwhile."""
+
+        def look() -> tuple[bool | None, str]:
+            found = self.client.get(NAMESPACE, self.spec.home, metadata_only=True)
+            deleted = found is not None and "deletionTimestamp" in found["metadata"]
+            return None if deleted else True, f"waits for the deletion of namespace {self.spec.home}"
+
+        _wait_until.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
 
     def _create(self, manifest: dict[str, Any]) -> None:
         """Create an object; an interrupted start may have created it before."""

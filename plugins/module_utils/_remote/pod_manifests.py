@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import base64
 import gzip
-import io
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
@@ -24,8 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import ansible_archive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_code, pod_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kinds
 
 #: Maximum size of an object, bytes: an API server allows 1 MiB.
@@ -34,7 +30,6 @@ ROOM = 1_000_000
 GIVEN, CODE, ACCESS, WORK = "/seatrial/given", "/seatrial/code", "/seatrial/access", "/seatrial/work"
 _ARCHIVE = "code.zip"
 _RBAC = "rbac.authorization.k8s.io"
-_PACKAGE = Path("ansible_collections/perfscale/seatrial/plugins/module_utils")
 
 
 @dataclass(frozen=True)
@@ -154,7 +149,7 @@ def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: s
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"], "resourceNames": [spec.name]},
     ]
     account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
-    code = base64.b64encode(archive()).decode()
+    code = base64.b64encode(pod_code.archive()).decode()
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
         {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": named, "rules": rules},
@@ -174,22 +169,6 @@ def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: s
         },
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": f"{spec.name}-state"}},
     ]
-
-
-def archive() -> bytes:
-    """Return our code as a zip: the archive from which Ansible runs this module, or one of the folder."""
-    found = ansible_archive()
-    if found is not None:
-        return found.read_bytes()
-    folder = Path(__file__).parents[1]
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for parent in (_PACKAGE, *list(_PACKAGE.parents)[:-1]):
-            bundle.writestr(f"{parent}/__init__.py", "")
-        for one in sorted(folder.rglob("*.py")):
-            if one != folder / "__init__.py":
-                bundle.write(one, _PACKAGE / one.relative_to(folder))
-    return packed.getvalue()
 
 
 def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:

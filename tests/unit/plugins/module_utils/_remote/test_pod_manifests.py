@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import base64
 import gzip
-import io
 import json
 import random
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -102,19 +98,6 @@ def test_a_request_that_no_secret_holds_is_refused_with_what_to_do() -> None:
     trace = random.Random(1).randbytes(1_200_000).hex()
     with pytest.raises(InputError, match="the maximum of a Secret is 1 MB: run the load on the controller"):
         pod_manifests.owned(ORDER, "u", {"request": {"trace": trace}, "lock": None}, None)
-
-
-def test_the_code_that_a_pod_gets_runs_without_this_repository(tmp_path: Path) -> None:
-    packed = pod_manifests.archive()
-    assert len(packed) < pod_manifests.ROOM
-    assert "plugins/module_utils/_remote/pod_main.py" in " ".join(zipfile.ZipFile(io.BytesIO(packed)).namelist())
-    code = tmp_path / "code.zip"
-    code.write_bytes(packed)
-    done = subprocess.run(
-        [sys.executable, "-m", pod_main.__name__],
-        cwd=tmp_path, env={"PYTHONPATH": str(code)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert "not enough values to unpack (expected 5, got 0)" in done.stderr, done.stderr
 
 
 def test_the_job_is_suspended_and_never_begun_anew() -> None:
