@@ -36,6 +36,7 @@ options:
       - If it is empty, nothing is checked. The load of each point and the least RBAC are returned, as far as they are
         known without a cluster.
     type: path
+    required: false
     default: ""
   phases:
     description: Phases that are to run.
