@@ -72,11 +72,18 @@ def test_a_report_beside_another_session_marks_nothing(tmp_path: Path, phases: d
     assert phases == {}
 
 
+def write_settings(*folders: Path) -> None:
+    """Write the settings of a run, and of a point that has no others."""
+    for folder in folders:
+        _files.write_yaml(folder / "settings.yml", {"fine_tuning_count": 4})
+
+
 def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
     place = tmp_path / "points" / "001"
     place.mkdir(parents=True)
     planned = {"schema": "point/1", "point": "001", "uuid": "0", "status": "planned", "settings": {"a": 1}}
     _files.write_yaml(place / "point.yml", planned)
+    write_settings(tmp_path, place)
     variables = {"run_dir": str(tmp_path)}
     found = action(run_point).act({"point": "001", "state": "running", "error": None, "cause": None}, variables)
     assert found["settings_file"] == str(place / "settings.yml")
@@ -96,11 +103,12 @@ def test_a_point_that_is_resumed_loses_the_figures_of_the_part_that_was_measured
     place.mkdir(parents=True)
     killed = {"schema": "point/2", "point": "001", "attempt": 1, "uuid": "0", "status": "running", "settings": {}}
     _files.write_yaml(place / "point.yml", killed)
+    write_settings(tmp_path, place)
     for name in ("kpis.json", "ledger.jsonl"):
         (place / name).write_text("{}")
     given = {"point": "001", "error": None, "cause": None}
     action(run_point).act({**given, "state": "running"}, {"run_dir": str(tmp_path)})
-    assert sorted(one.name for one in place.iterdir()) == ["ledger.jsonl", "point.yml"]
+    assert sorted(one.name for one in place.iterdir()) == ["ledger.jsonl", "point.yml", "settings.yml"]
     (place / "kpis.json").write_text("{}")
     action(run_point).act({**given, "state": "passed"}, {"run_dir": str(tmp_path)})
     assert (place / "kpis.json").exists()
