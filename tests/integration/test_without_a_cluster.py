@@ -13,7 +13,14 @@ from playbook import ROOT, play
 
 SAMPLES = {"str": "x", "path": "/x", "int": 1, "float": 1.0, "bool": False, "list": [], "dict": {}}
 #: Entry points that do not use the cluster, in roles that do.
-APART = {"workload/stop", "scheduler/report", "workload_scale/report", "olm_operator/for_role", "sample/prepare"}
+APART = {
+    "workload/stop",
+    "scheduler/report",
+    "workload_scale/report",
+    "olm_operator/for_role",
+    "sample/prepare",
+    "metrics/replay",
+}
 #: Roles that look at no cluster with their defaults -> what makes them look.
 WORK = {"stack": {"stack": ["nfd"]}}
 HINT = "needs a cluster, and there is none: call entry point acquire of role perfscale.seatrial.cluster first"
