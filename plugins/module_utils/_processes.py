@@ -31,14 +31,15 @@ def pids() -> list[int]:
 def _stat(pid: int) -> list[str] | None:
     """Return /proc/<pid>/stat (proc(5)) from field 3 on; None when there is no such process or it is a zombie.
 
-    The name in field 2 may hold blanks and parentheses.
+    The name in field 2 may hold blanks and parentheses. A process is shown as a zombie as soon as its first thread has
+    ended. Its files and ports stay open until the others have, too (field 20 counts them).
     """
     try:
         text = (ROOT / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else fields
+    return None if fields[0] in "ZX" and int(fields[17]) < 2 else fields
 
 
 def ticks_of(pid: int) -> int | None:
@@ -168,6 +169,9 @@ def started(
 
     Raises OSError.
     """
+    # Here, because tools/leftovers.py reads this file where there is no collection.
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import unblock_signals
+
     with open(log, "ab") as stream:
         stream.write(title.encode())
         stream.flush()
@@ -179,6 +183,7 @@ def started(
             stdout=stream,
             stderr=stream,
             start_new_session=True,
+            preexec_fn=unblock_signals,  # called from any thread
         )
 
 

@@ -75,6 +75,24 @@ def test_a_started_program_leads_a_session_and_appends_to_its_log(tmp_path: Path
     assert log.read_text() == f"before\ntitle\n{tmp_path} True A\n"
 
 
+#: Its first thread ends at once (exit(2)), another one only when its input does.
+WITHOUT_LEADER = "import ctypes, sys, threading; threading.Thread(target=sys.stdin.read).start(); " + (
+    "ctypes.CDLL(None).syscall({number}, 0)"
+)
+
+
+def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have() -> None:
+    number = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+    code = WITHOUT_LEADER.format(number=number)
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
+        process, stat = Process.of(child.pid), Path(f"/proc/{child.pid}/stat")
+        wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+        assert process.lives() and process.ticks
+        assert child.stdin
+        child.stdin.close()
+        wait_for(lambda: not process.lives())
+
+
 def test_a_process_lives_until_it_ends_and_is_not_a_later_one_with_its_number() -> None:
     child = subprocess.Popen([SLEEP, "60"])
     try:
