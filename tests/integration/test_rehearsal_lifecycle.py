@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -21,6 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
     cluster_lifecycle,
+    component_binaries,
+    component_spec,
     free_ports,
     instance_processes,
     launch_plan,
@@ -63,6 +66,7 @@ def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         one.close()
 
 
+@pytest.mark.long
 def test_a_port_that_another_program_takes_meanwhile_is_given_up(own_instance, taker: list[str]) -> None:
     options = own_instance("life-taken", components=[])
     taker += ["kube-apiserver.https", "kwok.https"]
@@ -73,6 +77,7 @@ def test_a_port_that_another_program_takes_meanwhile_is_given_up(own_instance, t
     assert all(f"of 127.0.0.1 is in use by process {os.getpid()} (python" in one for one in given_up)
 
 
+@pytest.mark.long
 def test_ports_that_are_taken_again_and_again_are_one_sentence(own_instance, taker: list[str]) -> None:
     taker += ["etcd.client"] * 3
     with pytest.raises(ProcessError) as raised:
@@ -94,6 +99,55 @@ def test_a_process_that_was_dying_when_it_was_found_is_started(own_instance, mon
 
     monkeypatch.setattr(readiness_probe, "wait", waited)
     assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started kwok"]
+
+
+#: A stand-in for Go whose build of a component ends when the cluster is ready.
+GO = """#!/bin/sh
+case "$1" in
+version) echo "go version go1.30.1 linux/amd64" ;;
+env) echo '{"GOCACHE": "", "GOMODCACHE": ""}' ;;
+build)
+    while [ "$1" != "-o" ]; do shift; done
+    for _ in $(seq 1200); do
+        if [ -e "$READY" ]; then echo built > "${2%/}/late"; exit 0; fi
+        sleep 0.1
+    done
+    echo "the cluster waits for this build" >&2; exit 1 ;;
+esac
+"""
+
+
+def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built(
+    own_instance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds, cache, program = tmp_path / "components", tmp_path / "cache" / "rehearsal", tmp_path / "bin" / "go"
+    for folder in (kinds / "late", cache, program.parent):
+        folder.mkdir(parents=True)
+    for one in (one for one in component_spec.load_all(support.COMPONENTS).values() if one.always):
+        (kinds / one.name).symlink_to(one.folder)
+        made = component_binaries.entry_of(one, support.CACHE)
+        (cache / made.name).symlink_to(made)
+    build = {"module": "example.invalid/late", "binaries": {"late": "example.invalid/late"}}
+    document = {"about": "a test", "version": "1.0.0", "build": build}
+    (kinds / "late" / "component.yml").write_text(json.dumps(document), encoding="utf-8")
+    (kinds / "late" / "go.mod").write_text("module late\n\ngo 1.26.0\n", encoding="utf-8")
+    program.write_text(GO, encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("READY", str(tmp_path / "ready"))
+
+    def say(line: str) -> None:
+        if "is ready after" in line:
+            (tmp_path / "ready").touch()
+
+    options = own_instance("life-early", components=["late"])
+    options = dataclasses.replace(options, cache_dir=str(cache.parent), components_dir=str(kinds))
+    done = cluster_lifecycle.present(options, say)
+    assert done["ready"] and "started kube-apiserver" in done["changes"]
+    assert options.instance.marker().components == ["late"]
+    status = Path(f"/proc/{pids(options)['kube-apiserver']}/status").read_text(encoding="ascii")
+    (blocked,) = re.findall(r"^SigBlk:\t(\w+)$", status, re.MULTILINE)
+    assert not int(blocked, 16) & 1 << (signal.SIGTERM - 1), "SIGTERM would not end it"
 
 
 def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> None:

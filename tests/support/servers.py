@@ -138,6 +138,31 @@ def prometheus(folder: Path, *scrapes: dict[str, object]) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+def credentials(kubeconfig: str, folder: Path) -> dict[str, str]:
+    """Write what a kubeconfig holds as the files that Prometheus reads."""
+    import base64
+
+    import yaml
+
+    config = yaml.safe_load(Path(kubeconfig).read_text())
+    user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
+    held = {
+        "ca_file": cluster.get("certificate-authority-data"),
+        "cert_file": user.get("client-certificate-data"),
+        "key_file": user.get("client-key-data"),
+    }
+    files = {
+        "ca_file": cluster.get("certificate-authority"),
+        "cert_file": user.get("client-certificate"),
+        "key_file": user.get("client-key"),
+    }
+    for name, data in held.items():
+        if data:
+            (folder / name).write_bytes(base64.b64decode(data))
+            files[name] = str(folder / name)
+    return files
+
+
 def certificate(folder: Path, *hosts: str) -> tuple[Path, Path]:
     """Return a self-signed certificate for 127.0.0.1 and further host names, and its key."""
     from datetime import UTC, datetime, timedelta

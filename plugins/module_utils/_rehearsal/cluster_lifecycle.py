@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.clus
     programs_of,
     summary_lines,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import paths_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_binaries import Programs, paths_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.component_spec import (
     ProcessSpec,
     levels,
@@ -52,6 +53,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.inst
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import Options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.start_processes import GRACE, Start
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 Say = Callable[[str], None]
 
@@ -89,23 +91,53 @@ def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, A
 def present(options: Options, say: Say) -> dict[str, Any]:
     """Start missing processes, restart those with another configuration, wait until all are ready.
 
-    Requested components are added to those that the instance has.
+    Requested components are added to those that the instance has. A new instance starts while programs that do not
+    always run are still being built.
     """
     requested = options.started or boot_time()
-    instance = options.instance
-    before = instance.marker()
+    before = options.instance.marker()
     wanted = sorted({*options.components, *(before.components if before else [])})
     components = options.select(wanted)
     real_node.check(wanted)
     if line := real_node.lacks(wanted):
         say(line)
-    programs, provided = component_binaries.ensure(components, options.sources, say)
-    images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    with ThreadPool(max_workers=1) as pool:
+        base: list[Future[tuple[list[str], dict[str, Any]]]] = []
+
+        def start_base(found: dict[str, Programs]) -> None:
+            base.append(pool.submit(_bring_up, options, [], found, {}, requested, say, only_new=True))
+
+        programs, provided = component_binaries.ensure(components, options.sources, say, start_base)
+        images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    changes = [change for one in base for change in one.result()[0]]
     made = image_registry.ensure(components, images, say) or made
+    more, result = _bring_up(options, wanted, programs, images, requested, say)
+    changes += more
+    result.update(programs_of(programs))
+    return {"changed": provided or made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
+
+
+def _bring_up(
+    options: Options,
+    wanted: list[str],
+    programs: dict[str, Programs],
+    images: dict[str, Path],
+    requested: float,
+    say: Say,
+    only_new: bool = False,
+) -> tuple[list[str], dict[str, Any]]:
+    """Start what is missing of an instance with at least the components ``wanted``; return the changes and its record.
+
+    requested: when that was requested, in seconds since boot. only_new: do nothing to an instance that there is.
+    """
+    instance = options.instance
     began = time.monotonic()
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
         changes: list[str] = []
+        components = options.select(wanted)
+        if only_new and marker is not None:
+            return changes, {}
         if marker is None:
             _refuse_strays(instance)
             if instance.was_removed_since(requested, options.owner):
@@ -122,8 +154,7 @@ def present(options: Options, say: Say) -> dict[str, Any]:
         result = describe(options, instance, marker, components)
     if changes:
         say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
-    result.update(programs_of(programs))
-    return {"changed": provided or made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
+    return changes, result
 
 
 def _refuse_strays(instance: Instance) -> None:

@@ -187,13 +187,20 @@ def announce(lacking: list[Component], sources: Sources) -> list[str]:
     ]
 
 
-def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dict[str, Programs], bool]:
+def ensure(
+    components: list[Component],
+    sources: Sources,
+    say: Say,
+    base_ready: Callable[[dict[str, Programs]], None] | None = None,
+) -> tuple[dict[str, Programs], bool]:
     """Return the programs of all components, and whether any was built or downloaded.
 
+    base_ready: called with the programs of the components that always run when they are there and others are still to
+    be built; never if there is nothing else to build.
     Raises InputError, ProcessError.
     """
     check_given(components, sources)
-    lacking = missing(components, sources)
+    lacking = sorted(missing(components, sources), key=lambda one: not one.always)
     made = bool(lacking)
     if sources.publishers and not sources.url:
         lacking = _fetch(lacking, sources, say)
@@ -203,16 +210,24 @@ def ensure(components: list[Component], sources: Sources, say: Say) -> tuple[dic
         with _explained(lacking[0]):
             go_build.check_room(lacking, sources.cache, say)
     for component in lacking:
+        if base_ready is not None and not component.always:
+            base_ready(_found([one for one in components if one.always], sources))
+            base_ready = None
         with _explained(component):
             if set(from_places(component, sources)) == set(component.build.binaries):
                 _make_crds(component, sources, say)
             else:
                 _make(component, sources, partial(_fill, component, sources), say)
+    return _found(components, sources), made
+
+
+def _found(components: list[Component], sources: Sources) -> dict[str, Programs]:
+    """Return programs that were made before. Raises ProcessError if some are no longer there."""
     found = {one.name: _ready_made(one, sources) for one in components}
     vanished = [name for name, programs in found.items() if programs is None]
     if vanished:
         raise ProcessError(f"the programs of {', '.join(vanished)} were deleted from {sources.cache} meanwhile")
-    return {name: programs for name, programs in found.items() if programs is not None}, made
+    return {name: programs for name, programs in found.items() if programs is not None}
 
 
 def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Component]:

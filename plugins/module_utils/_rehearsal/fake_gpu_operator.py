@@ -71,12 +71,8 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
             client.delete(kind, meta["name"], meta.get("namespace", ""))
     if deleted and not check:
         say("removing the fake-gpu-operator")
-
-        def look() -> tuple[bool | None, str]:
-            gone = client.get(namespaces, manifests.NAME) is None
-            return (True if gone else None), f"namespace {manifests.NAME} still exists"
-
-        _wait_until.wait_until(look, timeout, _quiet, lambda why: f"{why} {timeout:.0f} s after it was deleted", _PAUSE)
+        name = f"Namespace {manifests.NAME}"
+        _wait_until.wait_until_gone(lambda: [name] if client.get(namespaces, manifests.NAME) else [], timeout, _PAUSE)
     return deleted
 
 

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
 NAME = "seatrial-fake-gpu"
 UPDATER, PLUGIN = f"{NAME}-updater", f"{NAME}-plugin"
 #: Assigns a node to a pool of the topology.
-POOL = "run.ai/simulated-gpu-node-pool"
+POOL = _labels.FAKE_GPU_OPERATOR
 #: The status updater sets these on a node when its topology is ready; they also select nodes for a GPU operator.
 _DEPLOY = "nvidia.com/gpu.deploy."
 READY = f"{_DEPLOY}device-plugin"
@@ -47,7 +47,7 @@ class NodePool:
     def labels(self) -> dict[str, str]:
         """Return the labels of its nodes. The product of a GPU without a device must not name a real one."""
         return {
-            **added_gpus.labels_of(self.gpus, f"simulated-{self.product}", self.memory_mib),
+            **added_gpus.labels_of(self.gpus, f"{_labels.SIMULATED_PRODUCT}{self.product}", self.memory_mib),
             POOL: self.name,
         }
 
@@ -88,7 +88,11 @@ def objects(spec: OperatorSpec, run_id: str) -> list[dict[str, Any]]:
     enforce = {"pod-security.kubernetes.io/enforce": "privileged"}  # the device plugin uses folders of the node
     meta: dict[str, Any] = {"name": NAME, "labels": {**labels, **enforce}}
     pools = {
-        one.name: {"gpuProduct": f"simulated-{one.product}", "gpuCount": one.gpus, "gpuMemory": one.memory_mib}
+        one.name: {
+            "gpuProduct": f"{_labels.SIMULATED_PRODUCT}{one.product}",
+            "gpuCount": one.gpus,
+            "gpuMemory": one.memory_mib,
+        }
         for one in spec.pools
     }
     topology = {"nodePools": pools, "nodePoolLabelKey": POOL, "migStrategy": "none"}

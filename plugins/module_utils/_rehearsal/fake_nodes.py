@@ -37,6 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.fake
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.kwok_on_real_cluster import Permission
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import wait_until_gone
 
 #: KWOK manages nodes with this annotation.
 KWOK_NODE = "kwok.x-k8s.io/node"
@@ -244,7 +245,8 @@ def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, chec
     if not spec.shape.gpus:
         raise InputError("fake_gpu_node_selector is set, but fake_gpu_gpus_per_node is 0: nothing would be added")
     # The product of a machine's GPUs must not name what is not there.
-    labels = added_gpus.labels_of(spec.shape.gpus, f"simulated-{spec.shape.product}", spec.shape.gpu_memory_mib)
+    product = _labels.SIMULATED_PRODUCT + spec.shape.product
+    labels = added_gpus.labels_of(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
     return added_gpus.present(client, spec.add_to, labels, spec.run_id, timeout, say, check)
 
 
@@ -326,16 +328,14 @@ def _remove(client: Client, names: list[str], timeout: float) -> None:
     """Delete nodes and wait until the API server has removed them. Raises ApiError, WaitTimeout."""
     kind = client.kind("v1", "Node")
     _send_all(lambda name: client.delete(kind, name), names)
-    deadline = time.monotonic() + timeout
-    left = set(names)
-    while left:
+
+    def left() -> list[str]:
         # Metadata only: complete nodes are twenty times as large.
         found = client.list(kind, label_selector=f"{_labels.SIMULATED}=true", metadata_only=True)[0]
-        left &= {one["metadata"]["name"] for one in found}
-        if left and time.monotonic() > deadline:
-            raise WaitTimeout(f"{len(left)} deleted nodes still exist after {timeout:.0f} s, such as {min(left)}")
-        if left:
-            time.sleep(0.2)
+        there = {one["metadata"]["name"] for one in found}
+        return [f"Node {one}" for one in names if one in there]
+
+    wait_until_gone(left, timeout, 0.2)
 
 
 def _send_all(request: Callable[[Any], object], items: list[Any]) -> None:

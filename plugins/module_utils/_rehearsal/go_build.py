@@ -19,6 +19,9 @@ Say = Callable[[str], None]
 
 GIB = 2**30
 
+#: Flags of compilations. Without the data for debuggers, which are not linked anyway, they take 15 % less CPU time.
+COMPILING = ["-gcflags=all=-dwarf=false"]
+
 
 def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
     """Build the programs of a component into ``fresh``/bin and its CRDs into ``crds``; return their origin.
@@ -40,7 +43,7 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     stamps = "".join(f" -X {name}={value}" for name, value in build.stamp.items())
     # Without -trimpath: it names a package by the version that go.mod requires, also where another one replaces it, so
     # that components with equal packages would not share them.
-    common = ["build", "-v", "-ldflags", f"-s -w{stamps}"]
+    common = ["build", "-v", *COMPILING, "-ldflags", f"-s -w{stamps}"]
     limit = build.minutes * 60 * 10 + 300
     if build.tags:
         common += ["-tags", ",".join(build.tags)]

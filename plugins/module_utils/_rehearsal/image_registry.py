@@ -155,14 +155,14 @@ def _store(image: ImageSpec, folder: Path, root: Path) -> None:
     digests = [layer]
     for content in (config, manifest):
         digest = hashlib.sha256(content).hexdigest()
-        _keep(blobs / digest[:2] / digest / "data", content)
+        _files.replace_bytes(blobs / digest[:2] / digest / "data", content)
         digests.append(digest)
     for digest in digests[:2]:
-        _keep(repository / "_layers" / "sha256" / digest / "link", f"sha256:{digest}".encode())
+        _files.replace_bytes(repository / "_layers" / "sha256" / digest / "link", f"sha256:{digest}".encode())
     manifests, last = repository / "_manifests", f"sha256:{digests[-1]}".encode()
-    _keep(manifests / "revisions" / "sha256" / digests[-1] / "link", last)
-    _keep(manifests / "tags" / tag / "index" / "sha256" / digests[-1] / "link", last)
-    _keep(manifests / "tags" / tag / "current" / "link", last)
+    _files.replace_bytes(manifests / "revisions" / "sha256" / digests[-1] / "link", last)
+    _files.replace_bytes(manifests / "tags" / tag / "index" / "sha256" / digests[-1] / "link", last)
+    _files.replace_bytes(manifests / "tags" / tag / "current" / "link", last)
 
 
 def _point(link: Path, target: Path) -> None:
@@ -170,10 +170,3 @@ def _point(link: Path, target: Path) -> None:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Write a file unless it has this content."""
-    if not path.is_file() or path.read_bytes() != content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)

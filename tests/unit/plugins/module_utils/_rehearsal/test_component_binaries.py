@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import http.server
 import os
@@ -92,6 +93,16 @@ def test_what_is_missing_is_built_once_and_kept(tool, go, sources) -> None:
     assert said[0].startswith("building tool 1.0.0 with Go, once: up to 1 min")
     again, made = ensure(tool, sources)
     assert not made and again.paths == first.paths and go() == 1
+
+
+def test_what_always_runs_is_built_first_and_handed_over_before_the_rest(tool, go, sources) -> None:
+    base = dataclasses.replace(tool, name="base", always=True)
+    handed: list[tuple[list[str], int]] = []
+    programs, made = component_binaries.ensure(
+        [tool, base], sources, lambda _line: None, lambda found: handed.append((list(found), go()))
+    )
+    assert (sorted(programs), made, handed) == (["base", "tool"], True, [(["base"], 1)])
+    component_binaries.ensure([tool, base], sources, lambda _line: None, lambda _found: pytest.fail("nothing is built"))
 
 
 def test_two_starters_build_once(tool, go, sources) -> None:
