@@ -31,7 +31,7 @@ presets: ## every preset of every project, with one line of what it does
 ci: ## run PROJECT with PRESET as a CI job: JUnit file, and the verdict in one line
 	@tools/ci "playbooks/$(PROJECT).yml" -e "preset=$(PRESET)"
 
-test: ## all fast tests: lint, unit, sanity, install, integration, molecule, README
+test: ## all fast tests: lint, unit, sanity, other versions, install, integration, molecule, README
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py $(SUITES)
 
 test-long: ## the tests that take longer: kills at 20 moments, 1,000 jobs, each version of ansible-core

@@ -19,7 +19,7 @@ settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 
 ANSIBLE: list[list[Any]] = []  # what Ansible's loader puts where imports are looked up
-KEPT = ("SEATRIAL_VALIDATE", leftovers.MARK)
+KEPT = ("SEATRIAL_VALIDATE", "SEATRIAL_KILLS", leftovers.MARK)
 # Set at import, not in a fixture: fixtures of wider scope and child processes must see it too.
 os.environ["SEATRIAL_VALIDATE"] = "1"
 for name in ("KUBECONFIG", "ARTIFACT_DIR", "ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH"):

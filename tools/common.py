@@ -139,15 +139,20 @@ def check_space(wanted: Sequence[tuple[str, Path, float]]) -> list[str]:
 
 
 @contextlib.contextmanager
-def locked(name: str, doing: str) -> Iterator[None]:
-    """Hold the lock ``name`` of this clone, so that concurrent makes do the same thing one after the other."""
-    CACHE.mkdir(exist_ok=True)
-    with open(CACHE / f"{name}.lock", "a+", encoding="utf-8") as stream:
+def locked(name: str, doing: str, folder: Path | None = None) -> Iterator[None]:
+    """Hold the lock ``name`` of this clone, so that concurrent makes do the same thing one after the other.
+
+    folder: where the lock is, if it is of more than this clone.
+    """
+    where = "in this clone" if folder is None else f"with {folder}"
+    folder = folder or CACHE
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f"{name}.lock", "a+", encoding="utf-8") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             stream.seek(0)
-            say(f"another make (process {stream.read().strip() or '?'}) is {doing} in this clone: waiting for it")
+            say(f"another make (process {stream.read().strip() or '?'}) is {doing} {where}: waiting for it")
             fcntl.flock(stream, fcntl.LOCK_EX)
         stream.seek(0)
         stream.truncate()

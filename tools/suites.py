@@ -21,11 +21,12 @@ from xml.etree import ElementTree
 
 import leftovers
 import lint_checks
+import quick_versions
 import sanity
 import trixie
 import versions
 from common import ROOT, VENV, end_all, locked, quiet_environment, run, run_logged, say, stop
-from suite_prerequisites import OUTPUT, needs_prerequisites, prepare, show
+from suite_prerequisites import OUTPUT, PROVIDED, needs_prerequisites, needs_rest, prepare, prepare_rest, show
 
 
 @dataclass
@@ -93,13 +94,15 @@ def side_by_side(
     limit: float,
     env: Callable[[str], dict[str, str]],
     in_turn: tuple[str, ...] = (),
+    ready: Callable[[str], None] = lambda _what: None,
 ) -> Count:
     """Run commands of the virtual environment, two at a time; each is one test, passed when it ends with 0.
 
-    Those of ``in_turn`` come first, one after the other, as they want the same thing.
+    Those of ``in_turn`` run one after the other, as they want the same thing. ready: returns when a command can run.
     """
     count = Count()
-    turns = [[what for what in in_turn if what in commands], *([what] for what in commands if what not in in_turn)]
+    together = [what for what in commands if what in in_turn]
+    turns = [[what] if what not in in_turn else together for what in commands if what not in together[1:]]
 
     def one(what: str) -> tuple[str, int, float, Path]:
         log = OUTPUT / f"{name}-{what.replace(' ', '-')}.log"
@@ -109,7 +112,9 @@ def side_by_side(
         return what, code, time.monotonic() - began, log
 
     def worker(whats: list[str]) -> None:
-        for what, code, seconds, log in map(one, whats):
+        for what in whats:
+            ready(what)
+            _what, code, seconds, log = one(what)
             say(f"  {what}: {'ok' if code == 0 else 'FAILED'} ({seconds:.1f} s)")
             if code == 0:
                 count.passed += 1
@@ -143,16 +148,25 @@ def sanity_suite(name: str, long: bool) -> Count:
 
 
 def molecule(name: str, long: bool) -> Count:
-    """Each scenario of molecule/ is one test. They share a rehearsal cluster, stopped at the end."""
-    scenarios = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+    """Each scenario of molecule/ is one test. They share a rehearsal cluster, stopped at the end.
+
+    Those whose components may still be built come last.
+    """
+    names = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+    later = {scenario for scenario in names if needs_rest(ROOT / "molecule" / scenario)}
+    scenarios = sorted(names, key=lambda scenario: scenario in later)
     env = quiet_environment(NO_COLOR="1", PY_COLORS="0", ANSIBLE_NOCOLOR="1", COLUMNS="160")
     commands = {scenario: ["molecule", "test", "-s", scenario] for scenario in scenarios}
 
     def own(scenario: str) -> dict[str, str]:
         return {**env, "MOLECULE_EPHEMERAL_DIRECTORY": str(OUTPUT / f"{name}-{scenario}")}
 
+    def ready(scenario: str) -> None:
+        if scenario in later:
+            PROVIDED.wait()
+
     # There is one operator of a name in a cluster, so those that install the same one (NFD, Authorino) take turns.
-    count = side_by_side(name, commands, 900, own, in_turn=("nfd", "olm_operator", "serving"))
+    count = side_by_side(name, commands, 900, own, in_turn=("nfd", "olm_operator", "serving"), ready=ready)
     if not scenarios:
         count.fail("no scenario in molecule/")
     stop_log = OUTPUT / f"{name}-stop.log"
@@ -195,6 +209,26 @@ def long_tests(name: str, long: bool) -> Count:
     return pytest(name, ["tests"], "-m", "long", "--durations=20", limit=3 * 3600)
 
 
+def add_codes(count: Count, version: str, codes: dict[str, int]) -> None:
+    """Count each part of a version as one test, by its exit code."""
+    for part, code in codes.items():
+        if code:
+            count.fail(f"{version} {part}")
+        else:
+            count.passed += 1
+
+
+def other_versions(name: str, long: bool) -> Count:
+    """The quick check of each version of ansible-core that is not in .venv."""
+    count = Count()
+    found, lacking = quick_versions.environments()
+    for one in found:
+        add_codes(count, f"ansible-core {one.version}", quick_versions.check(one, OUTPUT))
+    for reason in lacking:
+        count.skip(reason)
+    return count
+
+
 def versions_suite(name: str, long: bool) -> Count:
     """The tests under each version of ansible-core; each part of a version is one test."""
     count, reason = Count(), trixie.unavailable()
@@ -203,15 +237,9 @@ def versions_suite(name: str, long: bool) -> Count:
             count.skip(f"ansible-core {cell.version}: {reason}", len(versions.PARTS))
             continue
         try:
-            codes = versions.run_cell(cell, list(versions.PARTS))
+            add_codes(count, cell.version, versions.run_cell(cell, list(versions.PARTS)))
         except SystemExit as error:
             count.fail(f"{cell.version}: {error}")
-            continue
-        for part, code in codes.items():
-            if code:
-                count.fail(f"{cell.version} {part}")
-            else:
-                count.passed += 1
     return count
 
 
@@ -228,6 +256,7 @@ FAST: dict[str, Suite] = {  # of those that run side by side the longest first
     "molecule": molecule,
     "sanity": sanity_suite,
     "lint": lint,
+    "other-versions": other_versions,
     "unit": unit,
     "integration": integration,
     "install": install,
@@ -237,7 +266,7 @@ BENCH: dict[str, Suite] = {"bench": bench}
 
 #: These compute, or wait for what they don't measure: two of them run at a time. The others judge lateness and start
 #: whole runs, and have the machine to themselves.
-BESIDE = frozenset({"molecule", "sanity", "lint", "unit"})
+BESIDE = frozenset({"molecule", "sanity", "lint", "other-versions", "unit"})
 
 
 def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:
@@ -258,8 +287,8 @@ def run_suite(name: str, suite: Suite, long: bool) -> tuple[Count, float]:
 def run_all(suites: dict[str, Suite], long: bool) -> tuple[dict[str, tuple[Count, float]], float]:
     """Run the suites that tolerate concurrency two at a time, then the others one by one.
 
-    Suites that need no prerequisites begin at once: on a new machine, providing them takes as long as these suites.
-    Return the results and the seconds that the prerequisites took.
+    Suites that need no prerequisites begin at once, the others when the first ones are there: on a new machine,
+    providing them takes as long as these suites. Return the results and the seconds that all prerequisites took.
     """
     results: dict[str, tuple[Count, float]] = {}
 
@@ -269,10 +298,16 @@ def run_all(suites: dict[str, Suite], long: bool) -> tuple[dict[str, tuple[Count
     def provide_and_run(names: list[str]) -> float:
         began = time.monotonic()
         prepare(suites)
-        taken = time.monotonic() - began
-        for name in names:
-            one(name)
-        return taken
+
+        def provide_rest() -> float:
+            prepare_rest(suites)
+            return time.monotonic() - began
+
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            rest = pool.submit(provide_rest)
+            for name in names:
+                one(name)
+        return rest.result()
 
     beside = [name for name in suites if name in BESIDE]
     with ThreadPoolExecutor(max_workers=2) as pool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from unittest import mock
 
 import lint_checks
 import pytest
@@ -72,26 +71,33 @@ def test_reasons_of_what_was_not_run_are_shown(monkeypatch, tmp_path, capsys):
 
 
 def test_what_needs_no_prerequisites_runs_while_they_are_provided(monkeypatch):
-    order, linted = [], threading.Event()
+    order, linted, begun = [], threading.Event(), threading.Event()
 
     def provide(_suites):
         assert linted.wait(60), "lint waits for programs that it does not start"
         order.append("provided")
 
+    def provide_rest(_suites):
+        assert begun.wait(60), "molecule waits for programs that most scenarios do not start"
+        order.append("rest")
+
     def suite(name, _long):
         order.append(name)
         if name == "lint":
             linted.set()
+        if name == "molecule":
+            begun.set()
         return suites.Count(passed=1)
 
     monkeypatch.setattr(suites, "prepare", provide)
+    monkeypatch.setattr(suites, "prepare_rest", provide_rest)
     results, _seconds = suites.run_all(dict.fromkeys(["molecule", "lint", "integration"], suite), long=False)
-    assert order == ["lint", "provided", "molecule", "integration"]
+    assert order == ["lint", "provided", "molecule", "rest", "integration"]
     assert list(results) == ["molecule", "lint", "integration"]
 
 
 #: Started by long tests and benchmarks only.
-LATER = {"coscheduling", "kubectl", "training-image"}
+LATER = {"appwrapper", "coscheduling", "kubectl", "python-image", "training-image"}
 
 
 def test_every_component_that_a_fast_test_starts_is_built_before_the_first_test():
@@ -99,7 +105,26 @@ def test_every_component_that_a_fast_test_starts_is_built_before_the_first_test(
     described = {path.parent.name: yaml.safe_load(path.read_text()) for path in folder.glob("*/component.yml")}
     chosen = {name for name, one in described.items() if not one.get("always")}
     node = {other for one in suite_prerequisites.NODE for other in (one, *described[one]["requires"])}
-    assert chosen - LATER == {*suite_prerequisites.COMPONENTS, *node}
+    assert chosen - LATER == {*suite_prerequisites.FIRST, *suite_prerequisites.COMPONENTS, *node}
+
+
+def test_a_scenario_whose_component_is_built_later_waits_for_it(monkeypatch, tmp_path):
+    ran, provided = [], threading.Event()
+
+    def logged(command, _log, what, *_more, **_env):
+        ran.append((what, provided.is_set()))
+        if what == "run":
+            provided.set()
+        return 0
+
+    monkeypatch.setattr(suites, "run_logged", logged)
+    monkeypatch.setattr(suites, "PROVIDED", provided)
+    count = suites.molecule("molecule", False)
+    assert count.passed == len(ran) - 1 and ran[-1][0] == "stop"
+    waited = {"gpu_operator", "nfd", "olm_operator", "rhoai", "scheduler", "serving"}
+    assert {what for what, _done in ran[-1 - len(waited) : -1]} == waited
+    assert all(done for what, done in ran if what in waited)
+    assert ("cleanup", False) in ran
 
 
 @pytest.mark.parametrize(("lacks", "built"), [("", True), ("this machine permits root no new namespaces", False)])
@@ -107,9 +132,10 @@ def test_a_real_node_is_built_only_where_one_can_run(monkeypatch, lacks, built):
     commands = []
     monkeypatch.setattr(suite_prerequisites, "real_node_lacks", lambda: lacks)
     monkeypatch.setattr(suite_prerequisites, "run_logged", lambda command, *_more, **_env: commands.append(command))
-    monkeypatch.setattr(suite_prerequisites, "debian_packages", mock.Mock())
-    suite_prerequisites.prepare({"molecule"})
+    monkeypatch.setattr(suite_prerequisites, "PROVIDED", threading.Event())
+    suite_prerequisites.prepare_rest({"molecule"})
     ((*_rest, wanted),) = commands
+    assert suite_prerequisites.PROVIDED.is_set()
     assert (json.loads(wanted)["rehearsal_components"][-2:] == list(suite_prerequisites.NODE)) is built
 
 
