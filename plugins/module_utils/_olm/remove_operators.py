@@ -30,18 +30,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say, wait_until
 
-#: OLM's Operator objects: seconds that their removal may take, seconds between two polls, and consecutive polls that
-#: must find none.
+#: Seconds that the removal of OLM's Operator objects may take; seconds between two polls for what OLM recreates, and
+#: consecutive polls that must find none.
 _RECORDS = 60.0
 _POLL = 0.5
 _CALM = 3
+_RBAC = "rbac.authorization.k8s.io/v1"
 #: List requests in flight.
 _PARALLEL = 16
 
 #: OLM's labels on objects that it created for an operator.
 _OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
+#: Those that name the OperatorGroup or version to which a cluster role belongs.
+_OWNER = ("olm.owner", "olm.owner.namespace", "olm.owner.kind")
 
 
 class Removal(OwnedSearch):
@@ -83,7 +86,7 @@ class Removal(OwnedSearch):
         if self.spec.crds:
             self._definitions(parts)
         self._delete_recreated(versions)
-        self._roles_of(groups)
+        self._permissions_of([*groups, *versions])
         self._delete_namespaces([*namespaces, *self._own_namespaces(parts)])
         return self._result(bool(self.done.deleted), self.done.deleted)
 
@@ -164,14 +167,33 @@ class Removal(OwnedSearch):
         self._delete([each for each in secrets if each is not None and ours(each, self.spec.run_id)])
         return [each for each in going if each["kind"] == "OperatorGroup"]
 
-    def _roles_of(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Delete roles that OLM created for deleted groups. OLM leaves one behind that it was creating meanwhile."""
-        kind = self.client.kind("rbac.authorization.k8s.io/v1", "ClusterRole")
-        for one in groups:
-            meta = one["metadata"]
-            owner = {"": meta["name"], ".namespace": meta["namespace"], ".kind": "OperatorGroup"}
-            selector = ",".join(f"olm.owner{key}={value}" for key, value in owner.items())
-            self._delete(self.client.list(kind, label_selector=selector)[0])
+    def _permissions_of(self, owners: Sequence[dict[str, Any]]) -> None:
+        """Delete cluster roles and bindings that OLM created for groups and versions that are deleted now.
+
+        OLM deletes them itself, except those that it was creating meanwhile: so this ends when several polls in
+        succession found none. The garbage collector deletes the roles in namespaces. Raises WaitTimeout.
+        """
+        gone = {_owner(one) for one in owners if not self._exists(one)}
+        if not gone:
+            return
+        kinds = [self.client.kind(_RBAC, name) for name in ("ClusterRoleBinding", "ClusterRole")]
+        calm = 0
+
+        def look() -> tuple[bool | None, str]:
+            nonlocal calm
+            # All that have an owner, because a selector can't contain every name of a version.
+            found = [one for kind in kinds for one in self.client.list(kind, label_selector=_OWNER[0])[0]]
+            left = [one for one in found if tuple(label(one, name) for name in _OWNER) in gone]
+            self._delete(left)
+            calm = 0 if left else calm + 1
+            return calm >= _CALM or None, "waiting until OLM creates no more permissions of removed operators"
+
+        wait_until(look, max(self.deadline - time.monotonic(), 0), self.say, "still {}".format, _POLL)
+
+    def _exists(self, one: dict[str, Any]) -> bool:
+        """Return whether an object of this kind and name exists."""
+        meta = one["metadata"]
+        return self.client.get(self.client.kind_of(one), meta["name"], meta.get("namespace", "")) is not None
 
     def _definitions(self, parts: Sequence[OwnedSubscription]) -> None:
         """Delete unused definitions that came with our operators, then OLM's Operator objects."""
@@ -203,7 +225,7 @@ class Removal(OwnedSearch):
         component = f"operators.coreos.com/{part.package}.{part.namespace}"
         if label(crd, component) or component in (at(crd, "metadata.labels") or {}):
             self._patch(crd, {"metadata": {"labels": {component: None}}})
-        roles, _version = self.client.list(self.client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"))
+        roles, _version = self.client.list(self.client.kind(_RBAC, "ClusterRole"))
         name = crd["metadata"]["name"]
         pattern = re.compile(rf"{re.escape(name)}-v\w+-(admin|edit|view|crdview)\Z")
         self._delete([one for one in roles if pattern.match(one["metadata"]["name"]) and self._since(one, part)])
@@ -274,6 +296,11 @@ class Removal(OwnedSearch):
             if error.status in (403, 404, 405):
                 return []
             raise SeatrialError(f"can't list {kind.kind} in namespace {namespace}: {error}") from error
+
+
+def _owner(one: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the values that the labels of _OWNER have on what OLM created for a group or version."""
+    return one["metadata"]["name"], one["metadata"]["namespace"], one["kind"]
 
 
 def remove(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
