@@ -83,6 +83,21 @@ def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> 
         raise
 
 
+def replace_bytes(path: str | os.PathLike[str], content: bytes) -> bool:
+    """Write ``content`` to ``path`` unless it is there; return whether it was written. Missing folders are created.
+
+    Renamed when complete: after a kill, a partial file would look like a whole one.
+    """
+    target = Path(path)
+    if target.is_file() and target.read_bytes() == content:
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half = target.with_name(f".{target.name}.half")
+    half.write_bytes(content)
+    half.replace(target)
+    return True
+
+
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 checksum of a file as hexadecimal text."""
     with open(path, "rb") as stream:

@@ -92,8 +92,9 @@ class JsonlAppender:
             self._handle = -1
 
 
-def session_line(schema: str, run: str, point: str, clock: Clock) -> dict[str, Any]:
-    """Return the first line of a process in a file."""
+def session_line(schema: str, run: str, point: str, clock: Clock, client: int | None = None) -> dict[str, Any]:
+    """Return the first line of a process in a file. ``client``: its number, if the load has several."""
+    of = {} if client is None else {"client": client}
     return {
         "type": "session",
         "schema": schema,
@@ -101,4 +102,5 @@ def session_line(schema: str, run: str, point: str, clock: Clock) -> dict[str, A
         "point": point,
         "anchor": clock.anchor(),
         "pid": os.getpid(),
+        **of,
     }

@@ -73,23 +73,21 @@ class Resampling:
         if not sample.n:
             return found
         rows, order, is_event = _in_order(sample)
-        values = rows[order]
+        values = numpy.append(rows[order], numpy.inf)
+        least = numpy.asarray(wanted) - 1e-9
         for begin in range(0, self.samples, step := max(1, CHUNK // max(len(order), 1))):
-            share = self._shares(slice(begin, begin + step), order, is_event)
-            for column, q in enumerate(wanted):
-                place = numpy.minimum((share < q - 1e-9).sum(axis=1), len(order))
-                known = place < len(order)
-                part = numpy.where(known, values[numpy.minimum(place, len(order) - 1)], numpy.inf)
-                found[begin : begin + step, column] = part
+            shares = self._shares(slice(begin, begin + step), order, is_event)
+            for number, share in enumerate(shares, begin):
+                found[number] = values[numpy.searchsorted(share, least, side="left")]  # shares never fall
         return found
 
     def _shares(self, part: slice, order: Any, is_event: Any) -> Any:
         """Return an array (samples in ``part``, len(order)): the share of rows that came by each ordered time."""
         import numpy
 
-        weights = self.drawn[part][:, order].astype(numpy.int32)
+        weights = self.drawn[part].take(order, axis=1)
         totals = self.totals[part, None]
-        reached = numpy.cumsum(weights, axis=1)
+        reached = numpy.cumsum(weights, axis=1, dtype=numpy.int64)
         if is_event is None:
             return reached / totals
         at_risk = numpy.maximum(totals - (reached - weights), 1)

@@ -30,6 +30,8 @@ INTENDED, SENT, ENDED = "intended", "sent", "ended"
 NEEDED = "needed"  # as ``since``: the last of the stages that the stage waits for
 #: Outcome of workloads that were still waiting when the observation ended.
 WAITING = "unfinished"
+#: Samples that are kept: definitions ask for all quantiles of one before they ask for the next.
+KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class PointExtras:
     training: rows of training.jsonl. errors: reason -> failed attempts. metrics: name -> series, as written by role
     metrics. lives: reads the PodLifetimes of the point; called only by functions that need them. steps: (workloads per
     second, seconds) of a load in steps. matrix: this point in its matrix; others: reads the other points.
+    users: users.json of users in pods.
     simulated_gpus: whether nodes have GPUs that role fake_gpu wrote into their status.
     """
 
@@ -79,6 +82,7 @@ class PointExtras:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     lives: Callable[[], Any] | None = None
     steps: Sequence[tuple[float, float]] = ()
+    users: Mapping[str, Any] = field(default_factory=dict)
     simulated_gpus: bool = False
     matrix: MeasuredPoint | None = None
     others: Callable[[], Sequence[MeasuredPoint]] | None = None
@@ -187,6 +191,8 @@ class PointData:
             begin_first, begin_last = self.needed(stage) if since == NEEDED else self.span(since)
             waited = self.np.nan_to_num(self.np.maximum(self.end - self.start - begin_last, 0.0), nan=0.0)
             middle = (first + last) / 2 - (begin_first + begin_last) / 2
+            while len(self._samples) >= KEPT:  # of a million workloads each takes some 60 MB
+                del self._samples[next(iter(self._samples))]
             self._samples[key] = Sample(middle, first - begin_last, last - begin_first, waited, self.waiting)
         return self._samples[key]
 

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import (
     MeasuredPoint,
@@ -26,9 +27,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_rea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import pod_lifetimes
 
-#: Beginning of the names of GPUs that have no device (role fake_gpu).
-SIMULATED_GPUS = "simulated-"
-
 
 def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     """Return the data of a point. Raises DataError when there is no timeline."""
@@ -41,8 +39,9 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     beside = functools.cache(functools.partial(_others, run, point))
     mine = _in_matrix(point, training)
     products = run.clusters.get("sutest", {}).get("gpu_products") or {}
-    simulated = any(one.startswith(SIMULATED_GPUS) for one in products)
-    extras = PointExtras(training, errors, attempts, captured, seen, steps(point), simulated, mine, beside)
+    simulated = any(one.startswith(_labels.SIMULATED_PRODUCT) for one in products)
+    users = _users(point, warnings)
+    extras = PointExtras(training, errors, attempts, captured, seen, steps(point), users, simulated, mine, beside)
     data = PointData(table, extras)
     found = workload_nodes.apart(table)
     if found is not None:
@@ -89,6 +88,16 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
+
+
+def _users(point: Point, warnings: list[str]) -> dict[str, Any]:
+    """Return what users in pods have reported; empty for other projects."""
+    path = point.folder / "users" / "users.json"
+    try:
+        return dict(_files.read_json(path)) if path.exists() else {}
+    except DataError as error:
+        warnings.append(f"point {point.number}: {error}")
+        return {}
 
 
 def steps(point: Point) -> list[tuple[float, float]]:

@@ -4,25 +4,40 @@
 """Read the files of a test point, complete or interrupted.
 
 Missing and truncated files are no errors: ``notes`` lists what was left out.
+
+The files of a load by several clients are those of the clients one after another, each on its own clock. A clock is
+then identified by client and boot, and every time that is read belongs to one of PointInputs.clocks.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from sys import intern
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _needed_fields
 
 #: A line that contains this is an event; the few others are read in a first pass.
 _EVENT = b'"type":"event"'
-#: The decoder of json.loads alone, which is faster; a line is one record and its newline, as our writers write it.
-_decode = json.JSONDecoder().raw_decode
+#: Key of the clock of a load by one client.
+ONE = ""
 
 
-@dataclass
+@dataclass(slots=True)
+class WorkloadRow:
+    """One workload of a timeline. ``offset``: due, in seconds after the start; None in a closed loop. uid: if known."""
+
+    index: int
+    name: str
+    kind: str
+    template: str
+    offset: float | None
+    uid: str | None = None
+
+
+@dataclass(slots=True)
 class SentWorkload:
     """The ledger's record of one workload. Times in seconds on the point's clock."""
 
@@ -35,6 +50,22 @@ class SentWorkload:
     outcome: str = ""  # of the last attempt; "refused" when an object that comes with it was
     uid: str | None = None
     created: tuple[str, float, float] | None = None  # resourceVersion, sent, answered of our own create
+    #: Clock of intended and sent, and that of answered and created: another one if the client was made again.
+    clock: str = ONE
+    answered_clock: str = ONE
+
+
+@dataclass
+class ClientClock:
+    """What the clock of one client has measured; times in seconds on this clock."""
+
+    client: int | None = None  # None: the only one
+    anchor: dict[str, Any] | None = None
+    started: float | None = None
+    watched_from: float | None = None
+    ended: float | None = None
+    writes: list[tuple[str, float, float]] = field(default_factory=list)  # own writes: resourceVersion, sent, answered
+    revision_probes: list[tuple[str, float, float]] = field(default_factory=list)  # etcd's revision, sent, answered
 
 
 @dataclass
@@ -43,25 +74,38 @@ class PointInputs:
 
     folder: Path
     plan: dict[str, Any] = field(default_factory=dict)  # header line
-    planned: list[dict[str, Any]] = field(default_factory=list)
+    planned: list[WorkloadRow] = field(default_factory=list)  # without their kinds, which rows() fills in
     sent: dict[int, SentWorkload] = field(default_factory=dict)
     #: Workloads that were stopped at the end of their lifetime: index -> first request sent, the last one answered.
-    stops: dict[int, tuple[float, float]] = field(default_factory=dict)
-    started: float | None = None
-    anchor: dict[str, Any] | None = None
+    #: With the clock of both.
+    stops: dict[int, tuple[float, float, str]] = field(default_factory=dict)
+    #: Workloads with an index below the number were released: (number, first request sent, last one answered, clock).
+    releases: list[tuple[int, float, float, str]] = field(default_factory=list)
+    clocks: dict[str, ClientClock] = field(default_factory=lambda: {ONE: ClientClock()})
     kinds: dict[str, Any] = field(default_factory=dict)
     simulated_writers: list[str] | None = None
-    writes: list[tuple[str, float, float]] = field(default_factory=list)  # own writes: resourceVersion, sent, answered
-    revision_probes: list[tuple[str, float, float]] = field(default_factory=list)  # etcd's revision, sent, answered
-    gaps: list[dict[str, Any]] = field(default_factory=list)
+    gaps: list[tuple[dict[str, Any], str]] = field(default_factory=list)  # with the clock of its times
+    lost: list[dict[str, Any]] = field(default_factory=list)  # clients whose files are missing
     #: Of a load that others submitted: how it was followed, its workloads, (stated second, sent, answered) of replies.
     follows: dict[str, Any] | None = None
     adopted: list[dict[str, Any]] = field(default_factory=list)
     server_times: list[tuple[str, float, float]] = field(default_factory=list)
     separate_kinds: set[str] = field(default_factory=set)  # in a separate etcd: resourceVersions not comparable
-    watched_from: float | None = None
-    ended: float | None = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def anchor(self) -> dict[str, Any] | None:
+        """Anchor of the only clock."""
+        return self.clocks[ONE].anchor
+
+    def clock_of(self, session: dict[str, Any]) -> tuple[str, float]:
+        """Return the clock of a session, and the seconds to add to the times of the session."""
+        client = session.get("client")
+        key = ONE if client is None else f"{client}@{session['anchor'].get('boot', '')}"
+        clock = self.clocks.setdefault(key, ClientClock(client))
+        if clock.anchor is None:
+            clock.anchor = session["anchor"]
+        return key, shift(session["anchor"], clock.anchor)
 
 
 def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[dict[str, Any]]:
@@ -73,6 +117,7 @@ def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[
         notes.append(f"{path.name} is missing")
         return
     damaged = 0
+    decode = _needed_fields.decoder(None)
     with open(path, "rb") as stream:
         for raw in stream:
             if events is not None and (_EVENT in raw) is not events:
@@ -81,12 +126,11 @@ def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[
                 notes.append(f"the last line of {path.name} is truncated: its writer was killed")
                 break
             try:
-                text = raw.decode()
-                record, end = _decode(text)
+                record = decode(raw)
             except ValueError:
                 damaged += 1
                 continue
-            if end == len(text) - 1 and isinstance(record, dict):
+            if isinstance(record, dict):
                 yield record
             else:
                 damaged += 1
@@ -101,7 +145,8 @@ def read(folder: Path) -> PointInputs:
         if record.get("type") == "header":
             inputs.plan = record
         elif record.get("type") == "workload":
-            inputs.planned.append(record)
+            name, template = record["name"], intern(record["template"])
+            inputs.planned.append(WorkloadRow(record["index"], name, "", template, record["offset"]))
     count = inputs.plan.get("count")
     if count is not None and count != len(inputs.planned):
         announced = _format.count(count, "workload")
@@ -115,24 +160,47 @@ def read(folder: Path) -> PointInputs:
 
 
 def _read_ledger(inputs: PointInputs) -> None:
-    names = {row["index"]: row["name"] for row in inputs.planned}
+    names = {row.index: row.name for row in inputs.planned}
     related = _related(inputs)
     asked: dict[int, float] = {}  # when a stop was first requested
+    freed: dict[int, float] = {}  # when a release was first requested
+    key = ONE
     for record in lines(inputs.folder / "ledger.jsonl", inputs.notes):
         kind = record.get("type")
         if kind == "attempt":
-            own = names.get(record["index"], record["name"]) == record["name"] and record["kind"] not in related
-            _attempt(inputs.sent.setdefault(record["index"], SentWorkload()), record, own)
+            index, planned = record["index"], names.get(record["index"], record["name"])
+            own = planned == record["name"] and record["kind"] not in related
+            write = None
             if record["outcome"] == "created" and record.get("resource_version"):
-                inputs.writes.append((record["resource_version"], record["sent"], record["answered"]))
+                write = (record["resource_version"], record["sent"], record["answered"])
+                inputs.clocks[key].writes.append(write)
+            sent = inputs.sent.get(index)
+            if sent is None:
+                sent = inputs.sent[index] = SentWorkload()
+            _attempt(sent, record, own, planned, write, key)
         elif kind == "stop":
             began = asked.setdefault(record["index"], record["sent"])
             if record["status"] in (200, 202, 404):
-                inputs.stops[record["index"]] = (began, record["answered"])
-        elif kind == "start" and inputs.started is None:
-            inputs.started = record["at"]
-        elif kind == "session" and inputs.anchor is None:
-            inputs.anchor = record["anchor"]
+                inputs.stops[record["index"]] = (began, record["answered"], key)
+        elif kind == "release":
+            _release(inputs, record, freed, key)
+        elif kind == "start" and inputs.clocks[key].started is None:
+            inputs.clocks[key].started = record["at"]
+        elif kind == "session":
+            # A resumed submitter continues the clock of the boot, so the times need no shift.
+            key, _offset = inputs.clock_of(record)
+        elif kind == "lost":
+            inputs.lost.append(record)
+
+
+def _release(inputs: PointInputs, record: dict[str, Any], asked: dict[int, float], clock: str) -> None:
+    """Add one attempt to release workloads."""
+    began = asked.setdefault(record["released"], record["sent"])
+    if record["status"] == 200:
+        inputs.releases.append((record["released"], began, record["answered"], clock))
+        if began == record["sent"]:
+            written = (record["resource_version"], record["sent"], record["answered"])
+            inputs.clocks[clock].writes.append(written)
 
 
 def _related(inputs: PointInputs) -> set[str]:
@@ -141,35 +209,45 @@ def _related(inputs: PointInputs) -> set[str]:
     return {kind for one in of for kind in one.get("related", [])} - {one.get("kind") for one in of}
 
 
-def _attempt(sent: SentWorkload, record: dict[str, Any], own: bool) -> None:
-    """Add one attempt: the first one determines the lateness, the last one the outcome."""
+def _attempt(
+    sent: SentWorkload,
+    record: dict[str, Any],
+    own: bool,
+    planned: str,
+    write: tuple[str, float, float] | None,
+    clock: str,
+) -> None:
+    """Add one attempt: the first one determines the lateness, the last one the outcome.
+
+    planned: the name in the plan, which is kept once. write: of the record, if it created its object.
+    """
     if sent.sent is None:
-        sent.intended, sent.sent = record["intended"], record["sent"]
+        sent.intended, sent.sent, sent.clock = record["intended"], record["sent"], clock
     if not own:
         if record["outcome"] == "refused":
             sent.outcome = "refused"  # the workload itself is then not attempted
         return
     sent.attempts += 1
-    sent.name, sent.kind, sent.outcome = record["name"], record["kind"], record["outcome"]
-    sent.answered = record["answered"] if record["status"] else None
+    sent.name, sent.kind, sent.outcome = planned, intern(record["kind"]), intern(record["outcome"])
+    sent.answered, sent.answered_clock = record["answered"] if record["status"] else None, clock
     sent.uid = record.get("uid") or sent.uid
-    if record["outcome"] == "created" and record.get("resource_version"):
-        sent.created = (record["resource_version"], record["sent"], record["answered"])
+    sent.created = write or sent.created
 
 
 def _read_observations(inputs: PointInputs) -> None:
-    offset = 0.0
+    key, offset = ONE, 0.0
     for record in lines(inputs.folder / "observations.jsonl", inputs.notes, events=False):
         kind = record.get("type")
         if kind == "session":
-            inputs.anchor = inputs.anchor or record["anchor"]
-            offset = shift(record["anchor"], inputs.anchor)
-        elif kind in ("canary", "sounding"):
-            probes = inputs.writes if kind == "canary" else inputs.revision_probes
+            key, offset = inputs.clock_of(record)
+            continue
+        clock = inputs.clocks[key]
+        if kind in ("canary", "sounding"):
+            probes = clock.writes if kind == "canary" else clock.revision_probes
             probes.append((record["resource_version"], record["sent"] + offset, record["answered"] + offset))
         elif kind == "gap":
-            gap = {key: value for key, value in record.items() if key != "type"}
-            inputs.gaps.append({**gap, "from": record["from"] + offset, "to": record["to"] + offset})
+            gap = {name: value for name, value in record.items() if name != "type"}
+            inputs.gaps.append(({**gap, "from": record["from"] + offset, "to": record["to"] + offset}, key))
         elif kind == "follows":
             inputs.follows = record
         elif kind == "workload":
@@ -181,10 +259,10 @@ def _read_observations(inputs: PointInputs) -> None:
         elif kind == "stages":
             inputs.kinds = {**inputs.kinds, **record["kinds"]}
             inputs.simulated_writers = record["simulated_writers"]
-        elif kind == "watching" and inputs.watched_from is None:
-            inputs.watched_from = record["at"] + offset
+        elif kind == "watching" and clock.watched_from is None:
+            clock.watched_from = record["at"] + offset
         elif kind == "end":
-            inputs.ended = record["at"] + offset
+            clock.ended = record["at"] + offset
 
 
 def shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
@@ -197,44 +275,33 @@ def shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
     return (to["wall"] - to["monotonic"]) - (anchor["wall"] - anchor["monotonic"])
 
 
-def events(inputs: PointInputs) -> Iterator[tuple[float, dict[str, Any]]]:
-    """Yield (receive time on the point's clock, event) in the order of the file."""
+def events(inputs: PointInputs) -> Iterator[tuple[float, str, dict[str, Any]]]:
+    """Yield (receive time, its clock, event) in the order of the file."""
     path = inputs.folder / "observations.jsonl"
     if not path.exists():
         return
-    offset = 0.0
+    key, offset = ONE, 0.0
     damaged: list[str] = []
     for record in lines(path, damaged, events=None):
         if record["type"] == "event":
-            yield record["received"] + offset, record
+            yield record["received"] + offset, key, record
         elif record["type"] == "session":
-            offset = shift(record["anchor"], inputs.anchor)
+            key, offset = inputs.clock_of(record)
 
 
-def rows(inputs: PointInputs) -> list[dict[str, Any]]:
-    """Return index, name, kind, template and offset of each planned workload; without a plan, of each in the ledger.
+def rows(inputs: PointInputs) -> list[WorkloadRow]:
+    """Return each planned workload with its kind; without a plan, each in the ledger.
 
-    Of a load that others submitted: of each workload that was seen, with its uid.
+    Of a load that others submitted: each workload that was seen, with its uid.
     """
     if inputs.follows is not None:
-        nothing = {"template": "", "offset": None}
-        return [{**{key: one[key] for key in ("index", "name", "kind", "uid")}, **nothing} for one in inputs.adopted]
+        return [WorkloadRow(one["index"], one["name"], one["kind"], "", None, one["uid"]) for one in inputs.adopted]
     kinds = {str(one.get("name", "")): str(one.get("kind", "")) for one in inputs.plan.get("templates", [])}
     usual = next((sent.kind for sent in inputs.sent.values() if sent.kind), next(iter(kinds.values()), ""))
-    found = []
     for row in inputs.planned:
-        sent = inputs.sent.get(row["index"])
-        kind = (sent.kind if sent else "") or kinds.get(row["template"]) or usual
-        found.append(
-            {
-                "index": row["index"],
-                "name": row["name"],
-                "kind": kind,
-                "template": row["template"],
-                "offset": row["offset"],
-            }
-        )
-    if not found:
-        for index, sent in sorted(inputs.sent.items()):
-            found.append({"index": index, "name": sent.name, "kind": sent.kind, "template": "", "offset": None})
-    return found
+        sent = inputs.sent.get(row.index)
+        row.kind = (sent.kind if sent else "") or kinds.get(row.template) or usual
+    return inputs.planned or [
+        WorkloadRow(index, sent.name, sent.kind, "", None)
+        for index, sent in sorted(inputs.sent.items(), key=lambda one: one[0])
+    ]

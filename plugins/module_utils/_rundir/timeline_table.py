@@ -17,14 +17,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
+from sys import intern
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _needed_fields
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
 MOMENTS = ("intended", "sent", "answered")
 #: Columns of a table besides its times.
 COLUMNS = ("index", "name", "kind", "template", "uid", "outcome", "censored", "attempts", "pods", "gpus", "nodes")
+#: Rows that are converted to Python objects at a time.
+CHUNK = 4096
 #: Six digits after the point: microseconds.
 DIGITS = 6
 
@@ -99,12 +102,18 @@ class Table:
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of timeline.jsonl."""
         yield {"type": "header", **self.header}
+        for begin in range(0, len(self), CHUNK):
+            yield from self._records(begin, min(begin + CHUNK, len(self)))
+
+    def _records(self, begin: int, end: int) -> Iterator[dict[str, Any]]:
+        """Yield the records of the rows from ``begin`` to before ``end``."""
+        part = slice(begin, end)
         columns = [
-            (one["name"], _rounded(self.earliest[one["name"]]), _rounded(self.latest[one["name"]]))
+            (one["name"], _rounded(self.earliest[one["name"]][part]), _rounded(self.latest[one["name"]][part]))
             for one in self.stages
         ]
-        moments = [(name, _rounded(self.moments[name])) for name in MOMENTS]
-        for row in range(len(self.index)):
+        moments = [(name, _rounded(self.moments[name][part])) for name in MOMENTS]
+        for place, row in enumerate(range(begin, end)):
             yield {
                 "type": "workload",
                 "index": self.index[row],
@@ -112,8 +121,10 @@ class Table:
                 "kind": self.kind[row],
                 "template": self.template[row],
                 "uid": self.uid[row],
-                **{name: None if isnan(values[row]) else values[row] for name, values in moments},
-                "stages": {name: [first[row], last[row]] for name, first, last in columns if not isnan(last[row])},
+                **{name: None if isnan(values[place]) else values[place] for name, values in moments},
+                "stages": {
+                    name: [first[place], last[place]] for name, first, last in columns if not isnan(last[place])
+                },
                 "outcome": self.outcome[row],
                 "censored": self.censored[row],
                 "pods": self.pods[row],
@@ -128,7 +139,7 @@ def _rounded(of: array[float]) -> list[float]:
     """Return a column rounded to DIGITS digits, vectorized: one by one would dominate the writing."""
     import numpy
 
-    return numpy.round(numpy.frombuffer(of), DIGITS).tolist() if len(of) else []
+    return numpy.round(numpy.frombuffer(of), DIGITS).tolist()
 
 
 def write(table: Table, folder: Path) -> None:
@@ -148,7 +159,7 @@ def write_csv(table: Table, path: Path) -> None:
     columns = [table.moments[name] for name in MOMENTS]
     for name in names:
         columns += [table.earliest[name], table.latest[name]]
-    times: Any = numpy.column_stack([numpy.frombuffer(one) - start for one in columns]) if len(table) else []
+    views = [numpy.frombuffer(one) for one in columns] if len(table) else []
     epoch = f"{start:.6f}"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -158,7 +169,7 @@ def write_csv(table: Table, path: Path) -> None:
             texts = _texts(table, epoch)
             # One format per row instead of one per time; rows have few patterns of missing values.
             formats: dict[bytes, str] = {}
-            for row, (before, missing, values) in enumerate(zip(texts, _masks(times), _rows(times), strict=True)):
+            for row, (before, (missing, values)) in enumerate(zip(texts, _times(views, start), strict=True)):
                 contradictions = table.contradictions.get(row)
                 if contradictions is None and before is not None:
                     if missing not in formats:
@@ -174,18 +185,16 @@ def write_csv(table: Table, path: Path) -> None:
         raise
 
 
-def _rows(times: Any) -> Iterator[list[float]]:
-    """Yield rows as lists, converted in chunks: Python floats take much memory, single numpy items are slow."""
-    for begin in range(0, len(times), 4096):
-        yield from times[begin : begin + 4096].tolist()
+def _times(columns: list[Any], start: float) -> Iterator[tuple[bytes, list[float]]]:
+    """Yield for each row one byte per column, 1 where the value is missing, and the seconds after ``start``.
 
-
-def _masks(times: Any) -> Iterator[bytes]:
-    """Yield one byte per column for each row, 1 where the value is missing."""
+    Converted in chunks: Python floats take much memory, single numpy items are slow.
+    """
     import numpy
 
-    for begin in range(0, len(times), 4096):
-        yield from (row.tobytes() for row in numpy.isnan(times[begin : begin + 4096]))
+    for begin in range(0, len(columns[0]) if columns else 0, CHUNK):
+        times = numpy.column_stack([one[begin : begin + CHUNK] - start for one in columns])
+        yield from zip((row.tobytes() for row in numpy.isnan(times)), times.tolist(), strict=True)
 
 
 def _cells(table: Table, row: int, epoch: str) -> list[Any]:
@@ -227,13 +236,13 @@ def read(path: Path) -> Table:
         table.earliest = {name: column(size) for name in names}
         table.latest = {name: column(size) for name in names}
         spans = {name: (table.earliest[name], table.latest[name]) for name in names}
-        decode = json.JSONDecoder().raw_decode  # faster than json.loads
+        decode = _needed_fields.decoder(None)
         for row, raw in enumerate(lines):
             if row >= size or not raw.endswith(b"\n"):
                 raise DataError(
                     f"{path}:{row + 2}: more rows than the header's {size}, or a truncated row; write it again"
                 )
-            _take(table, spans, row, decode(raw.decode())[0])
+            _take(table, spans, row, decode(raw))
     if len(table) != size:
         raise DataError(f"{path}: {len(table)} rows, but the header announces {size}; write the timeline again")
     return table
@@ -253,10 +262,10 @@ def _header(path: Path, raw: bytes) -> dict[str, Any]:
 def _take(table: Table, spans: dict[str, Any], row: int, record: dict[str, Any]) -> None:
     table.index.append(record["index"])
     table.name.append(record["name"])
-    table.kind.append(record["kind"])
-    table.template.append(record["template"])
+    table.kind.append(intern(record["kind"]))  # few different texts, kept once
+    table.template.append(intern(record["template"]))
     table.uid.append(record["uid"])
-    table.outcome.append(record["outcome"])
+    table.outcome.append(intern(record["outcome"]))
     table.censored.append(record["censored"])
     table.attempts.append(record.get("attempts", 0))
     table.pods.append(record["pods"])
