@@ -211,6 +211,44 @@ options:
       - Requires O(wait). The end of the last lifetime is waited for even beyond O(timeout).
     type: dict
     default: {}
+  release:
+    description:
+      - For workloads that wait until they are released. When all of them are ready, they are released at their own
+        times. They watch a Lease of the name C(<run_id>-<point>-release) in O(namespace), whose
+        C(spec.leaseTransitions) is the number of released workloads, in the order of their indices.
+      - Without O(release.stage), no workload waits. Requires O(wait) and O(sample).
+    type: dict
+    default: {}
+    suboptions:
+      stage:
+        description: Stage of the workloads, as in O(stages), by which a workload shows that it is ready.
+        type: str
+        default: ''
+      arrival:
+        description:
+          - When they are released after all are ready, as O(arrival), but for C(at_once). Workloads with the same time
+            are released by one write. V(closed) releases all of them at once, or with C(batch) and C(delay) so many,
+            and the next ones C(delay) seconds after that write was answered. O(timeout) begins with the last release.
+        type: dict
+        default:
+          type: closed
+      required:
+        description:
+          - How many have to be ready for any of them to be released, V(all), a percentage such as V(95 %), or a number.
+            The load waits for all until O(release.timeout); a workload that is ready later begins at once.
+        type: str
+        default: all
+      timeout:
+        description:
+          - Timeout for all workloads to be ready after the last one was created, in seconds. If fewer than
+            O(release.required) are ready by then, or can be ready any more, the load ends, and the result names the
+            others.
+        type: float
+        default: 300
+      abort:
+        description: Whether the load ends as soon as fewer than O(release.required) can succeed.
+        type: bool
+        default: false
   request_timeout:
     description: Timeout for the response to one request, in seconds.
     type: float
@@ -234,6 +272,24 @@ options:
         nothing more is sent. Workloads that were created are still waited for. V(0) disables the breaker.
     type: float
     default: 0
+  clients:
+    description:
+      - Number of clients that send the load, each in a process of its own. The plan is the same for any number. Client
+        C(i) sends and samples the workloads C(i), C(i + clients), and so on. They start together, when all are ready.
+    type: int
+    default: 1
+    version_added: 0.3.0
+  client:
+    description:
+      - Makes this call one of O(clients) clients, by its number from V(0) on. O(point_dir) must then contain the
+        C(plan.jsonl) with the workloads of this client. Without it, the call runs all clients and joins their files.
+    type: int
+    version_added: 0.3.0
+  start_timeout:
+    description: How long the clients wait for each other, in seconds.
+    type: float
+    default: 600
+    version_added: 0.3.0
 """
 
     ON_HOST = r"""

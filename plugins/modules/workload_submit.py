@@ -120,6 +120,14 @@ counts:
       description: Workloads that were deleted because their lifetime was over.
       returned: if O(lifetime) is set
       type: int
+    ready:
+      description: Workloads that were ready for their release.
+      returned: if O(release.stage) is set
+      type: int
+    released:
+      description: Workloads that were released.
+      returned: if O(release.stage) is set
+      type: int
   sample:
     {planned: 1000, created: 1000, already_mine: 0, refused: 0, blocked: 0, unsent: 0, retries: 0, succeeded: 998,
      failed: 2, deleted: 0, unfinished: 0}
@@ -136,7 +144,8 @@ timed_out:
   type: bool
 stopped:
   description:
-    - Why the load was ended early, by the circuit breaker or because its pods can never be scheduled. Otherwise empty.
+    - Why the load was ended early, by the circuit breaker, because its pods can never be scheduled, or because too few
+      workloads were ready for their release. Otherwise empty.
   returned: success
   type: str
   sample: 3 probe requests in a row took 1.31, 1.72, 2.90 s, and 1 s are allowed
@@ -154,6 +163,11 @@ max_lateness:
   description: The value of O(max_lateness).
   returned: success
   type: float
+clients:
+  description: Counts, lateness, rate and sampling of each client.
+  returned: with several O(clients)
+  type: list
+  elements: dict
 held_back:
   description: Workloads that were due while O(in_flight) requests were in flight. They were sent late.
   returned: success
@@ -231,6 +245,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load import lo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
@@ -242,7 +257,10 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        load = Load(LoadSpec.of(module.params), step, Progress(module.params["progress_file"], step))
+        request, progress = LoadSpec.of(module.params), Progress(module.params["progress_file"], step)
+        if request.clients > 1 and request.client is None and not module.check_mode:
+            return local_clients.run(module.params, request, step, progress)
+        load = Load(request, step, progress)
         return load.check() if module.check_mode else load.run()
 
     _module_main.run(module, work)

@@ -118,13 +118,13 @@ class Dispatcher:
         for one in threads:
             one.join()
 
-    def start(self) -> float:
+    def start(self, at: float | None = None) -> float:
         """Start sending; return the time (time.monotonic()) to which the offsets of the schedule are relative.
 
-        A resumed schedule continues where it was interrupted: the first missing workload is due now.
+        Without ``at``, a resumed schedule continues where it was interrupted: the first missing workload is due now.
         """
         first = self._todo[0].offset if self._todo and self._past.outcomes else None
-        start = time.monotonic() + LEAD - (first or 0.0)
+        start = time.monotonic() + LEAD - (first or 0.0) if at is None else at
         self._threads = [Thread(target=self._serve, args=(one,), daemon=True) for one in self._senders]
         self._threads.append(Thread(target=self._dispatch, args=(start,), daemon=True))
         for one in self._threads:

@@ -22,6 +22,8 @@ SCHEMA = "ledger/1"
 CREATED, ALREADY_MINE, REFUSED, RETRY, AMBIGUOUS = "created", "already_mine", "refused", "retry", "ambiguous"
 #: HTTP statuses after which an object is deleted or being deleted.
 STOPPED = frozenset((200, 202, 404))
+#: HTTP status of a write that has released workloads.
+RELEASED = 200
 #: Outcomes after which nothing is left to do for an object.
 FINAL = frozenset((CREATED, ALREADY_MINE, REFUSED))
 
@@ -32,8 +34,10 @@ class ResumeState:
 
     outcomes: dict[tuple[str, str], str] = field(default_factory=dict)
     stopped: set[int] = field(default_factory=set)  # workloads that were stopped at the end of their lifetime
+    released: int = 0  # number of workloads that were released, those with the lowest indices
     sessions: int = 0
     anchor: dict[str, Any] | None = None
+    started: float | None = None  # origin of the schedule, on the clock of the anchor
 
     def take(self, record: dict[str, Any]) -> None:
         """Add one line of a ledger."""
@@ -41,6 +45,10 @@ class ResumeState:
             self.outcomes[record["kind"], record["name"]] = record["outcome"]
         elif record["type"] == "stop" and record["status"] in STOPPED:
             self.stopped.add(record["index"])
+        elif record["type"] == "release" and record["status"] == RELEASED:
+            self.released = max(self.released, record["released"])
+        elif record["type"] == "start" and self.started is None:
+            self.started = record["at"]
         elif record["type"] == "session":
             self.sessions += 1
             self.anchor = self.anchor or record["anchor"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.arrivals import CONSTANT, TAKES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.arrivals import CLOSED, CONSTANT, TAKES
 
 SAMPLE: dict[str, Any] = {
     **_common_options.CLUSTER,
@@ -35,37 +35,39 @@ FOLLOW: dict[str, Any] = {
     "duration": {"type": "float", "default": 3600},
     "idle": {"type": "float", "default": 0},
 }
+#: Keys of arrival.
+ARRIVAL: dict[str, Any] = {
+    "type": {"type": "str", "choices": list(TAKES), "default": CONSTANT},
+    "rate": {"type": "float"},
+    "timespan": {"type": "float"},
+    "to_rate": {"type": "float"},
+    "shape": {"type": "float"},
+    "spread": {"type": "float"},
+    "peaks": {"type": "list", "elements": "float"},
+    "share": {"type": "float"},
+    "size": {"type": "int"},
+    "steps": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "rate": {"type": "float", "required": True},
+            "duration": {"type": "float", "required": True},
+        },
+    },
+    "src": {"type": "str"},
+    "content": {"type": "str"},
+    "speed": {"type": "float"},
+    "batch": {"type": "int"},
+    "delay": {"type": "float"},
+    "at_once": {"type": "int"},
+}
 SUBMIT: dict[str, Any] = {
     **SAMPLE,
     "count": {"type": "int", "required": True},
     "arrival": {
         "type": "dict",
         "default": {},
-        "options": {
-            "type": {"type": "str", "choices": list(TAKES), "default": CONSTANT},
-            "rate": {"type": "float"},
-            "timespan": {"type": "float"},
-            "to_rate": {"type": "float"},
-            "shape": {"type": "float"},
-            "spread": {"type": "float"},
-            "peaks": {"type": "list", "elements": "float"},
-            "share": {"type": "float"},
-            "size": {"type": "int"},
-            "steps": {
-                "type": "list",
-                "elements": "dict",
-                "options": {
-                    "rate": {"type": "float", "required": True},
-                    "duration": {"type": "float", "required": True},
-                },
-            },
-            "src": {"type": "str"},
-            "content": {"type": "str"},
-            "speed": {"type": "float"},
-            "batch": {"type": "int"},
-            "delay": {"type": "float"},
-            "at_once": {"type": "int"},
-        },
+        "options": ARRIVAL,
     },
     "in_flight": {"type": "int", "default": 16},
     "seed": {"type": "int"},
@@ -84,8 +86,22 @@ SUBMIT: dict[str, Any] = {
     "sample": {"type": "bool", "default": True},
     "wait": {"type": "bool", "default": True},
     "lifetime": {"type": "dict", "default": {}},
+    "release": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "stage": {"type": "str", "default": ""},
+            "arrival": {"type": "dict", "default": {"type": CLOSED}},
+            "required": {"type": "str", "default": "all"},
+            "timeout": {"type": "float", "default": 300},
+            "abort": {"type": "bool", "default": False},
+        },
+    },
     "request_timeout": {"type": "float", "default": 60},
     "retry_time": {"type": "float", "default": 120},
     "max_lateness": {"type": "float", "default": 0.1},
     "breaker_latency": {"type": "float", "default": 0},
+    "clients": {"type": "int", "default": 1},
+    "client": {"type": "int"},
+    "start_timeout": {"type": "float", "default": 600},
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,6 +16,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_argument_spec import SUBMIT
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.plan_parts import Part
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
@@ -33,6 +35,7 @@ _LEAST: dict[str, float] = {
     "retry_time": 0,
     "max_lateness": 0,
     "breaker_latency": 0,
+    "start_timeout": 0,
     "duration": 0,
     "idle": 0,
 }
@@ -116,6 +119,20 @@ class LoadSpec(WatchSpec):
     max_lateness: float
     breaker_latency: float = 0.0
     lifetime: dict[str, Any] = field(default_factory=dict)  # a distribution; empty: nothing is stopped
+    release: dict[str, Any] = field(default_factory=dict)  # without a stage, nothing waits for a release
+    clients: int = 1
+    client: int | None = None  # None: this call runs all of them
+    start_timeout: float = 600.0
+
+    @property
+    def part(self) -> Part:
+        """The part of the plan that this client sends."""
+        return Part() if self.client is None else Part(self.client, self.clients)
+
+    @property
+    def number(self) -> int | None:
+        """Number of this client, None if it is the only one."""
+        return None if self.part.whole else self.client
 
 
 def check(given: Mapping[str, Any]) -> None:
@@ -132,6 +149,14 @@ def check(given: Mapping[str, Any]) -> None:
     for one in given["stages"]:
         if not isinstance(one, dict):
             raise InputError(f"stages: '{one}' is not a definition")
+    if (given.get("release") or {}).get("stage"):
+        if not (given["wait"] and given["sample"]):
+            raise InputError(
+                "release requires wait=true and sample=true: the sampler observes which workloads are ready"
+            )
+        if given.get("clients", 1) > 1:
+            raise InputError("release requires clients=1: one client waits for all workloads to be ready")
+    Part(given.get("client") or 0, given.get("clients", 1))
     if given.get("lifetime"):
         if not given["wait"]:
             raise InputError("lifetime requires wait=true: workloads are stopped while the call waits for them")
@@ -147,7 +172,8 @@ def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[
     Raises InputError.
     """
     given = {**request, "run_id": run, "point": point, "kubeconfig": "-", "point_dir": "-"}
-    found = ArgumentSpecValidator(SUBMIT).validate(given)
+    # A copy: the validator fills in the defaults of a suboption in the default of its option.
+    found = ArgumentSpecValidator(copy.deepcopy(SUBMIT)).validate(given)
     if found.error_messages:
         raise InputError("; ".join(found.error_messages))
     check(found.validated_parameters)

@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import cpu_steal, ledger
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import Dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lifetimes import Lifetimes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.releases import Releases
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer, workload_plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._sample import pending_reasons
@@ -41,17 +42,20 @@ class LoadState:
         sampler: SamplerProcess | NoSampler,
         stall: StalledLoad,
         lifetimes: Lifetimes | None = None,
+        releases: Releases | None = None,
     ) -> None:
         self.request = request
         self.planned = planned
         self.opened = 0.0  # when the first connection was opened, time.monotonic()
         self.started = 0.0
         self.timed_out = False
-        self.stopped = ""  # why the circuit breaker ended the load
+        self.stopped = ""  # why the circuit breaker or the barrier of a release ended the load
+        self.stopped_by = "The load was ended early"
         self._dispatcher = dispatcher
         self._sampler = sampler
         self._stall = stall
         self.lifetimes = lifetimes
+        self.releases = releases
         self._sessions = past.sessions + 1
         self._stolen = cpu_steal.reading()
         self._loads: list[float] = []  # load averages, one a second
@@ -108,16 +112,29 @@ class LoadState:
             self._stall.look(self._sampler.state, self.unfinished())
         return self._stall.hopeless
 
+    def over(self) -> str:
+        """Return why the load ends early; empty if it goes on."""
+        return self.stopped or self.hopeless()
+
     def _pending(self) -> list[str]:
         return pending_reasons.lines(self._sampler.state.get("reasons") or self._stall.reasons)
 
     def state(self) -> str:
         """Return a text that changes with each change of the load."""
         counts = sorted(self._counts().items())
-        return f"{self._dispatcher.submitted} {self.there} {counts} {self._pending()} {self._dispatcher.retries}"
+        freed = (len(self.releases.ready), self.releases.released) if self.releases else ()
+        parts = (self._dispatcher.submitted, self.there, counts, freed, self._pending(), self._dispatcher.retries)
+        return " ".join(str(one) for one in parts)
 
     def _counts(self) -> dict[str, int]:
         return {name: self._sampler.state.get(name, 0) for name in ("running", "succeeded", "failed", "deleted")}
+
+    def brief(self) -> dict[str, int]:
+        """Return the progress as numbers, which those of other clients can be added to."""
+        submitted = self.request.count - self.todo + self._dispatcher.submitted
+        refused = self.count(ledger.REFUSED) + self._dispatcher.blocked
+        numbers = {"submitted": submitted, "created": self.there, **self._counts(), "refused": refused}
+        return {**numbers, "retries": self._dispatcher.retries}
 
     def line(self) -> str:
         """Return the progress of the load as a line of text."""
@@ -127,6 +144,7 @@ class LoadState:
         parts = [
             f"{submitted}/{of} submitted",
             f"{self.there} created",
+            *([f"{len(self.releases.ready)} ready, {self.releases.released} released"] if self.releases else []),
             f"{counts['running']} running",
             f"{counts['succeeded']} done",
             f"{counts['failed']} failed",
@@ -160,7 +178,7 @@ class LoadState:
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the module's result. Call it after the sampler has ended, when the counts are final."""
-        late = _quantiles.summary(self._dispatcher.lateness)
+        late = _quantiles.summary([*self._dispatcher.lateness, *(self.releases.lateness if self.releases else ())])
         counts = self._counts()
         refused, blocked = self.count(ledger.REFUSED), self._dispatcher.blocked
         there = self.there
@@ -179,6 +197,7 @@ class LoadState:
             "deleted": counts["deleted"],
             "unfinished": waiting,
             **({"stopped": len(self.lifetimes.stopped)} if self.lifetimes is not None else {}),
+            **({"ready": len(self.releases.ready), "released": self.releases.released} if self.releases else {}),
         }
         found: dict[str, Any] = {
             "changed": self._dispatcher.outcomes.get(ledger.CREATED, 0) > 0,
@@ -249,7 +268,7 @@ class LoadState:
                     parts.append(f"the hypervisor took {found['stolen'] * 100:.0f} % of this machine's processor time")
         text = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
         if self.stopped:
-            text = f"{text}. The circuit breaker ended the load: {self.stopped}"
+            text = f"{text}. {self.stopped_by}: {self.stopped}"
         elif self._stall.hopeless:
             text = f"{text}. The load was ended early: {self._stall.hopeless}"
         if not found["timed_out"]:

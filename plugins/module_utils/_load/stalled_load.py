@@ -69,7 +69,7 @@ class StalledLoad:
             kind = self._client.kind("v1", "Event")
             page = next(self._client.pages(kind, spec.namespace, field_selector="type=Warning", limit=_SOME))
             self.reasons = grouped(_warnings(page["items"], f"{spec.run}-{spec.point}-"))
-        kind, selector = self._client.kind("v1", "Pod"), _labels.selector(spec.run, spec.point)
+        kind, selector = self._client.kind("v1", "Pod"), _labels.selector(spec.run, spec.point, spec.client)
         page = next(self._client.pages(kind, spec.namespace, selector, "status.phase=Pending", _SOME))
         if page["items"]:
             nodes = self._client.list(self._client.kind("v1", "Node"))[0]

@@ -6,21 +6,26 @@
 from __future__ import annotations
 
 import time
-from array import array
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _interrupt
 from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._jsonl_appender import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger, load_state
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import (
+    ledger,
+    load_state,
+    prepare_load,
+    releases,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.api_health_breaker import (
     CircuitBreaker,
     require_answer,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.common_start import CommonStart
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import (
     LOOP,
     Dispatcher,
@@ -28,18 +33,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatche
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.lifetimes import Lifetimes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import FIELD_MANAGER, SenderSettings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import SenderSettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.stalled_load import StalledLoad
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals, template_renderer, workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import (
+    template_renderer,
+    workload_plan,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import (
     NoSampler,
     SamplingSpec,
-    definitions_for,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import (
-    KindStages,
-    compile_kinds,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
@@ -57,10 +60,14 @@ _PATIENCE = 2.0
 class Load:
     """A load from its plan to its result. ``run`` does all of it."""
 
-    def __init__(self, request: LoadSpec, step: Step, progress: Progress) -> None:
+    def __init__(
+        self, request: LoadSpec, step: Step, progress: Progress, counts: Callable[[dict[str, int]], None] | None = None
+    ) -> None:
+        """counts: called with the counts of the load when it shows its progress."""
         self.request = request
         self.step = step
         self.progress = progress
+        self.counts = counts
         self.began = time.monotonic()
 
     def run(self) -> dict[str, Any]:
@@ -68,25 +75,28 @@ class Load:
 
         Raises InputError before anything is created; AccessError, ApiError and Interrupted with the counts so far.
         """
-        client, kinds, rendered, planned = self._prepared()
-        request = self.request
+        prepared = prepare_load.prepare(self.request)
+        client, rendered, planned = prepared.client, prepared.rendered, prepared.plan
+        request = self.request = prepared.request
         namespace = request.namespace or client.access.namespace
         own = sorted({one.workload.kind for one in rendered})
         request.point_dir.mkdir(parents=True, exist_ok=True)
         log, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
         try:
-            workload_plan.settle(request.point_dir / "plan.jsonl", planned)
+            if request.part.whole:  # a part was cut from the plan before
+                workload_plan.settle(request.point_dir / "plan.jsonl", planned)
             firsts = [document.manifest(one.first) for one in rendered for document in one.documents]
             self.step.manifest("workload", firsts)
             clock = Clock.resume(past.anchor or {})
             last = {one.template.name: one.workload.kind for one in rendered}
             todo = [one for one in planned.workloads if (last[one.template], one.name) not in past.outcomes]
             if todo:
-                dry_run(client, rendered)
+                prepare_load.dry_run(client, rendered)
             namespaces = {one.namespace or namespace for one in template_renderer.documents(rendered)}
             watched = namespaces.pop() if len(namespaces) == 1 else ""
-            sampling = request.sampling(kinds, own, watched, namespace)
-            sampling = replace(sampling, completions=bool(request.lifetime))
+            sampling = request.sampling(prepared.kinds, own, watched, namespace)
+            reports = request.release.get("stage") or ""
+            sampling = replace(sampling, completions=bool(request.lifetime), reports=reports, client=request.number)
             client.close()
             return self._with_sampler(client, sampling, clock, log, past, planned, todo, rendered)
         finally:
@@ -94,38 +104,17 @@ class Load:
 
     def check(self) -> dict[str, Any]:
         """Check everything that run() checks before it writes or creates anything; return what it would do."""
-        client, _kinds, rendered, planned = self._prepared()
+        prepared = prepare_load.prepare(self.request)
+        self.request = prepared.request
         past = ledger.read(self.request.point_dir / "ledger.jsonl")
-        kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
-        missing = sum((kinds[one.template], one.name) not in past.outcomes for one in planned.workloads)
-        dry_run(client, rendered)
+        kinds = {one["name"]: one["kind"] for one in prepared.plan.header["templates"]}
+        missing = sum((kinds[one.template], one.name) not in past.outcomes for one in prepared.plan.workloads)
+        prepare_load.dry_run(prepared.client, prepared.rendered)
         return {
             "changed": missing > 0,
             "counts": {"planned": self.request.count},
             "msg": f"{missing} workloads would be created",
         }
-
-    def _prepared(self) -> tuple[Client, list[KindStages], list[template_renderer.Rendered], workload_plan.Plan]:
-        """Read, check and render everything that the load needs, without writing or creating anything."""
-        request = self.request
-        path = request.point_dir / "plan.jsonl"
-        seed = workload_plan.seed_for(path, request.seed, arrivals.draws_from_seed(request.arrival))
-        found = arrivals.arrivals(request.arrival, request.count, seed)
-        request = self.request = replace(request, count=found.count, seed=seed)
-        if not request.sample and (request.wait or found.header.get("at_once")):
-            option = "wait" if request.wait else "arrival at_once"
-            raise InputError(f"{option} cannot be used with sample=false: the sampler observes the end of workloads")
-        kinds = compile_kinds(request.stages)
-        client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
-        namespace = request.namespace or client.access.namespace
-        chosen = _chosen(request, found)
-        rendered = _rendered(request, namespace, chosen)
-        if request.wait or found.header.get("at_once"):
-            definitions_for(sorted({one.workload.kind for one in rendered}), kinds)
-        template_renderer.resolve(client, rendered, namespace)
-        headers = [one.header() for one in rendered]
-        planned = workload_plan.make(request.run, request.point, found, request.in_flight, seed, headers, chosen)
-        return client, kinds, rendered, planned
 
     def _with_sampler(
         self,
@@ -157,13 +146,16 @@ class Load:
                 dispatcher = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
                 stall = StalledLoad(client.access, sampling)
                 lifetimes = _lifetimes(request, settings, templates, planned, past)
-                state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes)
+                barrier = releases.of(request, settings, sampling.canary_namespace, past)
+                state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes, barrier)
                 dispatcher.before = state.there
                 reason = "failed"
-                log.write(session_line(ledger.SCHEMA, request.run, request.point, clock))
+                log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.number))
                 try:
                     self._await_watches(sampler, stop)
-                    self._send(dispatcher, sampler, stop, state, log, clock)
+                    if barrier is not None:
+                        barrier.create()
+                    self._send(dispatcher, sampler, stop, state, log, clock, past)
                     self._wait(sampler, stop, state)
                     stopped = state.stopped or state.hopeless()
                     reason = f"stopped: {stopped}" if stopped else "timed out" if state.timed_out else "done"
@@ -174,6 +166,8 @@ class Load:
                     dispatcher.stop(_PATIENCE)
                     if lifetimes is not None:
                         lifetimes.close(_PATIENCE)
+                    if barrier is not None:
+                        barrier.close(_PATIENCE)
                     end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": state.machine()}
                     log.write(end)
                     log.sync()
@@ -211,12 +205,13 @@ class Load:
         state: load_state.LoadState,
         log: JsonlAppender,
         clock: Clock,
+        past: ledger.ResumeState,
     ) -> None:
         if not state.todo:
             return
         state.opened = time.monotonic()
         dispatcher.open()
-        started = dispatcher.start()
+        started = dispatcher.start(None if self.request.part.whole else self._common_start(sampler, stop, clock, past))
         state.started = started
         log.write({"type": "start", "at": round(clock.from_monotonic(started), 6)})
         next_sync = time.monotonic() + 1.0
@@ -228,11 +223,11 @@ class Load:
                 self._look(sampler, state)
                 dispatcher.note_ended(state.gone())
                 if breaker.reason:
-                    state.stopped = breaker.reason
+                    state.stopped, state.stopped_by = breaker.reason, "The circuit breaker ended the load"
                     self.progress.say(
                         f"workload {self.request.point}: circuit breaker: {breaker.reason}; nothing more is sent"
                     )
-                if state.stopped or state.hopeless():
+                if state.over():
                     dispatcher.stop(_PATIENCE)
                     break
                 if time.monotonic() >= next_sync:
@@ -241,6 +236,25 @@ class Load:
         if dispatcher.error is not None:
             raise type(dispatcher.error)(*_explained(dispatcher.error, state)) from dispatcher.error
         self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
+
+    def _common_start(
+        self, sampler: SamplerProcess | NoSampler, stop: _interrupt.Interrupt, clock: Clock, past: ledger.ResumeState
+    ) -> float | None:
+        """Wait for the start of all clients; return it (time.monotonic()), None if it was missed on another machine."""
+        request = self.request
+
+        def look() -> None:
+            stop.check()
+            sampler.poll(_LOOK)
+
+        with Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout) as client:
+            namespace = request.namespace or client.access.namespace
+            start = CommonStart(client, request.run, request.point, namespace, request.part)
+            self.progress.say(f"workload {request.point}: ready, waits for the start of {request.clients} clients")
+            begin = start.wait(look, request.start_timeout)
+        if begin is None and past.started is not None and (past.anchor or {}).get("boot") == clock.boot:
+            return past.started - clock.wall + clock.monotonic
+        return begin
 
     def _wait(
         self, sampler: SamplerProcess | NoSampler, stop: _interrupt.Interrupt, state: load_state.LoadState
@@ -253,7 +267,11 @@ class Load:
         wait = self.request.wait
         deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
         self._take_completed(sampler, state)  # those of earlier sessions
-        while (state.unfinished() + state.alive() if wait else state.unseen()) > 0 and not state.hopeless():
+        if state.releases is not None:
+            state.releases.begin_timeout()
+        while (state.unfinished() + state.alive() if wait else state.unseen()) > 0 and not state.over():
+            if state.releases is not None and state.releases.left:
+                deadline = time.monotonic() + self.request.timeout  # begins with the last release
             if time.monotonic() >= deadline and (state.unfinished() > 0 or not wait):
                 state.timed_out = wait
                 break
@@ -278,10 +296,17 @@ class Load:
             state.lifetimes.note(sampler.completed)
             sampler.completed.clear()
             state.lifetimes.check()
+        if state.releases is not None:
+            state.releases.note(sampler.reached)
+            sampler.reached.clear()
+            state.releases.check()
+            state.stopped = state.stopped or state.releases.look()
 
     def _report(self, state: load_state.LoadState) -> None:
         state.record_machine()
         self.progress.update(state.state(), state.line())
+        if self.counts is not None:
+            self.counts(state.brief())
 
 
 def _lifetimes(
@@ -296,52 +321,10 @@ def _lifetimes(
         return None
 
     def find(index: int) -> tuple[str, str, str]:
-        workload = templates[planned.workloads[index].template].workload
+        workload = templates[planned.workloads[index // request.part.clients].template].workload
         return workload.kind, workload.path, workload.name(index)
 
     return Lifetimes(settings, request.lifetime, request.seed or 1, find, past.stopped)
-
-
-def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
-    """Return the template of each workload. Raises InputError for missing templates, equal names, bad weights."""
-    if not request.templates:
-        raise InputError("templates is empty: there is nothing to submit")
-    names = [one.name for one in request.templates]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise InputError(f"templates: two have the name '{twice}'")
-    if any(one.weight < 1 for one in request.templates):
-        raise InputError("templates: a weight must be 1 or more")
-    return workload_plan.assigned(found, names, [one.weight for one in request.templates])
-
-
-def _rendered(request: LoadSpec, namespace: str, chosen: Sequence[str]) -> list[template_renderer.Rendered]:
-    """Render each template for the workloads that use it, and no others: there may be many templates."""
-    used: dict[str, array[int]] = {one.name: array("Q") for one in request.templates}
-    for index, name in enumerate(chosen):
-        used[name].append(index)
-    return [
-        template_renderer.render(one, request.run, request.point, namespace, used[one.name])
-        for one in request.templates
-    ]
-
-
-def dry_run(client: Client, rendered: list[template_renderer.Rendered]) -> None:
-    """Have the API server check the first object of each template, and its related ones, in a dry run.
-
-    Raises InputError with the server's message, so that a mistake in a template shows once and not a thousand times.
-    """
-    query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
-    for one in rendered:
-        for document in one.documents:
-            try:
-                client.request("POST", document.path, document.body(one.first), query)
-            except ApiError as error:
-                if error.status == 409 and error.reason == "AlreadyExists":
-                    continue
-                raise InputError(
-                    f"template '{one.template.name}': the API server refuses its first {document.kind}: {error}"
-                ) from error
 
 
 def _explained(error: Exception, state: load_state.LoadState) -> tuple[Any, ...]:

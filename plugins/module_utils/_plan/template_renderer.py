@@ -100,13 +100,16 @@ class Rendered:
         }
 
 
-def render(template: Template, run: str, point: str, namespace: str, indices: Sequence[int]) -> Rendered:
+def render(
+    template: Template, run: str, point: str, namespace: str, indices: Sequence[int], client: int | None = None
+) -> Rendered:
     """Render ``template`` for the workloads with these indices (ascending); without any, check it with index 0.
 
+    client: number of the client that sends them, for a label; None if there is only one.
     Raises InputError naming the template for bad syntax, an unknown variable, a document that is no object, or a wrong
     name.
     """
-    return _Renderer(template, run, point, namespace).rendered(indices or (0,))
+    return _Renderer(template, run, point, namespace, client).rendered(indices or (0,))
 
 
 def resolve(client: Client, rendered: list[Rendered], namespace: str) -> None:
@@ -130,11 +133,12 @@ def workload_name(run: str, point: str, index: int | str) -> str:
 
 
 class _Renderer:
-    def __init__(self, template: Template, run: str, point: str, namespace: str) -> None:
+    def __init__(self, template: Template, run: str, point: str, namespace: str, client: int | None) -> None:
         self.template = template
         self.run = run
         self.point = point
         self.namespace = namespace
+        self.client = client
         clash = next((name for name in template.parameters if name in GIVEN), None)
         if clash:
             raise InputError(
@@ -219,7 +223,7 @@ class _Renderer:
         import yaml
 
         name = workload_name(self.run, self.point, index)
-        ours = _labels.of(self.run, self.point, index)
+        ours = {**_labels.of(self.run, self.point, index), **_labels.of_client(self.client)}
         values = {
             "run_id": self.run,
             "point": self.point,

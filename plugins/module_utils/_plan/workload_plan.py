@@ -134,20 +134,27 @@ def write(path: Path, plan: Plan) -> None:
 
 def read(path: Path) -> Plan:
     """Read a plan. Raises DataError if it is missing, of another version, or incomplete."""
+    plan = read_rows(path)
+    if len(plan.workloads) != plan.header["count"]:
+        raise DataError(
+            f"{path}: its header has {plan.header['count']} workloads, the file contains {len(plan.workloads)}"
+        )
+    return plan
+
+
+def read_rows(path: Path) -> Plan:
+    """Read a plan or a part of one, whatever its number of workloads. Raises DataError as read() does."""
     try:
         rows = list(_files.read_lines(path))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     if not rows or rows[0].get("schema") != SCHEMA:
         raise DataError(f"{path}: not a plan of schema {SCHEMA}")
-    header = rows[0]
     workloads = [
         Planned(row["index"], row["name"], row["offset"], row["template"], row["parameters"] or _NO_PARAMETERS)
         for row in rows[1:]
     ]
-    if len(workloads) != header["count"]:
-        raise DataError(f"{path}: its header has {header['count']} workloads, the file contains {len(workloads)}")
-    return Plan(header, workloads)
+    return Plan(rows[0], workloads)
 
 
 def settle(path: Path, plan: Plan) -> bool:

@@ -10,6 +10,7 @@ the kubeconfig in the directory when it ends. The directory is deleted after its
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -24,6 +25,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _held_lock_file, _processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._exit_with_parent import ended_with_parent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_renewer, lock_session
@@ -31,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._processes impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
+PLAN = "plan.jsonl"
 ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
 
 #: How long to wait after SIGTERM for the load to end, seconds.
@@ -48,6 +51,7 @@ class LoadDirectory:
         self.request = self.path / "request.json"
         self.process = self.path / "process.json"
         self.result = self.path / "result.json"
+        self.counts = self.path / "counts.json"
         self.progress = self.path / "progress"
         self.log = self.path / "log"
 
@@ -84,16 +88,23 @@ def start(
     kubeconfig: str,
     lock: Mapping[str, Any] | None,
     interpreter: str = "",
+    plan: Path | None = None,
+    again: bool = False,
+    tied: bool = False,
 ) -> bool:
     """Start the load unless it exists, in whatever state; return whether it was started.
 
+    plan: the part of one client of several. again: whether a load that has died is started again, on its own files.
     request: parameters of module workload_submit. lock: parameters of module cluster_lock, for the load to renew the
-    run's lock itself. Raises ProcessError if it does not start.
+    run's lock itself. tied: whether the load ends when this process does. Raises ProcessError if it does not start.
     """
     with directory.alone():
-        if directory.state() != ABSENT:
+        if directory.state() not in ((ABSENT, DIED) if again else (ABSENT,)):
             return False
-        directory.step.mkdir(parents=True, mode=0o700)
+        directory.step.mkdir(parents=True, mode=0o700, exist_ok=True)
+        directory.point.mkdir(exist_ok=True)
+        if plan is not None:
+            shutil.copyfile(plan, directory.point / PLAN)
         os.chmod(directory.path, 0o700)
         _files.replace_text(directory.kubeconfig, kubeconfig, mode=0o600)
         asked = {
@@ -102,7 +113,7 @@ def start(
             "point_dir": str(directory.point),
             "lock_dir": str(directory.path) if lock else None,
         }
-        _files.write_json(directory.request, {"request": asked, "lock": dict(lock) if lock else None})
+        _files.write_json(directory.request, {"request": asked, "lock": dict(lock) if lock else None, "tied": tied})
         code = _code(directory)
         command = [interpreter or sys.executable, "-m", __name__, str(directory.path)]
         child = _processes.started(command, directory.path, {**os.environ, "PYTHONPATH": code}, directory.log)
@@ -138,11 +149,20 @@ def status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
     found["offset"] = offset + len(whole)
     if state == ENDED:
         found["outcome"] = _files.read_json(directory.result)
-        found["files"] = sorted(str(one) for one in directory.point.glob("*.jsonl"))
+        found["files"] = recorded(directory)
         found["step_files"] = sorted(str(one) for one in directory.step.iterdir() if one.is_file())
+    if directory.counts.exists():
+        found["counts"] = _files.read_json(directory.counts)
     if state == DIED:
         found["log"] = directory.log.read_text(errors="replace")[-1000:] if directory.log.exists() else ""
     return found
+
+
+def recorded(directory: LoadDirectory) -> list[str]:
+    """Return the files of the point; of one client of several without its part of the plan."""
+    found = sorted(directory.point.glob("*.jsonl"))
+    several = _files.read_json(directory.request)["request"].get("clients", 1) > 1
+    return [str(one) for one in found if not (several and one.name == PLAN)]
 
 
 def remove(directory: LoadDirectory) -> bool:
@@ -177,10 +197,10 @@ def main(folder: str) -> int:
     try:
         if given["lock"]:
             _take_over(given["lock"], directory, lock_path)
-        load = Load(
-            LoadSpec.of(given["request"]), Step(str(directory.step)), Progress(str(directory.progress), Step(None))
-        )
-        outcome = {"ok": True, "result": load.run()}
+        request, progress = LoadSpec.of(given["request"]), Progress(str(directory.progress), Step(None))
+        load = Load(request, Step(str(directory.step)), progress, _Counts(directory.counts).write)
+        with ended_with_parent() if given["tied"] else contextlib.nullcontext():
+            outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
         outcome = {"ok": False, "error": error.cause, "msg": str(error)}
     except Exception as error:
@@ -191,6 +211,22 @@ def main(folder: str) -> int:
         directory.kubeconfig.unlink(missing_ok=True)
         _files.write_json(directory.result, {**outcome, "ended": time.time()})
     return 0
+
+
+class _Counts:
+    """The counts of the load in a file, replaced at most once a second."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written: dict[str, int] = {}
+        self._at = float("-inf")
+
+    def write(self, counts: dict[str, int]) -> None:
+        """Write the counts if they have changed."""
+        now = time.monotonic()
+        if counts != self._written and now - self._at >= 1.0:
+            _files.write_json(self._path, counts)
+            self._written, self._at = counts, now
 
 
 def _take_over(lock: Mapping[str, Any], directory: LoadDirectory, path: Path) -> None:

@@ -51,10 +51,12 @@ class Canary(PeriodicRequester):
         namespace: str,
         rate: float,
         report: Callable[[float, float, str], None],
+        number: int | None = None,
     ) -> None:
+        """``number``: of the client whose canary it is, None if there is only one."""
         super().__init__("canary", client.access, rate)
-        self.object_name = f"{run}-{point}-canary"
-        self.labels = {_labels.RUN: run, _labels.POINT: point, _labels.ROLE: "canary"}
+        self.object_name = f"{run}-{point}-canary" + ("" if number is None else f"-{number}")
+        self.labels = {_labels.RUN: run, _labels.POINT: point, _labels.ROLE: "canary", **_labels.of_client(number)}
         self.namespace = namespace or client.access.namespace
         self.version = ""  # of the object when it was created or found
         self._client = client

@@ -130,6 +130,7 @@ class ObservationWriter:
         self._known: dict[str, _KnownObject] = {}  # by uid
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
+        self._reported = kind.names.index(tally.reports) if own and tally.reports in kind.names else None
         self._decode_known = decoder(_event(kind, first=False))
         self._decode_first = decoder(_event(kind, first=True))
 
@@ -279,6 +280,8 @@ class ObservationWriter:
             return
         if self.own:
             self.tally.seen.add(index)
+            if self._reported is not None and values[self._reported]:
+                self.tally.reach(index)
             for number, outcome in self.kind.ends.items():
                 if values[number]:
                     self.tally.end(index, outcome, at)

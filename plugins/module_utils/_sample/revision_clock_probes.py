@@ -39,7 +39,7 @@ class RevisionClockProbes:
         self._write = write
         self._rate = spec.canary_rate
         self._canary = Canary(
-            client, spec.run, spec.point, spec.canary_namespace, spec.canary_rate, self._report_canary
+            client, spec.run, spec.point, spec.canary_namespace, spec.canary_rate, self._report_canary, spec.client
         )
         self._canary.create()
         name, namespace = self._canary.object_name, self._canary.namespace

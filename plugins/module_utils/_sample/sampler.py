@@ -61,10 +61,10 @@ class Sampler:
         self._absent = [one for one in spec.kinds if one.optional and not self._has(one)]
         self.spec = replace(spec, kinds=tuple(one for one in spec.kinds if one not in self._absent))
         self.clock = clock
-        self.tally = WorkloadTally(completed=[] if spec.completions else None)
+        self.tally = WorkloadTally(completed=[] if spec.completions else None, reports=spec.reports)
         self.gaps = 0
         self._file = _open(spec.path)
-        self._reader = WatchMultiplexer(GATHER_BRIEFLY if spec.completions else GATHER)
+        self._reader = WatchMultiplexer(GATHER_BRIEFLY if spec.completions or spec.reports else GATHER)
         self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
         self._followers: list[kind_follower.KindFollower] = []
@@ -135,14 +135,14 @@ class Sampler:
         """
         spec = self.spec
         kinds = {one.kind: self._kept(one) for one in spec.kinds}
-        self._write(session_line(SCHEMA, spec.run, spec.point, self.clock))
+        self._write(session_line(SCHEMA, spec.run, spec.point, self.clock, spec.client))
         definitions = {one.kind: one.definition for one in spec.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(spec.simulated_writers)})
         if spec.selection is not None:
             self._write({"type": "follows", **asdict(spec.selection), "canary_rate": spec.canary_rate})
         if spec.canary_rate > 0:
             self._probes = RevisionClockProbes(self._client, spec, self.clock, self._reader, self._write)
-        chosen = spec.selection or Selection(labels=_labels.selector(spec.run, spec.point))
+        chosen = spec.selection or Selection(labels=_labels.selector(spec.run, spec.point, spec.client))
         for number, (one, namespace) in enumerate(self._places):
             self._waiting.add(number)
             labels, fields = ("", "") if self._by_owners(one) else (chosen.labels, chosen.fields)

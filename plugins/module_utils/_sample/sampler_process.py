@@ -40,6 +40,7 @@ class SamplerProcess:
         """Fork. ``close_in_child`` closes what the child must not keep open: the submitter's locked ledger."""
         self.state: dict[str, Any] = {}
         self.completed: list[tuple[int, float]] = []  # (index, since when); whoever takes them removes them
+        self.reached: list[tuple[int, str]] = []  # (index, stage to report or outcome); the same
         self.watching = False
         self.ended = False
         self._pending = b""
@@ -84,6 +85,7 @@ class SamplerProcess:
                 raise ProcessError(f"the sampler failed: {message['error']}")
             self.watching = self.watching or bool(message.get("watching"))
             self.completed += message.pop("completed", ())
+            self.reached += message.pop("reached", ())
             self.state.update(message)
         return True
 
@@ -177,6 +179,8 @@ def _state(sampler: Sampler) -> dict[str, Any]:
     state: dict[str, Any] = {"events": sampler.events, "gaps": sampler.gaps, "notes": sampler.notes()}
     if sampler.tally.completed:
         state["completed"], sampler.tally.completed = sampler.tally.completed, []
+    if sampler.tally.reached:
+        state["reached"], sampler.tally.reached = sampler.tally.reached, []
     return {**sampler.tally.counts(), **state, "reasons": sampler.tally.reasons()}
 
 

@@ -21,9 +21,13 @@ class WorkloadTally:
     pending: PendingReasons = field(default_factory=PendingReasons)
     #: (Index, since when) of workloads that succeeded and were not yet reported, on the point's clock; None: not kept.
     completed: list[tuple[int, float]] | None = None
+    #: Stage of the workloads to report, empty for none; (index, that stage or the outcome) not yet reported.
+    reports: str = ""
+    reached: list[tuple[int, str]] = field(default_factory=list)
 
     _outcomes: Counter[str] = field(default_factory=Counter)
     _over: int = 0  # number of workloads that ran and have ended
+    _reported: set[int] = field(default_factory=set)
 
     def run(self, index: int) -> None:
         """Record that an object of a workload runs."""
@@ -31,11 +35,19 @@ class WorkloadTally:
             self.running.add(index)
             self._over += index in self.ended
 
+    def reach(self, index: int) -> None:
+        """Record that a workload has reached the stage to report."""
+        if index not in self._reported:
+            self._reported.add(index)
+            self.reached.append((index, self.reports))
+
     def end(self, index: int, outcome: str, at: float) -> None:
         """Record that a workload has ended, seen at ``at`` on the point's clock; only the first end counts."""
         if index not in self.ended:
             if self.completed is not None and outcome == "succeeded":
                 self.completed.append((index, round(at, 3)))
+            if self.reports:
+                self.reached.append((index, outcome))
             self.ended[index] = outcome
             self._outcomes[outcome] += 1
             self._over += index in self.running

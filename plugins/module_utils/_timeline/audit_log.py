@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.client_clocks import ClientClocks
 
 #: (resource, namespace, name)
 Key = tuple[str, str, str]
@@ -125,7 +126,12 @@ class IntervalNarrower:
 
 
 def narrower(
-    path: Path, run: str, inputs: point_reader.PointInputs, rows: list[dict[str, Any]], notes: list[str]
+    path: Path,
+    run: str,
+    inputs: point_reader.PointInputs,
+    clocks: ClientClocks,
+    rows: list[point_reader.WorkloadRow],
+    notes: list[str],
 ) -> IntervalNarrower | None:
     """Read a log for the workloads in ``rows``; None, and a note, when it cannot be used."""
     if inputs.follows is not None:
@@ -139,10 +145,12 @@ def narrower(
     kept = {one["name"]: (one["kind"], one.get("namespace") or "") for one in inputs.plan.get("templates", [])}
     sent = []
     for row in rows:
-        kind, namespace = kept.get(row["template"], ("", ""))
-        found = inputs.sent.get(row["index"])
+        kind, namespace = kept.get(row.template, ("", ""))
+        found = inputs.sent.get(row.index)
         if found is not None and found.created:
-            sent.append(((resource_of(kind), namespace, row["name"]), found.created[1], found.created[2]))
+            key, (_version, began, answered) = found.answered_clock, found.created
+            bounds_of_create = clocks.earliest(key, began), clocks.latest(key, answered)
+            sent.append(((resource_of(kind), namespace, row.name), *bounds_of_create))
     bounds = offset(log, sent)
     if bounds is None:
         notes.append(f"the audit log {path.name} was not used: no clock offset fits all of our creates")

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs, WorkloadRow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.workload_nodes import WorkloadNodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_replacements import POD, PodReplacements
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import version
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.seen_object import SeenObject
 
 #: Called with the index of a workload, an event of it, and the bounds of the event's moment.
 Witness = Callable[[int, dict[str, Any], tuple[float, float]], None]
@@ -29,7 +30,7 @@ class EventReader:
     def __init__(
         self,
         inputs: PointInputs,
-        rows: list[dict[str, Any]],
+        rows: list[WorkloadRow],
         own_kinds: set[str],
         intervals: IntervalAssignment,
         witness: Witness | None = None,
@@ -39,14 +40,17 @@ class EventReader:
         self.intervals = intervals
         self.table = intervals.table
         self._own_kinds = own_kinds
-        self._row_of_index = {row["index"]: number for number, row in enumerate(rows)}
+        self._row_of_index = {row.index: number for number, row in enumerate(rows)}
         self._row_of_uid = {
             sent.uid: self._row_of_index[index]
             for index, sent in inputs.sent.items()
             if sent.uid and index in self._row_of_index
         }
-        # (row, (kind, namespace), name) -> [bits of its stages, version]: a pod recreated under its name counts once.
-        self._objects: dict[tuple[int, tuple[str, str], str], list[int]] = {}
+        self._of_uid: dict[str, SeenObject] = {}  # one look-up for all but the first event of an object
+        # (kind, namespace) -> name -> object: a pod recreated under its name counts once.
+        self._of_name: dict[tuple[str, str], dict[str, SeenObject]] = {}
+        # The same for a name that occurs in several rows.
+        self._ambiguous: dict[tuple[int, tuple[str, str], str], SeenObject] = {}
         self._witness = witness
         self._nodes = nodes
         self.members: dict[str, list[int]] = {}  # kind -> number of objects by row
@@ -58,47 +62,66 @@ class EventReader:
 
     def read(self, last: float) -> float:
         """Take all events; return the time of the last one, or ``last`` if that is later."""
-        for received, event in point_reader.events(self.inputs):
-            self._take(received, event)
-            last = max(last, received)
+        for received, clock, event in point_reader.events(self.inputs):
+            self._take(received, clock, event)
+            last = max(last, self.intervals.clocks.middle(clock, received))
         return last
 
-    def _take(self, received: float, event: dict[str, Any]) -> None:
+    def _take(self, received: float, clock: str, event: dict[str, Any]) -> None:
         kind, uid = event["kind"], event["uid"]
-        row = self._row_of_uid.get(uid)
-        if row is None:
-            row = self._row(event)
-            if row is None:
-                return
-        own = kind in self._own_kinds and self.table.uid[row] == uid
-        place = (kind, event["namespace"])
-        known = self._objects.get((row, place, event["name"]))
+        known = self._of_uid.get(uid) or self._first_of(event)
         if known is None:
-            known = self._objects[row, place, event["name"]] = [0, 0]
-            if not own:
-                self._add_member(kind, row, event)
+            return
+        row = known.row
+        own = kind in self._own_kinds and self.table.uid[row] == uid
         if self._nodes is not None and "node" in event:
             self._nodes.see(row, event["node"])
         at = version(event["resource_version"])
         intervals = self.intervals
         if self._witness is not None:
-            self._witness(self.table.index[row], event, intervals.bounds_of(received, event, at, known[1], row))
+            bounds = intervals.bounds_of(received, event, at, known.version, row, clock)
+            self._witness(self.table.index[row], event, bounds)
         reducers = intervals.reducers_of.get(kind)
         if reducers:
-            seen = known[0]
+            seen = known.stages
             shown = [reducers[name] for name, value in event["values"].items() if value and name in reducers]
             fresh = [one for one in shown if not seen & one[0]]
             if fresh:
-                intervals.reach(fresh, known, intervals.bounds_of(received, event, at, known[1], row), event, row)
+                bounds = intervals.bounds_of(received, event, at, known.version, row, clock)
+                intervals.reach(fresh, known, bounds, event)
         if own:
             self._take_own(row, event)
         elif kind == POD:
-            self.replacements.see(row, known, event["event"])
+            self.replacements.see(known, event["event"])
         if at is not None:
-            if at > known[1]:
-                known[1] = at
+            if at > known.version:
+                known.version = at
             if event["how"] == "watch":
-                intervals.last_watched[place] = at
+                intervals.last_watched[kind, event["namespace"], clock] = at
+
+    def _first_of(self, event: dict[str, Any]) -> SeenObject | None:
+        """Return the object of the first event with a uid; None if it belongs to no workload."""
+        kind, uid, name = event["kind"], event["uid"], event["name"]
+        row = self._row_of_uid.get(uid)
+        if row is None:
+            row = self._row(event)
+            if row is None:
+                return None
+        if self.table.uid[row] == uid:
+            uid, name = self.table.uid[row], _same(self.table.name[row], name)  # kept once
+        place = (kind, event["namespace"])
+        of_name = self._of_name.setdefault(place, {})
+        known = of_name.get(name)
+        if known is not None and known.row != row:
+            known = self._ambiguous.get((row, place, name))
+        if known is None:
+            known = SeenObject(row)
+            if of_name.setdefault(name, known) is not known:
+                self._ambiguous[row, place, name] = known
+            if kind not in self._own_kinds or self.table.uid[row] != uid:
+                self._add_member(kind, row, event)
+        self._of_uid[uid] = known
+        return known
 
     def _take_own(self, row: int, event: dict[str, Any]) -> None:
         self.seen_own.add(row)
@@ -112,9 +135,9 @@ class EventReader:
         """Return the row that an object not seen before belongs to, by its owners or its index label, else None."""
         uid = event["uid"]
         for owner in event["owners"]:
-            row = self._row_of_uid.get(owner)
+            seen = self._of_uid.get(owner)
+            row = self._row_of_uid.get(owner) if seen is None else seen.row
             if row is not None:
-                self._row_of_uid[uid] = row
                 return row
         row = self._row_of_index.get(event["index"]) if event["index"] is not None else None
         if row is None:
@@ -124,7 +147,6 @@ class EventReader:
                 self.table.contradict(row, f"another {event['kind']} with this index was seen: uid {uid}")
                 return None
             self.table.uid[row] = uid
-        self._row_of_uid[uid] = row
         return row
 
     def _add_member(self, kind: str, row: int, event: dict[str, Any]) -> None:
@@ -134,3 +156,8 @@ class EventReader:
         if kind == POD:
             self.table.pods[row] += 1
             self.table.gpus[row] += float(event.get("gpus") or 0)
+
+
+def _same(held: str, text: str) -> str:
+    """Return ``held`` if it is equal to ``text``, so that equal texts are stored once."""
+    return held if held == text else text

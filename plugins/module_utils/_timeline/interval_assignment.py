@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import inf, isnan, nan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import (
+    ONE,
+    PointInputs,
+    WorkloadRow,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.audit_log import IntervalNarrower
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.client_clocks import ClientClocks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.foreign_load import ForeignLoad
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import (
-    RevisionClock,
-    numbered,
-    version,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.revision_clock import version
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.seen_object import SeenObject
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.separate_etcd import SeparateEtcd
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_order import OWN, Stage
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage_reducer import StageReducer
@@ -29,7 +31,12 @@ class IntervalAssignment:
     """
 
     def __init__(
-        self, inputs: PointInputs, table: Table, stages: list[Stage], audit: IntervalNarrower | None = None
+        self,
+        inputs: PointInputs,
+        table: Table,
+        stages: list[Stage],
+        clocks: ClientClocks,
+        audit: IntervalNarrower | None = None,
     ) -> None:
         self.inputs = inputs
         self.table = table
@@ -40,61 +47,89 @@ class IntervalAssignment:
         for reducer in self.reducers:
             of_kind = self.reducers_of.setdefault(reducer.stage.kind, {})
             of_kind.setdefault(reducer.stage.defined, (1 << len(of_kind), []))[1].append(reducer)
-        #: (Kind, namespace) -> resourceVersion of the last event that its watch delivered.
-        self.last_watched: dict[tuple[str, str], int] = {}
-        self._clock = RevisionClock(numbered(inputs.writes), numbered(inputs.revision_probes))
+        #: (Kind, namespace, clock) -> resourceVersion of the last event that its watch delivered.
+        self.last_watched: dict[tuple[str, str, str], int] = {}
+        #: Row -> clock of its first request, when it was sent on it, and what to add for the clock of the timeline.
+        self._sent: dict[int, tuple[str, float, float]] = {}
+        self.clocks = clocks
         self._separate = SeparateEtcd()
-        self.foreign = ForeignLoad(inputs, self._clock) if inputs.follows is not None else None
+        self.foreign = ForeignLoad(inputs, clocks.own(clocks.reference)) if inputs.follows is not None else None
         self._audit = audit
         self._start = table.header["start"]
 
-    def take_ledger(self, rows: list[dict[str, Any]]) -> None:
+    def take_ledger(self, rows: list[WorkloadRow]) -> None:
         """Fill attempts, uids and moments of sending, and the stage that the answer to our own create shows."""
         root = next((stage.name for stage in self.stages if stage.which == OWN), "")
-        table, inputs = self.table, self.inputs
+        table, inputs, clocks = self.table, self.inputs, self.clocks
         for number, row in enumerate(rows):
-            sent = inputs.sent.get(row["index"])
-            offset = row["offset"]
+            sent = inputs.sent.get(row.index)
+            offset = row.offset
             if sent is None:
-                if offset is not None and inputs.started is not None:
-                    table.moments["intended"][number] = inputs.started + offset
+                if offset is not None and clocks.started is not None:
+                    table.moments["intended"][number] = clocks.started + offset
                 table.attempts.append(0)
-                table.uid.append(row.get("uid"))
+                table.uid.append(row.uid)
                 continue
             table.attempts.append(sent.attempts)
             table.uid.append(sent.uid)
             # A closed loop has no intended moments.
             planned = offset is not None or not inputs.planned
+            shift = 0.0
+            if sent.sent is not None:
+                # The same for all three, so that the lateness is that of the client's own clock.
+                shift = clocks.middle(sent.clock, sent.sent) - sent.sent
+                self._sent[number] = (sent.clock, sent.sent, shift)
             for name, value in (
                 ("intended", sent.intended if planned else None),
                 ("sent", sent.sent),
                 ("answered", sent.answered),
             ):
                 if value is not None:
-                    table.moments[name][number] = value
+                    table.moments[name][number] = value + shift
             if root and sent.created:
                 resource_version, began, answered = sent.created
                 at = version(resource_version)
-                after, before = (self._clock.after(at), self._clock.before(at)) if at is not None else (began, answered)
-                table.earliest[root][number] = max(after, began)
-                table.latest[root][number] = min(before, answered)
+                clock = clocks.own(sent.answered_clock)
+                after, before = (clock.after(at), clock.before(at)) if at is not None else (began, answered)
+                bounds = max(after, began), min(before, answered)
+                table.earliest[root][number], table.latest[root][number] = self._shown(
+                    number, sent.answered_clock, *bounds
+                )
+
+    def _shown(self, row: int, clock: str, earliest: float, latest: float) -> tuple[float, float]:
+        """Return an interval of a client's clock on the clock of the timeline.
+
+        Its bounds there, and the interval since the row was sent, which is known better, lie within it.
+        """
+        if not self.clocks.several:
+            return earliest, latest
+        first, last = self.clocks.earliest(clock, earliest), self.clocks.latest(clock, latest)
+        of, sent, shift = self._sent.get(row, (clock, earliest, 0.0))
+        if row not in self._sent:
+            return first, last
+        if of == clock:
+            return min(first, earliest + shift), max(last, latest + shift)
+        return max(first, self.clocks.earliest(of, sent)), last
 
     def take_stated_creation(self, row: int, event: dict[str, Any]) -> None:
         """Let an event of a workload's own object bound the API server's clock, where a separate etcd needs it."""
         if self.inputs.separate_kinds:
             sent = self.inputs.sent.get(self.table.index[row])
             if sent is not None and sent.created:
-                self._separate.created(event["values"].get("created"), sent.created[1], sent.created[2])
+                clock = sent.answered_clock
+                bounds = self.clocks.earliest(clock, sent.created[1]), self.clocks.latest(clock, sent.created[2])
+                self._separate.created(event["values"].get("created"), *bounds)
 
     def bounds_of(
-        self, received: float, event: dict[str, Any], at: int | None, held: int, row: int
+        self, received: float, event: dict[str, Any], at: int | None, held: int, row: int, clock: str = ONE
     ) -> tuple[float, float]:
         """Return [earliest, latest] of what this event shows for the first time, from all sources.
 
-        at: its resourceVersion. held: the object's resourceVersion before it, 0 when it is the first one.
+        received: on ``clock``. at: its resourceVersion. held: that of the object before it, 0 when it is the first one.
         """
         separate = event["kind"] in self.inputs.separate_kinds
-        earliest, latest = self._bounds(received, event, None if separate else at, held, row)
+        bounds = self._bounds(received, event, None if separate else at, held, row, clock)
+        earliest, latest = self._shown(row, clock, *bounds)
         if self._audit is not None:
             earliest, latest, contradiction = self._audit.narrowed(event, earliest, latest, self._start)
             if contradiction:
@@ -102,44 +137,45 @@ class IntervalAssignment:
         return earliest, latest
 
     def _bounds(
-        self, received: float, event: dict[str, Any], at: int | None, held: int, row: int
+        self, received: float, event: dict[str, Any], at: int | None, held: int, row: int, clock: str
     ) -> tuple[float, float]:
-        """Return the bounds from sending, receiving and the revision clock.
+        """Return the bounds from sending, receiving and the revision clock, on the clock of the client.
 
         A watch shows each commit, so the event's own resourceVersion dates it. After a gap or a deletion, the change
         was committed at some moment after the last commit that was seen of this object (held) or by this watch.
         """
+        watched = self.last_watched.get((event["kind"], event["namespace"], clock), 0)
         if self.foreign is not None:
-            watched = self.last_watched.get((event["kind"], event["namespace"]), 0)
             return self.foreign.bounds(received, event, at, held, watched, row)
-        floor = self.table.moments["sent"][row]  # nothing of a workload can be before it was first sent
-        if isnan(floor):
-            floor = self.inputs.watched_from if self.inputs.watched_from is not None else self._start
+        # Nothing of a workload can be before it was first sent.
+        of, floor, _shift = self._sent.get(row, ("", nan, 0.0))
+        if isnan(floor) or of != clock:
+            seen = self.inputs.clocks[clock].watched_from
+            floor = seen if seen is not None else self._start if clock == self.clocks.reference else received
+            floor = -inf if not isnan(self.table.moments["sent"][row]) else floor
         if at is None:
             return floor, received
-        after, before = self._clock.after(at), self._clock.before(at)
+        own = self.clocks.own(clock)
+        after, before = own.after(at), own.before(at)
         if event["how"] != "watch" or event["event"] == "DELETED":
-            after = self._clock.after(max(held, self.last_watched.get((event["kind"], event["namespace"]), 0)))
+            after = own.after(max(held, watched))
         return after if after > floor else floor, before if before < received else received
 
     def reach(
         self,
         fresh: list[tuple[int, list[StageReducer]]],
-        known: list[int],
+        known: SeenObject,
         bounds: tuple[float, float],
         event: dict[str, Any],
-        row: int,
     ) -> None:
-        """Record the stages that an object has reached; those of a separate etcd wait for settle().
-
-        known: [bits of the stages that the object has reached, its resourceVersion]; the bits of ``fresh`` are added.
-        """
+        """Record the stages ``fresh`` that an object has reached; those of a separate etcd wait for settle()."""
         if self.foreign is not None:
-            self._reach_foreign(self.foreign, fresh, known, bounds, event, row)
+            self._reach_foreign(self.foreign, fresh, known, bounds, event)
             return
+        row = known.row
         separate = event["kind"] in self.inputs.separate_kinds
         for bit, reducers in fresh:
-            known[0] |= bit
+            known.stages |= bit
             for reducer in reducers:
                 if separate:
                     # Only the API server's own timestamps: our creates do not bound the clocks of others.
@@ -152,15 +188,15 @@ class IntervalAssignment:
         self,
         foreign: ForeignLoad,
         fresh: list[tuple[int, list[StageReducer]]],
-        known: list[int],
+        known: SeenObject,
         bounds: tuple[float, float],
         event: dict[str, Any],
-        row: int,
     ) -> None:
         """As reach(), for a load that others submitted: creations wait for settle()."""
-        source = foreign.source(event, version(event["resource_version"]), known[1])
+        row = known.row
+        source = foreign.source(event, version(event["resource_version"]), known.version)
         for bit, reducers in fresh:
-            known[0] |= bit
+            known.stages |= bit
             for reducer in reducers:
                 stage = reducer.stage
                 if foreign.shows_creation(stage.kind, stage.defined):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.seen_object import SeenObject
+
 POD = "Pod"
 
 
@@ -22,12 +24,12 @@ class PodReplacements:
         ends = {one["name"]: one.get("ends") for one in (kinds.get(POD) or {}).get("stages") or []}
         self._good = sum(bit for name, (bit, _reducers) in known.items() if ends.get(name) == "succeeded")
         self._bad = sum(bit for name, (bit, _reducers) in known.items() if ends.get(name) == "failed")
-        self._lost: dict[int, dict[int, list[int]]] = {}  # row -> id of a pod's record -> the record
+        self._lost: dict[int, dict[int, SeenObject]] = {}  # row -> id of a pod's record -> the record
 
-    def see(self, row: int, life: list[int], event: str) -> None:
-        """Record a pod after an event of it; ``life``: [bits of the stages that it has reached, version]."""
-        if (life[0] & self._bad or event == "DELETED") and not life[0] & self._good:
-            self._lost.setdefault(row, {})[id(life)] = life
+    def see(self, pod: SeenObject, event: str) -> None:
+        """Record a pod after an event of it."""
+        if (pod.stages & self._bad or event == "DELETED") and not pod.stages & self._good:
+            self._lost.setdefault(pod.row, {})[id(pod)] = pod
 
     def settle(self, members: list[int], ended: Callable[[int], bool]) -> dict[int, tuple[int, list[int]]]:
         """Subtract the replaced pods from ``members``; return row -> (former count, stage bits of those replaced).
@@ -38,6 +40,6 @@ class PodReplacements:
         found = {}
         for row, lives in self._lost.items():
             if len(lives) < members[row] or not ended(row):
-                found[row] = (members[row], [life[0] for life in lives.values()])
+                found[row] = (members[row], [life.stages for life in lives.values()])
                 members[row] -= len(lives) if len(lives) < members[row] else 0
         return found

@@ -17,10 +17,11 @@ same kind. No server clock is used. Compared with the audit log of a real API se
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 from math import inf
+from typing import Any
 
 
 def version(text: str | None) -> int | None:
@@ -52,18 +53,24 @@ class RevisionClock:
         writes: Iterable[tuple[int, float, float]],
         probes: Iterable[tuple[int, float, float]] = (),
     ) -> None:
-        own, read = list(writes), list(probes)
+        import numpy
+
+        row = numpy.dtype([("at", "i8"), ("sent", "f8"), ("answered", "f8")])
+        own, read = numpy.fromiter(writes, row), numpy.fromiter(probes, row)
         # Each smaller revision is a lower bound, so the latest of their moments is the tightest. Likewise above.
-        lower = sorted([(at, sent) for at, sent, _answered in own] + [(at + 1, sent) for at, sent, _answered in read])
-        upper = sorted([(at, answered) for at, _sent, answered in (*own, *read)], reverse=True)
-        self._lower = [at for at, _sent in lower]
-        self._sent = list(accumulate((sent for _at, sent in lower), max))
-        self._upper = [at for at, _answered in reversed(upper)]
-        self._answered = list(accumulate((answered for _at, answered in upper), min))[::-1]
+        at, moment = _ascending(numpy, (own["at"], read["at"] + 1), (own["sent"], read["sent"]))
+        self._lower, self._sent = _column("q", at), _column("d", numpy.maximum.accumulate(moment))
+        at, moment = _ascending(numpy, (own["at"], read["at"]), (own["answered"], read["answered"]))
+        self._upper, self._answered = _column("q", at), _column("d", numpy.minimum.accumulate(moment[::-1])[::-1])
         self._own = len(own)
 
     def __len__(self) -> int:
         return self._own
+
+    @property
+    def span(self) -> int:
+        """Number of revisions between the first and the last of all writes and probes."""
+        return self._upper[-1] - self._upper[0] if self._upper else 0
 
     def after(self, at: int) -> float:
         """Return the lower bound of the commit of resourceVersion ``at``, in seconds; -inf if unknown."""
@@ -74,3 +81,17 @@ class RevisionClock:
         """Return the upper bound of the commit of resourceVersion ``at``, in seconds; inf if unknown."""
         place = bisect_left(self._upper, at)
         return self._answered[place] if place < len(self._answered) else inf
+
+
+def _ascending(numpy: Any, versions: tuple[Any, Any], moments: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return the versions of both arrays in ascending order, and their moments."""
+    at = numpy.concatenate(versions)
+    order = numpy.argsort(at, kind="stable")
+    return at[order], numpy.concatenate(moments)[order]
+
+
+def _column(code: str, values: Any) -> array[Any]:
+    """Return an array of eight bytes per number, of which single numbers are read faster than of numpy's."""
+    found: array[Any] = array(code)
+    found.frombytes(values.tobytes())
+    return found

@@ -13,8 +13,9 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_reader import PointInputs, WorkloadRow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.workload_nodes import (
     NODE,
@@ -24,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.workloa
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import audit_log as audit_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import workload_outcome
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.client_clocks import ClientClocks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.event_assignment import EventReader, Witness
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.foreign_load import ForeignLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.interval_assignment import IntervalAssignment
@@ -35,8 +37,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.stage
 
 #: Without definitions (no observations) a workload still has the stage that the answer to our create shows.
 CREATED = Stage("created", "", "created", OWN, "API server", False)
+#: The stage of a workload that waited for its release, from our request to its answer.
+RELEASED = "released"
 #: The stage of a workload that was deleted at the end of its lifetime, from our request to its answer.
 STOPPED = "stopped"
+#: Maximum number of workloads that a note names.
+_NAMED = 10
 
 
 def build(
@@ -69,18 +75,20 @@ def build_from(
     witness: called with every event of a workload: its index, the event, and the bounds of its moment.
     """
     rows = point_reader.rows(inputs)
-    own_kinds = {row["kind"] for row in rows if row["kind"]} or set(list(inputs.kinds)[:1])
+    own_kinds = {row.kind for row in rows if row.kind} or set(list(inputs.kinds)[:1])
     simulated = set(inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers)
     stages = _stages(inputs, own_kinds, simulated)
-    table = _empty_table(inputs, rows, stages, run, point)
-    audit = audit_logs.narrower(audit_log, run, inputs, rows, table.header["notes"]) if audit_log else None
-    intervals = IntervalAssignment(inputs, table, stages, audit)
+    clocks = ClientClocks(inputs)
+    table = _empty_table(inputs, clocks, rows, stages, run, point)
+    audit = audit_logs.narrower(audit_log, run, inputs, clocks, rows, table.header["notes"]) if audit_log else None
+    intervals = IntervalAssignment(inputs, table, stages, clocks, audit)
     intervals.take_ledger(rows)
-    _take_stops(table, inputs)
+    _take_stops(table, inputs, clocks)
+    _take_releases(table, inputs, clocks)
     nodes = WorkloadNodes(len(rows), real_nodes) if real_nodes and NODE in simulated else None
     reader = EventReader(inputs, rows, own_kinds, intervals, witness, nodes)
     last = reader.read(table.header["end"])
-    if inputs.ended is None:
+    if clocks.ended is None:
         table.header["end"] = last
     workload_outcome.finish(reader, intervals)
     if intervals.foreign is not None:
@@ -96,20 +104,64 @@ def build_from(
 
 def _stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> list[Stage]:
     """Return the defined stages, and that of the end of a lifetime if the ledger shows one."""
-    found = from_definitions(inputs.kinds, own_kinds, simulated) or [CREATED]
+    found = from_definitions(_with_release(inputs, own_kinds), own_kinds, simulated) or [CREATED]
     if inputs.stops and all(stage.name != STOPPED for stage in found):
         complete = tuple(stage.name for stage in found if stage.ends == "succeeded")
         found.append(Stage(STOPPED, min(own_kinds, default=""), STOPPED, OWN, "client", False, None, complete))
     return found
 
 
-def _take_stops(table: Table, inputs: PointInputs) -> None:
+def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
     """Fill the stage of the end of a lifetime."""
     if all(one["name"] != STOPPED or one["writer"] != "client" for one in table.stages):
         return
     for row, index in enumerate(table.index):
         if index in inputs.stops:
-            table.earliest[STOPPED][row], table.latest[STOPPED][row] = inputs.stops[index]
+            began, answered, clock = inputs.stops[index]
+            table.earliest[STOPPED][row] = clocks.earliest(clock, began)
+            table.latest[STOPPED][row] = clocks.latest(clock, answered)
+
+
+def _of_lost(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
+    """Return a note for each client whose files are missing, with the workloads whose fate is unknown."""
+    notes = []
+    for one in inputs.lost:
+        of = [row.index for row in rows if row.index % one["clients"] == one["client"]]
+        unknown = [index for index in of if index not in inputs.sent]
+        named = ", ".join(str(index) for index in unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
+        notes.append(
+            f"client {one['client']} of {one['clients']} was lost ({one['reason']}): nothing is known of "
+            f"{_format.count(len(unknown), 'workload')} ({named})"
+        )
+    return notes
+
+
+def _with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
+    """Return the definitions of stages, and in those of the workloads that of their release, if there was one.
+
+    It stands before the first stage that waits for it.
+    """
+    kinds = dict(inputs.kinds)
+    for kind in own_kinds & kinds.keys() if inputs.releases else ():
+        stages = list(kinds[kind].get("stages") or [])
+        after = [number for number, one in enumerate(stages) if RELEASED in (one.get("depends_on") or ())]
+        if after:
+            needs = [one["name"] for one in stages[: after[0]]][-1:]
+            stages.insert(after[0], {"name": RELEASED, "writer": "client", "depends_on": needs})
+            kinds[kind] = {**kinds[kind], "stages": stages}
+    return kinds
+
+
+def _take_releases(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
+    """Fill the stage of the release: the write that first covered the index."""
+    if RELEASED not in table.earliest:
+        return
+    for row, index in enumerate(table.index):
+        for until, began, answered, clock in inputs.releases:
+            if index < until:
+                table.earliest[RELEASED][row] = clocks.earliest(clock, began)
+                table.latest[RELEASED][row] = clocks.latest(clock, answered)
+                break
 
 
 def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
@@ -121,26 +173,30 @@ def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
     table.header["start"] = min(created, default=table.header["start"])
 
 
-def _empty_table(inputs: PointInputs, rows: list[dict[str, Any]], stages: list[Stage], run: str, point: str) -> Table:
+def _empty_table(
+    inputs: PointInputs, clocks: ClientClocks, rows: list[WorkloadRow], stages: list[Stage], run: str, point: str
+) -> Table:
     size = len(rows)
-    moments = [sent.sent for sent in inputs.sent.values() if sent.sent is not None]
+    moments = [clocks.middle(sent.clock, sent.sent) for sent in inputs.sent.values() if sent.sent is not None]
     start = next(
-        (one for one in (inputs.started, min(moments, default=None), inputs.watched_from) if one is not None), 0.0
+        (one for one in (clocks.started, min(moments, default=None), clocks.watched_from) if one is not None), 0.0
     )
-    header = {
+    header: dict[str, Any] = {
         "schema": "timeline/1",
         "run": run,
         "point": point,
         "start": start,
-        "end": inputs.ended if inputs.ended is not None else start,
+        "end": clocks.ended if clocks.ended is not None else start,
         "planned": size,
         "stages": [stage.header() for stage in stages],
-        "gaps": inputs.gaps,
-        "notes": list(inputs.notes),
+        "gaps": [clocks.gap(gap, clock) for gap, clock in inputs.gaps],
+        "notes": [*inputs.notes, *clocks.notes, *_of_lost(inputs, rows)],
     }
+    if clocks.several:
+        header["clocks"] = clocks.header(inputs)
     table = Table(header)
     for name in ("index", "name", "kind", "template"):
-        setattr(table, name, [row[name] for row in rows])
+        setattr(table, name, [getattr(row, name) for row in rows])
     table.pods, table.gpus, table.nodes = [0] * size, [0.0] * size, [None] * size
     table.moments = {name: column(size) for name in MOMENTS}
     table.earliest = {stage.name: column(size) for stage in stages}

@@ -32,6 +32,8 @@ def finish(reader: EventReader, intervals: IntervalAssignment) -> None:
     for row in range(len(table)):
         sent = intervals.inputs.sent.get(table.index[row])
         found = outcome(row, endings, row in reader.deleted, row in reader.seen_own, sent)
+        if found == "unsent" and _in_lost_part(intervals, table.index[row]):
+            found = "lost"
         table.outcome.append(found)
         table.censored.append(found in ("unfinished", "deleted", "lost"))
         table.gpus[row] = reader.own_gpus.get(row) or table.gpus[row]
@@ -68,6 +70,11 @@ def outcome(row: int, endings: Endings, deleted: bool, seen: bool, sent: SentWor
     if sent is None:
         return "unsent"
     return "refused" if sent.outcome == "refused" else "lost"
+
+
+def _in_lost_part(intervals: IntervalAssignment, index: int) -> bool:
+    """Return whether the client that had to send a workload was lost."""
+    return any(index % one["clients"] == one["client"] for one in intervals.inputs.lost)
 
 
 def contradict_order(table: Table, stages: list[Stage]) -> None:

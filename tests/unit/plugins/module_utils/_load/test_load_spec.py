@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ TEMPLATES = [{"name": "job", "content": "kind: Job"}]
 
 
 def parameters(**more: Any) -> dict[str, Any]:
-    found = ArgumentSpecValidator(load_argument_spec.SUBMIT).validate({**GIVEN, "templates": TEMPLATES, **more})
+    found = ArgumentSpecValidator(copy.deepcopy(load_argument_spec.SUBMIT)).validate(
+        {**GIVEN, "templates": TEMPLATES, **more}
+    )
     assert not found.error_messages
     return dict(found.validated_parameters)
 
@@ -72,3 +75,9 @@ def test_a_remote_load_is_checked_as_the_module_checks_it() -> None:
         load_spec.remote_parameters({"templates": TEMPLATES}, "test-run", "002")
     with pytest.raises(InputError, match="in_flight is 0"):
         load_spec.remote_parameters({"count": 3, "templates": TEMPLATES, "in_flight": 0}, "test-run", "002")
+
+
+def test_a_check_leaves_the_defaults_of_the_options_as_they_are() -> None:
+    before = copy.deepcopy(load_argument_spec.SUBMIT)
+    load_spec.remote_parameters({"count": 3, "templates": TEMPLATES}, "test-run", "002")
+    assert before == load_argument_spec.SUBMIT

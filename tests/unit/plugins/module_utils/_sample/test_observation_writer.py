@@ -73,6 +73,17 @@ class World:
         return [row["values"] for row in self.rows]
 
 
+def test_who_reaches_the_stage_of_a_release_is_reported_once_and_who_ends_as_well() -> None:
+    for own, wanted in ((True, [(1, "running"), (2, "failed"), (1, "succeeded"), (3, "deleted")]), (False, [])):
+        world = World(own)
+        world.tally.reports = "running"
+        world.observer = ObservationWriter(KIND, own, world.tally, world.write)
+        for index, phase in ((1, "Pending"), (1, "Running"), (2, "Failed"), (1, "Succeeded"), (3, "Pending")):
+            world.see(index, phase)
+        world.see(3, "Pending", "DELETED")
+        assert world.tally.reached == wanted
+
+
 def test_a_life_is_told_in_its_changes() -> None:
     world = World()
     world.see(1, "Pending", "ADDED")

@@ -6,6 +6,7 @@ import json
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import pod_lifetimes, timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.pod_replacements import PodReplacements
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.seen_object import SeenObject
 from run_directory import RUN, World, write_point
 
 KINDS = {"Pod": {"stages": [{"name": "running"}, {"name": "succeeded", "ends": "succeeded"}]}}
@@ -14,22 +15,22 @@ KNOWN = {"running": (1, []), "succeeded": (2, [])}
 
 def test_a_pod_that_was_deleted_and_made_again_is_no_member() -> None:
     replaced, members = PodReplacements(KINDS, KNOWN), [3, 2]
-    replaced.see(0, [1, 0], "DELETED")
-    replaced.see(1, [3, 0], "DELETED")  # it had succeeded: nothing came to nothing
+    replaced.see(SeenObject(0, 1), "DELETED")
+    replaced.see(SeenObject(1, 3), "DELETED")  # it had succeeded: nothing came to nothing
     assert replaced.settle(members, lambda _row: True) == {0: (3, [1])}
     assert members == [2, 2]
 
 
 def test_a_gang_that_ended_without_its_pods_keeps_them() -> None:
     replaced, members = PodReplacements(KINDS, KNOWN), [1]
-    replaced.see(0, [1, 0], "DELETED")
+    replaced.see(SeenObject(0, 1), "DELETED")
     assert replaced.settle(members, lambda _row: True) == {}
     assert members == [1]
 
 
 def test_of_a_gang_that_waits_for_new_pods_none_got_anywhere() -> None:
     replaced, members = PodReplacements(KINDS, KNOWN), [1]
-    replaced.see(0, [1, 0], "DELETED")
+    replaced.see(SeenObject(0, 1), "DELETED")
     assert replaced.settle(members, lambda _row: False) == {0: (1, [1])}
     assert members == [1]
 

@@ -120,6 +120,41 @@ def test_the_end_of_a_lifetime_is_a_stage_from_the_first_request_to_the_last_ans
     assert Counter(stopped.outcome) == Counter(table.outcome)
 
 
+def test_a_release_is_a_stage_before_those_that_wait_for_it(good, tmp_path):
+    _world, folder, table = good
+    assert "released" not in table.earliest
+    copy = copied(folder, tmp_path, "plan", "ledger", "observations")
+
+    def waits(row):
+        if row["type"] == "stages":
+            stages = next(iter(row["kinds"].values()))["stages"]
+            stages[1] = {**stages[1], "depends_on": ["released"]}
+        return row
+
+    edit(copy / "observations.jsonl", waits)
+    begun = table.header["start"]
+    with open(copy / "ledger.jsonl", "a", encoding="utf-8") as ledger:
+        for released, sent, status in ((2, begun, 503), (2, begun + 0.5, 200), (3, begun + 0.7, 200)):
+            row = {"type": "release", "name": "x", "released": released, "intended": begun, "resource_version": "9"}
+            moments = {"sent": sent, "answered": sent + 0.1, "status": status}
+            ledger.write(json.dumps({**row, **moments}, separators=(",", ":")) + "\n")
+    found = timeline_builder.build(copy, RUN, "000")
+    bounds = [(found.earliest["released"][row], found.latest["released"][row]) for row in (0, 1, 2)]
+    wanted = [(begun, begun + 0.6), (begun, begun + 0.6), (begun + 0.7, begun + 0.7 + 0.1)]
+    assert bounds == [pytest.approx(one) for one in wanted], "from the first request to the answer of the last"
+    assert found.seen("released") == 3
+    names = [one["name"] for one in found.stages]
+    own = next(iter(_definitions(copy).values()))["stages"]
+    released = found.stages[names.index("released")]
+    assert released["writer"] == "client" and released["needs"] == [own[0]["name"]] and not released["ends"]
+    assert "released" in found.stages[names.index(own[1]["name"])]["needs"]
+
+
+def _definitions(folder):
+    rows = [json.loads(line) for line in (folder / "observations.jsonl").read_text().splitlines()]
+    return next(row["kinds"] for row in rows if row["type"] == "stages")
+
+
 def test_gpus_and_pods_of_a_gang_are_summed(mixed):
     _world, _folder, table = mixed
     assert (table.pods[0], table.gpus[0]) == (2, 2.0)

@@ -1,0 +1,115 @@
+"""A load that several clients send: processes on this machine, against a real API server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import drive_workload
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec, prepare_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from load_world import World, final
+
+CLIENTS = 3
+
+
+def request_of(world: World, **more: Any) -> LoadSpec:
+    return LoadSpec.of(drive_workload.defaults({**world.options, **more}, load_argument_spec.SUBMIT))
+
+
+def sampled(world: World, **more: Any) -> dict[str, Any]:
+    """Options of a load by several clients, of jobs that do not run: whoever sees them all has seen enough."""
+    return {"clients": CLIENTS, "canary_rate": 10, **more}
+
+
+def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World, tmp_path: Path) -> None:
+    load = sampled(world, count=61, arrival={"type": "poisson", "rate": 20}, seed=5)
+    found = world.submit(**load)
+    assert not found.get("failed"), found
+    assert (found["counts"]["created"], found["counts"]["planned"], found["counts"]["unknown"]) == (61, 61, 0)
+    assert [one["counts"]["created"] for one in found["clients"]] == [21, 20, 20]
+    assert all(one["lateness"]["p99"] >= 0 for one in found["clients"]) and "by 3 clients" in found["msg"]
+    alone = request_of(world, **{**load, "clients": 1, "point_dir": str(tmp_path / "alone")})
+    prepare_load.write_plan(alone, 1)
+    assert (tmp_path / "alone" / "plan.jsonl").read_bytes() == (world.point_dir / "plan.jsonl").read_bytes()
+    attempts = world.rows("ledger", "attempt")
+    assert set(final(attempts).values()) == {1} and len(final(attempts)) == 61 == len(world.names())
+    client = 0
+    for row in _files.read_lines(world.point_dir / "ledger.jsonl"):
+        client = row["client"] if row["type"] == "session" else client
+        assert row["type"] != "attempt" or row["index"] % CLIENTS == client
+    seen: dict[int, set[int]] = {}
+    for row in _files.read_lines(world.point_dir / "observations.jsonl"):
+        client = row["client"] if row["type"] == "session" else client
+        if row["type"] == "event":
+            seen.setdefault(client, set()).add(row["index"] % CLIENTS)
+    assert seen == {0: {0}, 1: {1}, 2: {2}}, "each client samples what it sent"
+    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    assert Counter(table.outcome) == {"unfinished": 61} and table.contradictions == {}
+    for entry in table.header["clocks"]:
+        low, high = entry["offset"]
+        assert low <= 0 <= high, "they run on one machine, so their clocks are the same"
+    lease = world.client.kind("coordination.k8s.io/v1", "Lease")
+    selector = f"{_labels.RUN}={world.run_id}"
+    assert world.client.list(lease, world.namespace, selector)[0] == [], "no Lease of the start or a canary is left"
+    again = world.submit(**load)
+    assert again["changed"] is False and again["counts"] == found["counts"]
+
+
+@pytest.mark.parametrize("victim", ["client", "all"])
+def test_a_killed_client_is_started_again_and_sends_each_workload_once(world: World, victim: str) -> None:
+    load = sampled(world, count=90, arrival={"type": "constant", "rate": 15})
+    call = world.start("submit", **load)
+    parts = local_clients.directories(request_of(world, **load))
+    deadline = time.monotonic() + 120
+    while len(world.names()) < 20:
+        assert time.monotonic() < deadline and call.poll() is None, call.communicate()
+        time.sleep(0.1)
+    if victim == "client":
+        process = parts[1].living()
+        assert process is not None
+        os.killpg(process.pid, signal.SIGKILL)
+        found = drive_workload.result(call, 240)
+        assert [one["sessions"] for one in found["clients"]] == [1, 2, 1], "the others were not disturbed"
+    else:
+        for one in parts:
+            process = one.living()
+            if process is not None:
+                os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(call.pid, signal.SIGKILL)
+        call.wait(timeout=30)
+        found = world.submit(**load)
+    assert not found.get("failed"), found
+    counts = found["counts"]
+    assert counts["created"] + counts["already_mine"] == 90 == len(world.names()), found["msg"]
+    assert set(final(world.rows("ledger", "attempt")).values()) == {1}
+
+
+def test_a_client_ends_with_the_call_that_started_it(world: World) -> None:
+    load = sampled(world, count=2000, arrival={"type": "constant", "rate": 5})
+    call = world.start("submit", **load)
+    parts = local_clients.directories(request_of(world, **load))
+    deadline = time.monotonic() + 120
+    while len(world.names()) < 5:
+        assert time.monotonic() < deadline and call.poll() is None, call.communicate()
+        time.sleep(0.1)
+    call.kill()
+    call.wait(timeout=30)
+    while any(one.living() for one in parts):
+        assert time.monotonic() < deadline, "clients outlive their call"
+        time.sleep(0.1)
+
+
+def test_what_clients_can_not_send_is_refused_before_anything_is_created(world: World) -> None:
+    with pytest.raises(InputError, match="a loop of one client"):
+        prepare_load.write_plan(request_of(world, arrival={"type": "closed", "at_once": 2}, wait=True), 3)
+    assert not world.names() and not (world.point_dir / "plan.jsonl").exists()
