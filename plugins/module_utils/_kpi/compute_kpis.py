@@ -160,5 +160,6 @@ def _document(data: PointData) -> dict[str, Any]:
         "timeline": {"header": header, "workloads": list(records)},
         "training": list(data.extras.training),
         "errors": dict(data.extras.errors),
+        "users": dict(data.extras.users),
         "metrics": {name: one.document() for name, one in data.extras.metrics.items()},
     }

@@ -160,6 +160,26 @@ def duration(
     )
 
 
+def spread(data: PointData, stage: str | Sequence[str], since: str | Sequence[str]) -> KpiValue:
+    """The largest minus the smallest time that ``stage`` took after ``since``, of the workloads that reached it."""
+    name, begin = data.pick(stage), data.pick(since)
+    if name is None or begin is None:
+        return missing(data, stage if name is None else since)
+    first, last = data.span(name)
+    begin_first, begin_last = data.span(begin)
+    middle = (first + last) / 2 - (begin_first + begin_last) / 2
+    seen = ~data.np.isnan(middle)
+    n = int(seen.sum())
+    if not n:
+        return KpiValue(None, 0, data.of, note=f"no workload was seen to reach {name}", **data.rests(name, begin))
+    least, most = (first - begin_last)[seen], (last - begin_first)[seen]
+    bounds = max(0.0, float(least.max() - most.min())), float(most.max() - least.min())
+    value = float(middle[seen].max() - middle[seen].min())
+    labels = {"stage": name, "since": begin}
+    note = f"{data.of - n:,} of {data.of:,} were not seen to reach it" if n < data.of else ""
+    return KpiValue(value, n, data.of, interval=bounds, note=note, labels=labels, **data.rests(name, begin))
+
+
 def _note(found: Quantile, q: float, censored: int = 0) -> str:
     n, of = found.n, found.of
     if found.at_least is not None:
@@ -292,6 +312,7 @@ FUNCTIONS: dict[str, Callable[..., KpiValue]] = {
         rate,
         makespan,
         duration,
+        spread,
         lateness,
         concurrency,
         gpu_hours,

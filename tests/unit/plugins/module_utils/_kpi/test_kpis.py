@@ -21,6 +21,21 @@ def computed(data, definitions):
     return [kpi for kpi, _value in compute_kpis.figures(data, definitions)]
 
 
+def test_the_spread_is_the_difference_of_the_longest_and_the_shortest(good):
+    _world, _folder, table = good
+    data = PointData(table)
+    found = FUNCTIONS["spread"](data, stage=["no_such_stage", "pods_running"], since="sent")
+    times = [
+        (first + last) / 2 - sent
+        for first, last, sent in zip(
+            table.earliest["pods_running"], table.latest["pods_running"], table.moments["sent"], strict=True
+        )
+    ]
+    assert found.value == pytest.approx(max(times) - min(times), abs=0.05) and (found.n, found.of) == (len(times),) * 2
+    assert found.interval[0] <= found.value <= found.interval[1]
+    assert FUNCTIONS["spread"](data, stage="no_such_stage", since="sent").value is None
+
+
 @pytest.fixture(scope="module")
 def of_good(good, definitions):
     """KPIs by name of a point in which all workloads succeed."""

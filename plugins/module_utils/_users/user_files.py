@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reports and files of users in pods, fetched through the API server.
+
+The helper in a pod (roles/users/files/user.py) leaves its report in the status of the pod, as the termination message
+of a container, and the files in ConfigMaps.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _labels, _quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.release_spec import needed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import workload_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
+
+POD = Kind("v1", "Pod", "pods", True)
+SCHEMA = "users/1"
+#: What a simulated user has done, in its files.
+OPERATIONS = "operations.jsonl"
+#: Number of users whose files are fetched at once, and of failed users that a message names.
+_PARALLEL, _NAMED = 8, 5
+
+
+@dataclass(frozen=True)
+class UsersSpec:
+    """Parameters of module users_files. ``dest``: gets a folder for each user. ``required``: as users_required."""
+
+    namespace: str
+    run: str
+    point: str
+    count: int
+    required: str
+    dest: Path
+
+
+@dataclass
+class User:
+    """What is known about one user.
+
+    phase: of the pod, or missing. exit_code: None if the command has not ended. moments: what the helper measured, in
+    seconds on the clock of the pod since the user was ready. files: number of fetched files, what was left out.
+    """
+
+    index: int
+    pod: str
+    phase: str = "missing"
+    node: str = ""
+    exit_code: int | None = None
+    why: str = ""
+    moments: dict[str, float] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
+
+
+def fetch(client: Client, spec: UsersSpec) -> dict[str, Any]:
+    """Write ``<dest>/<index>/user.json``, the files beside it and ``<dest>/users.json``; return the module's result.
+
+    The ConfigMaps of fetched files are deleted. Raises InputError for a wrong ``required``, DataError for damaged
+    files, ApiError.
+    """
+    required = needed(spec.required, spec.count)
+    listed = client.list(POD, spec.namespace, _labels.selector(spec.run, spec.point))[0]
+    pods = {one["metadata"]["name"]: one for one in listed}
+    names = [workload_name(spec.run, spec.point, index) for index in range(spec.count)]
+
+    def one(index: int) -> User:
+        user, reported = read_user(index, names[index], pods.get(names[index]))
+        folder = spec.dest / str(index)
+        if reported.get("parts"):
+            user.files = _fetch_files(client, spec, user.pod, reported, folder / "files")
+        elif reported:
+            user.files = {"count": 0, "left_out": reported.get("left_out", 0), "error": reported.get("error", "")}
+        folder.mkdir(parents=True, exist_ok=True)
+        _files.write_json(folder / "user.json", asdict(user))
+        return user
+
+    with ThreadPool(_PARALLEL) as pool:
+        users = list(pool.map(one, range(spec.count)))
+    document = summary(spec, users, required)
+    changed = not _same(spec.dest / "users.json", document)
+    _files.write_json(spec.dest / "users.json", document, SCHEMA)
+    return {
+        "changed": changed,
+        "succeeded": document["succeeded"],
+        "required": required,
+        "failed_users": [one.pod for one in users if one.phase != "Succeeded"],
+        "summary": _text(users, required),
+    }
+
+
+def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[User, dict[str, Any]]:
+    """Return a user from its pod, and what the helper reports about its files."""
+    user = User(index, name)
+    if pod is None:
+        user.why = "there is no such pod"
+        return user, {}
+    status = pod.get("status") or {}
+    user.phase, user.node = str(status.get("phase") or "Unknown"), str(pod["spec"].get("nodeName") or "")
+    report: dict[str, Any] = {}
+    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        ended = (one.get("state") or {}).get("terminated") or {}
+        if one.get("name") == "user":
+            user.exit_code = ended.get("exitCode")
+        report = _report(ended.get("message")) or report
+    if user.phase != "Succeeded":
+        user.why = waits(pod)
+    user.moments = {key: float(value) for key, value in (report.get("moments") or {}).items()}
+    reported = dict(report.get("files") or {})
+    if report.get("files_error"):
+        reported["error"] = report["files_error"]
+    return user, reported
+
+
+def _report(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "moments" in found else {}
+
+
+def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[str, Any], to: Path) -> dict[str, Any]:
+    """Replace the folder ``to`` by the files of a user; return how many there are, and what was left out."""
+    parts = [f"{pod}-files-{number:04d}" for number in range(1, int(reported["parts"]) + 1)]
+    found = {"left_out": reported.get("left_out", 0), "first_left_out": reported.get("first_left_out", [])}
+    if to.exists() and client.get(chunked_transfer.CONFIG_MAP, parts[0], spec.namespace) is None:
+        return {"count": sum(one.is_file() for one in to.rglob("*")), **found}  # an earlier call has fetched them
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=to.parent) as aside:
+        packed, fresh = Path(aside) / "files.tar", Path(aside) / "files"
+        file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
+        chunked_transfer.fetch(client, spec.namespace, file, packed)
+        try:
+            with tarfile.open(packed) as archive:
+                # Refuses paths that lead out of the folder, and devices.
+                archive.extractall(fresh, filter="data")
+        except tarfile.TarError as error:
+            raise DataError(f"files of {pod}: {error}") from error
+        count = sum(one.is_file() for one in fresh.rglob("*"))
+        shutil.rmtree(to, ignore_errors=True)
+        fresh.replace(to)
+    for name in parts:
+        client.delete(chunked_transfer.CONFIG_MAP, name, spec.namespace)
+    return {"count": count, "bytes": reported.get("bytes", 0), **found}
+
+
+def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]:
+    """Return users.json: counts, what the helpers measured, and what simulated users have done. Times in seconds."""
+    succeeded = sum(one.phase == "Succeeded" for one in users)
+    spans = [one.moments for one in users]
+    found = {
+        "schema": SCHEMA,
+        "run": spec.run,
+        "point": spec.point,
+        "count": spec.count,
+        "required": required,
+        "succeeded": succeeded,
+        "success_percent": round(100 * succeeded / spec.count, 3) if spec.count else 0.0,
+        # From the event of the release to the running command; from that until the sampler could see it.
+        "reaction": _quantiles.summary(_between(spans, "received", "begun")),
+        "report_delay": _quantiles.summary(_between(spans, "begun", "begun_answered")),
+        "command": _quantiles.summary(_between(spans, "begun", "ended")),
+    }
+    operations = [row for user in users for row in _operations(spec.dest / str(user.index) / "files" / OPERATIONS)]
+    if operations:
+        found["operations"] = _operations_summary(operations)
+    return found
+
+
+def _between(spans: Iterable[Mapping[str, float]], begin: str, end: str) -> list[float]:
+    return [one[end] - one[begin] for one in spans if begin in one and end in one]
+
+
+def _operations(path: Path) -> list[dict[str, Any]]:
+    return list(_files.read_lines(path)) if path.exists() else []
+
+
+def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return numbers of objects by outcome, and the times that users have seen."""
+    spans = [row["times"] for row in rows]
+    good = sum(row["outcome"] == "succeeded" for row in rows)
+    return {
+        "count": len(rows),
+        "succeeded": good,
+        "success_percent": round(100 * good / len(rows), 3),
+        "create": _quantiles.summary([one["created"] for one in spans if "created" in one]),
+        "usable": _quantiles.summary([one["usable"] for one in spans if "usable" in one]),
+        "delete": _quantiles.summary(_between(spans, "delete", "gone")),
+    }
+
+
+def _same(path: Path, document: Mapping[str, Any]) -> bool:
+    return path.exists() and _files.read_json(path) == document
+
+
+def _text(users: list[User], required: int) -> str:
+    """Return the result in one sentence."""
+    good = sum(one.phase == "Succeeded" for one in users)
+    parts = [f"{good} of {_format.count(len(users), 'user')} succeeded, {required} are required"]
+    failed = [one for one in users if one.phase != "Succeeded"]
+    if failed:
+        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        parts.append(f"not {', '.join(f'{one.pod} ({one.why})' for one in failed[:_NAMED])}{more}")
+    files = sum(int(one.files.get("count", 0)) for one in users)
+    left_out = sum(int(one.files.get("left_out", 0)) for one in users)
+    if files or left_out:
+        parts.append(f"fetched {_format.count(files, 'file')}")
+    if left_out:
+        parts.append(f"left out {left_out} beyond the limit")
+    errors = [f"{one.pod} ({one.files['error']})" for one in users if one.files.get("error")]
+    if errors:
+        parts.append(f"could not send its files: {errors[0]}")
+    return "; ".join(parts)

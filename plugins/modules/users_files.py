@@ -1,0 +1,130 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: users_files
+short_description: Fetch reports and files of users in pods
+version_added: 0.3.0
+description:
+  - Reads what the helper in each pod has reported about a user, and fetches the files that the user has written, from
+    ConfigMaps to which the helper has copied them. The ConfigMaps are deleted.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
+  - perfscale.seatrial._cluster
+  - perfscale.seatrial._run.point
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: none
+    details: Without the files there is no result.
+  diff_mode:
+    support: none
+    details: The files that it writes are its result.
+  idempotent:
+    support: full
+    details: A second call finds the files of the first one.
+options:
+  namespace:
+    description: Namespace of the users.
+    type: str
+    required: true
+  count:
+    description: Number of users of the point.
+    type: int
+    required: true
+  required:
+    description: How many of them have to succeed, V(all), a percentage such as V(95 %), or a number.
+    type: str
+    default: all
+  dest:
+    description:
+      - Folder that gets C(users.json), and for each user a folder of its number with C(user.json) and C(files/). It is
+        created if it is missing.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Fetch the reports and files of the users
+  perfscale.seatrial.users_files:
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    namespace: "users-{{ run_id }}"
+    run_id: "{{ run_id }}"
+    point: "001"
+    count: 100
+    required: 95 %
+    dest: "{{ run_dir }}/points/001/users"
+"""
+
+RETURN = r"""
+succeeded:
+  description: Number of users that succeeded.
+  returned: success
+  type: int
+required:
+  description: Number of users that have to succeed.
+  returned: success
+  type: int
+failed_users:
+  description: Pods of the users that did not succeed.
+  returned: success
+  type: list
+  elements: str
+summary:
+  description: The result in one sentence.
+  returned: success
+  type: str
+  sample: 6 of 6 users succeeded, 6 are required; fetched 6 files
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._users import user_files
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **_common_options.CLUSTER,
+            **_common_options.POINT,
+            "namespace": {"type": "str", "required": True},
+            "count": {"type": "int", "required": True},
+            "required": {"type": "str", "default": "all"},
+            "dest": {"type": "path", "required": True},
+            **_common_options.STEP,
+        },
+    )
+
+    def work(step: Step) -> dict[str, Any]:
+        given = module.params
+        spec = user_files.UsersSpec(
+            given["namespace"],
+            given["run_id"],
+            given["point"],
+            given["count"],
+            given["required"],
+            Path(given["dest"]),
+        )
+        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+            found = user_files.fetch(client, spec)
+        step.log(found["summary"])
+        return found
+
+    _module_main.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs in the pod of a user: waits until the user is released, then runs its command.
+
+    python3 user.py run <command> [<argument> …]    where the image has Python: waits, runs the command, reports
+    python3 user.py wait                            in an init container: waits, and ends
+
+Standard library only, Python 3.9 or later. It gets everything else from the environment. All moments are seconds on the
+monotonic clock of the pod, since the user was ready; the clock of the pod is compared with no other one.
+"""
+
+import base64
+import http.client
+import io
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import tarfile
+import time
+import zlib
+from hashlib import sha256
+from urllib.parse import urlencode
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+#: The annotation of the pod by which the sampler dates what happens, and where the kubelet reads the report.
+ANNOTATION, REPORT = "seatrial-user", "/dev/termination-log"
+#: Bytes of a ConfigMap: an API server allows 1,048,576 in all of its values.
+CHUNK = 700_000
+#: Seconds: timeout of a request, duration of a watch, pause after an error, how long to retry.
+TIMEOUT, WATCH, PAUSE, PATIENCE = 30, 300, 0.2, 300
+
+
+def labels_of_point():
+    """Return the labels by which objects of this point are found and deleted."""
+    return {f"perfscale.seatrial/{one}": os.environ[f"SEATRIAL_{one.upper()}"] for one in ("run", "point")}
+
+
+class Refused(Exception):
+    """The API server refused a request. ``status``: HTTP status."""
+
+    def __init__(self, status, text):
+        super().__init__(f"HTTP {status}: {text[:300]}")
+        self.status = status
+
+
+class Api:
+    """The API server of the pod's cluster, with the rights of its service account."""
+
+    def __init__(self):
+        self.namespace = os.environ["SEATRIAL_NAMESPACE"]
+        self._kept = None
+
+    def connection(self, timeout=TIMEOUT):
+        context = ssl.create_default_context(cafile=f"{ACCOUNT}/ca.crt")
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"])
+        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+
+    def headers(self):
+        # The kubelet renews the token.
+        with open(f"{ACCOUNT}/token", encoding="ascii") as stream:
+            return {"Authorization": f"Bearer {stream.read().strip()}", "Accept": "application/json"}
+
+    def request(self, method, path, body=None, kind="application/json", query=None):
+        """Return the decoded reply. Raises Refused, OSError, http.client.HTTPException."""
+        if self._kept is None:
+            self._kept = self.connection()
+        try:
+            data = None if body is None else json.dumps(body)
+            target = f"{path}?{urlencode(query)}" if query else path
+            self._kept.request(method, target, data, {**self.headers(), "Content-Type": kind})
+            reply = self._kept.getresponse()
+            text = reply.read()
+        except (OSError, http.client.HTTPException):
+            self._kept.close()
+            self._kept = None
+            raise
+        if reply.status >= 300:
+            raise Refused(reply.status, text.decode(errors="replace"))
+        return json.loads(text)
+
+    def patiently(self, method, path, body=None, kind="application/json", fine=()):
+        """As request(), repeated after errors that may pass; statuses in ``fine`` are no error and return None."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.request(method, path, body, kind)
+            except Refused as error:
+                if error.status in fine:
+                    return None
+                # A 403 may pass: an API server that has just started has not read its roles.
+                if error.status < 500 and error.status not in (403, 408, 425, 429) or time.monotonic() > end:
+                    raise
+            except (OSError, http.client.HTTPException):
+                if time.monotonic() > end:
+                    raise
+            time.sleep(PAUSE)
+
+    def watch(self, path, name, see, watching=lambda: None, deadline=float("inf")):
+        """Call ``see(object)`` with the object and its changes until it returns a true value, and return that.
+
+        Without a name, with every object of the path. The object is None while there is none. ``watching`` is called
+        when the watch is established. Returns None after ``deadline``, of time.monotonic().
+        """
+        while time.monotonic() < deadline:
+            try:
+                found = self._watch_once(path, name, see, watching, min(WATCH, deadline - time.monotonic()))
+                if found:
+                    return found
+            except (OSError, ValueError, http.client.HTTPException, Refused) as error:
+                print(f"seatrial: {path}: {error}; trying again", file=sys.stderr, flush=True)
+                time.sleep(PAUSE)
+        return None
+
+    def _watch_once(self, path, name, see, watching, seconds):
+        only = {"fieldSelector": f"metadata.name={name}"} if name else {}
+        listed = self.request("GET", path, query=only)
+        # The items of a list have no kind.
+        kind = listed["kind"][: -len("List")]
+        for one in listed["items"] or [None]:
+            found = see(one and {"kind": kind, **one})
+            if found:
+                return found
+        more = {
+            "watch": "1",
+            "resourceVersion": listed["metadata"]["resourceVersion"],
+            "timeoutSeconds": max(1, int(seconds)),
+        }
+        connection = self.connection(WATCH + TIMEOUT)
+        try:
+            connection.request("GET", f"{path}?{urlencode({**only, **more})}", headers=self.headers())
+            reply = connection.getresponse()
+            if reply.status != 200:
+                raise Refused(reply.status, reply.read().decode(errors="replace"))
+            watching()
+            for line in iter(reply.readline, b""):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return None  # the list is read again
+                found = see(None if event["type"] == "DELETED" else event["object"])
+                if found:
+                    return found
+            return None
+        finally:
+            connection.close()
+
+
+class User:
+    """The user of this pod."""
+
+    def __init__(self):
+        self.api = Api()
+        self.index, self.name = int(os.environ["SEATRIAL_INDEX"]), os.environ["SEATRIAL_POD"]
+        self.began = time.monotonic()
+        self.ready = False
+        self.moments = {}
+
+    def note(self, what):
+        self.moments[what] = round(time.monotonic() - self.began, 6)
+
+    def say(self, state):
+        """Tell the sampler what happened: one write to this pod."""
+        path = f"/api/v1/namespaces/{self.api.namespace}/pods/{self.name}"
+        change = {"metadata": {"annotations": {ANNOTATION: state}}}
+        self.note(f"{state}_sent")
+        self.api.patiently("PATCH", path, change, "application/merge-patch+json")
+        self.note(f"{state}_answered")
+
+    def wait(self):
+        """Return when the user is released."""
+
+        def watching():
+            if not self.ready:
+                self.ready = True
+                self.began = time.monotonic()
+                self.say("ready")
+
+        def released(lease):
+            self.note("received")
+            return lease is not None and (lease["spec"].get("leaseTransitions") or 0) > self.index
+
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.api.namespace}/leases"
+        self.api.watch(leases, os.environ["SEATRIAL_RELEASE"], released, watching)
+        if not self.ready:  # it was released before: this user is late
+            received = self.moments["received"]
+            self.say("ready")
+            self.moments["received"] = received
+
+    def run(self, command):
+        """Run the command; return its exit code, as a shell does."""
+        self.note("started")
+        try:
+            process = subprocess.Popen(command)
+        except OSError as error:
+            print(f"seatrial: {command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+            return 127 if isinstance(error, FileNotFoundError) else 126
+        self.note("begun")
+        signal.signal(signal.SIGTERM, lambda number, _frame: process.send_signal(number))
+        self.say("begun")
+        code = process.wait()
+        self.note("ended")
+        self.say("ended")
+        return 128 - code if code < 0 else code
+
+    def send_files(self, folder, limit):
+        """Send the files below ``folder``, of at most ``limit`` bytes together; return what is known about them."""
+        packed, left_out, size = io.BytesIO(), [], 0
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for place, _folders, names in sorted(os.walk(folder)):
+                for one in sorted(names):
+                    path = os.path.join(place, one)
+                    if not os.path.isfile(path) or os.path.islink(path):
+                        continue
+                    more = os.path.getsize(path)
+                    if size + more > limit:
+                        left_out.append({"name": os.path.relpath(path, folder)[:200], "bytes": more})
+                        continue
+                    size += more
+                    archive.add(path, os.path.relpath(path, folder), recursive=False)
+        content = packed.getvalue()
+        data = zlib.compress(content)
+        parts = [data[begin : begin + CHUNK] for begin in range(0, len(data), CHUNK)] if size else []
+        for number, part in enumerate(parts, 1):
+            self._send_part(f"{self.name}-files-{number:04d}", part)
+        found = {"parts": len(parts), "bytes": size, "sha256": sha256(content).hexdigest()}
+        return {**found, "left_out": len(left_out), "first_left_out": left_out[:3]}
+
+    def _send_part(self, name, part):
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": os.environ["SEATRIAL_UID"]}
+        labels = labels_of_point()
+        metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True}
+        body["binaryData"] = {"piece": base64.b64encode(part).decode()}
+        # 409: created before, and the reply was lost.
+        self.api.patiently("POST", f"/api/v1/namespaces/{self.api.namespace}/configmaps", body, fine=(409,))
+
+
+def report(found):
+    """Let the kubelet write the report into the status of the pod; it allows 4,096 bytes."""
+    with open(REPORT, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(found, separators=(",", ":"))[:4096])
+
+
+def main(arguments):
+    # The first process of a container ignores signals that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    user = User()
+    user.wait()
+    if arguments[0] == "wait":
+        report({"moments": user.moments})
+        return 0
+    code = user.run(arguments[1:])
+    found = {"exit_code": code, "moments": user.moments}
+    folder = os.environ.get("SEATRIAL_FILES", "")
+    if folder:
+        try:
+            found["files"] = user.send_files(folder, int(os.environ["SEATRIAL_FILES_LIMIT"]))
+        except Exception as error:  # the command's exit code matters more
+            found["files_error"] = f"{type(error).__name__}: {error}"[:500]
+    report(found)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
