@@ -24,6 +24,7 @@ class ActionModule(InPlaceAction):
         "kubeconfig": {"type": "path", "default": ""},
         "phases": {"type": "list", "elements": "str", "required": True},
         "run_dir": {"type": "path", "default": ""},
+        "nodes_made": {"type": "bool", "default": False},
         "subject": {"type": "str", "default": ""},
         "rbac_file": {"type": "path", "default": ""},
     }
@@ -53,5 +54,7 @@ class ActionModule(InPlaceAction):
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
         needs = doctor_needs.requirements(documents, run, phases, self._find_needle)
         paths = {name: user_path.absolute(given[name]) for name in ("kubeconfig", "rbac_file")}
+        if given.get("nodes_made"):
+            needs["nodes"] = []
         requirements = collect_settings_layers.raw({**needs, "others": not directory})
         return {**given, **paths, "phases": phases, "requirements": requirements}

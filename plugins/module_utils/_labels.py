@@ -10,12 +10,18 @@ POINT = "perfscale.seatrial/point"
 INDEX = "perfscale.seatrial/index"
 ROLE = "perfscale.seatrial/role"
 SIMULATED = "perfscale.seatrial/simulated"
+#: Beginning of the product of a GPU without a device.
+SIMULATED_PRODUCT = "simulated-"
 #: Run that added simulated GPUs to a node that exists without it.
 FAKE_GPUS = "perfscale.seatrial/fake-gpus"
+#: Pool of a node of a fake-gpu-operator, whose GPUs may have the names of real products.
+FAKE_GPU_OPERATOR = "run.ai/simulated-gpu-node-pool"
 #: Pool of a simulated node.
 POOL = "perfscale.seatrial/pool"
 #: Point of a load that runs in a pod, on that pod and its objects. Measured workloads have POINT.
 LOAD = "perfscale.seatrial/load"
+#: Number of the client that sent a workload, of a load by several clients; also on the objects of that client.
+CLIENT = "perfscale.seatrial/client"
 #: Part of a run that created an object shared by several workloads.
 PART = "perfscale.seatrial/part"
 
@@ -25,6 +31,12 @@ def of(run: str, point: str, index: int | str) -> dict[str, str]:
     return {RUN: run, POINT: point, INDEX: str(index)}
 
 
-def selector(run: str, point: str) -> str:
-    """Return the label selector of all workloads of a point and of objects with their labels."""
-    return f"{RUN}={run},{POINT}={point},{INDEX}"
+def of_client(client: int | None) -> dict[str, str]:
+    """Return the label of a client of several, none for the only one."""
+    return {} if client is None else {CLIENT: str(client)}
+
+
+def selector(run: str, point: str, client: int | None = None) -> str:
+    """Return the label selector of all workloads of a point, or of one client, and of objects with their labels."""
+    mine = "" if client is None else f",{CLIENT}={client}"
+    return f"{RUN}={run},{POINT}={point},{INDEX}{mine}"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
@@ -142,12 +141,7 @@ class LogCollection:
             "error": None,
         }
         try:
-            body = self._fetch(pod)
-            if not path.exists() or path.read_bytes() != body:
-                # Renamed when complete: a partial log after a kill would look like a whole one.
-                half = path.with_name(f".{path.name}.half")
-                half.write_bytes(body)
-                os.replace(half, path)
+            if _files.replace_bytes(path, self._fetch(pod)):
                 self._changed = True
             row["log"] = path.name
         except (ApiError, AccessError) as error:

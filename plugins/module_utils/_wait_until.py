@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
 
 #: Seconds between two checks, and between two reports of the same message.
@@ -58,3 +59,16 @@ def wait_until(
             raise WaitTimeout(late(message))
         reporter.report(partial(str, message), message)
         time.sleep(min(pause, max(deadline - now, 0.05)))
+
+
+def wait_until_gone(left: Callable[[], Collection[str]], timeout: float, pause: float = PAUSE) -> None:
+    """Wait until no deleted object is left. ``left`` returns the titles of those that still exist.
+
+    Raises WaitTimeout naming them after ``timeout`` seconds; errors of ``left`` pass.
+    """
+
+    def look() -> tuple[bool | None, str]:
+        found = left()
+        return (None if found else True), _format.listed(sorted(found))
+
+    wait_until(look, timeout, lambda _text: None, lambda text: f"not deleted after {timeout:g} s: {text}", pause)

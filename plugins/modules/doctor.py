@@ -49,6 +49,11 @@ options:
         tags exclude are not checked, and nothing is printed.
     type: path
     default: ""
+  nodes_made:
+    description: Whether the nodes exist that the run makes, so that only nodes of the cluster count.
+    type: bool
+    default: false
+    version_added: 0.3.0
   subject:
     description: User that the RBAC is bound to.
     type: str
@@ -119,6 +124,7 @@ def main() -> None:
             "kubeconfig": {"type": "path", "default": ""},
             "phases": {"type": "list", "elements": "str", "required": True},
             "run_dir": {"type": "path", "default": ""},
+            "nodes_made": {"type": "bool", "default": False},
             "subject": {"type": "str", "default": ""},
             "rbac_file": {"type": "path", "default": ""},
             "requirements": {"type": "dict", "default": {}},

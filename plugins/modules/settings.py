@@ -126,4 +126,11 @@ keep_failed:
   description: Whether a failed cluster is kept.
   returned: success
   type: bool
+interrupted:
+  description:
+    - If this session continues a run whose last session was cut short, C(point) is the directory of the point that was
+      being measured then, or empty. Null otherwise.
+  returned: success
+  type: dict
+  sample: {point: "001"}
 """

@@ -59,6 +59,8 @@ def close(
         record["held"] = held_by_run.of(directory, record["started"])
         record["split"] = split
         record["ended"] = stamp()
+        for session in record.get("sessions", [])[-1:]:
+            session["ended"] = record["ended"]
         record["status"] = status(record, found)
         resumed_extra_vars.note_result(record, found, directory)
 

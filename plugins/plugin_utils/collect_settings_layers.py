@@ -52,7 +52,7 @@ def defaults(loader: Any, catalogue: Catalogue) -> dict[str, Any]:
     for folder in catalogue.roles.values():
         path = folder / "defaults" / "main.yml"
         if path.exists():
-            found.update(raw(loader.load_from_file(str(path), trusted_as_template=True) or {}))
+            found.update(raw(loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}))
     known = {name: setting.default for name, setting in catalogue.settings.items() if not setting.secret}
     return {name: found.get(name, default) for name, default in known.items()}
 

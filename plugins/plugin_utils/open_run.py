@@ -178,6 +178,7 @@ class SettingsSession:
             words["bisect"] = {**schedule_words.bisection_of(request), **words["bisect"]}
         more = collect_settings_layers.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read(directory)
+        interrupted = _interrupted(directory, earlier)
         request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
         found = self._checked(request, chosen, directory)
         redone = self._redo(directory, found, chosen)
@@ -204,7 +205,7 @@ class SettingsSession:
         (directory / "FINISHED").unlink(missing_ok=True)
         if dropped:
             self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
-        return self._result(directory, found, request)
+        return {**self._result(directory, found, request), "interrupted": interrupted}
 
     def _redo(self, directory: Path, found: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
         """Return the further attempts that ``-e redo`` demands."""
@@ -330,4 +331,13 @@ class SettingsSession:
             "pre_cleanup": found.pre_cleanup,
             "gives_back": interrupted_run.phases(self._chosen(), self.phases, found.settings),
             "keep_failed": bool(found.settings.get("cluster_keep_failed")),
+            "interrupted": None,
         }
+
+
+def _interrupted(directory: Path, record: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the point that the last session was measuring (or '') if it was cut short, None if it was closed."""
+    last: Mapping[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
+    if record["status"] not in ("running", "interrupted") or "ended" in last:
+        return None
+    return {"point": point_states.running(directory)}

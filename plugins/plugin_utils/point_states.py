@@ -44,6 +44,12 @@ def of(run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[Pla
     return found
 
 
+def running(run_dir: Path) -> str:
+    """Return the folder of the attempt that is being measured, or was when its session was cut short; '' for none."""
+    found = [one for one in planned_points.read(run_dir) if one.status == RUNNING]
+    return found[-1].name if found else ""
+
+
 def _state(mine: Sequence[Attempt]) -> str:
     waiting = [one for one in mine if one.status in OPEN]
     if waiting:

@@ -85,7 +85,7 @@ def installed(role: project_role.ProjectRole, variables: Mapping[str, Any], load
             continue
         folder = root / "playbooks" / "group_vars" / "all"
         for path in sorted(one for one in folder.glob("*") if one.suffix in (".yml", ".yaml", ".json")):
-            values = loader.load_from_file(str(path), trusted_as_template=True) or {}
+            values = loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}
             found |= {name: value for name, value in values.items() if project_of(name) == project}
     return found
 

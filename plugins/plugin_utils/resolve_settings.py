@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +36,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text imp
 
 #: Settings to which a dotted key may add an element: names of KPIs, and names that the project checks.
 EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters"})
+#: Words of a template that may read any setting.
+_DYNAMIC = frozenset({"lookup", "query", "q", "vars", "varnames", "hostvars"})
 _WORD_SPECS = {
     "matrix": Setting("matrix", "", {"type": "dict"}),
     "matrix_points": Setting("matrix_points", "", {"type": "list", "elements": "dict"}),
@@ -92,7 +95,7 @@ def effective(
     resolved = _with_bisected(resolved, catalogue)
     matrix = Matrix.of(resolved.settings, _own_paths(request))
     values, late = _rendered(resolved, catalogue, render)
-    points = tuple(_points(resolved, matrix, catalogue, render, late))
+    points = tuple(_points(resolved, matrix, catalogue, render, values, late))
     pre_cleanup = bool(values.pop("pre_cleanup"))
     for word in ("matrix", "matrix_points", "matrix_skip_if"):
         values.pop(word)
@@ -177,10 +180,19 @@ def _opened(tree: dict[str, Any], changes: list[Change], render: Render) -> dict
     return {name: render(value, given)[0] if name in reached else value for name, value in tree.items()}
 
 
-def _rendered(resolved: Resolved, catalogue: Catalogue, render: Render) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _rendered(
+    resolved: Resolved, catalogue: Catalogue, render: Render, known: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the values of all settings, and the names of those that refer to a name which only the run defines.
+
+    known: values that are not rendered and converted again.
+    """
     values: dict[str, Any] = {}
     late: list[str] = []
     for name, raw in resolved.settings.items():
+        if known is not None and name in known:
+            values[name] = known[name]
+            continue
         value, undefined = render(raw, resolved.settings) if has_template(raw) else (raw, False)
         setting = _setting(catalogue, name)
         if undefined:
@@ -223,21 +235,57 @@ def _own_paths(request: RequestedSettings) -> list[str]:
     return [dotted_paths.render(path) for path in paths]
 
 
+def _texts(value: Any) -> Iterator[str]:
+    """Return the texts in a value."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, str):
+        yield value
+
+
+def _words(settings: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return the words in each setting that contains a template."""
+    templates = {name: raw for name, raw in settings.items() if has_template(raw)}
+    return {name: set(re.findall(r"[A-Za-z_]\w*", " ".join(_texts(raw)))) for name, raw in templates.items()}
+
+
+def _dependent(words: Mapping[str, set[str]], changed: Iterable[str]) -> set[str]:
+    """Return the settings that may have another value where those in ``changed`` do.
+
+    words: of _words(). A template depends on every setting whose name is in it, and on what that one depends on.
+    """
+    found = {*changed, *(name for name, ones in words.items() if not ones.isdisjoint(_DYNAMIC))}
+    while more := {name for name, ones in words.items() if name not in found and not ones.isdisjoint(found)}:
+        found |= more
+    return found
+
+
 def _points(
-    resolved: Resolved, matrix: Matrix, catalogue: Catalogue, render: Render, late: Collection[str]
+    resolved: Resolved,
+    matrix: Matrix,
+    catalogue: Catalogue,
+    render: Render,
+    values: Mapping[str, Any],
+    late: Collection[str],
 ) -> list[MatrixPoint]:
     """Return the points of the matrix, each validated separately; one without values if there is no matrix.
 
-    Templates are rendered at each point: they may refer to what the matrix sets.
+    values: without the matrix. Those of templates that may refer to what the matrix sets are rendered at each point.
     """
     base = {name: value for name, value in resolved.settings.items() if name not in TREE_WORDS}
+    words = _words(base)
     points = []
     for name, given, source in matrix.combinations():
         changes = _coerced(catalogue, apply_settings_layers.layer(source, given))
         of_point = apply_settings_layers.apply(
             Resolved(_opened(base, changes, render), resolved.changes), changes, EXTENSIBLE & base.keys()
         )
-        whole, _late = _rendered(of_point, catalogue, render)
+        changed = _dependent(words, {*TREE_WORDS, *(str(change.path[0]) for change in changes)})
+        known = {name: value for name, value in values.items() if name not in changed}
+        whole, _late = _rendered(of_point, catalogue, render, known)
         why = matrix_points.skipped(matrix.skip_if, whole, late, render)
         points.append(MatrixPoint(name, given, whole, why))
     matrix_points.refuse_nothing([point.skipped for point in points])

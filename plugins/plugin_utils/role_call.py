@@ -122,7 +122,11 @@ class FailedCalls:
     def failed(self, role: Any, task: str, message: str) -> None:
         """Add a failure to the directory of the call, if the role has opened one."""
         step = self._steps.get(id(role))
-        if role is None or step is None or not step.is_dir():
-            return
-        with open(step / FAILURE, "a", encoding="utf-8") as stream:
-            stream.write(f"{task}: {message}\n")
+        if role is not None and step is not None and step.is_dir():
+            add_failure(step, f"{task}: {message}")
+
+
+def add_failure(step: Path, text: str) -> None:
+    """Add a line to FAILURE in the directory of a role call."""
+    with open(step / FAILURE, "a", encoding="utf-8") as stream:
+        stream.write(f"{text}\n")

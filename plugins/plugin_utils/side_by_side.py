@@ -74,6 +74,12 @@ class MemberOutcome:
         """The error of a member that failed, or why it was not started."""
         return str(self.result.get("msg") or "it failed without a message")
 
+    def text(self, name: str) -> str:
+        """Return how a member of this name ended, in one line."""
+        if self.state == PASSED:
+            return f"{name}: done after {self.ended - self.began:.0f} s"
+        return f"{name}: {self.message}"
+
     def document(self) -> dict[str, Any]:
         """Return the outcome as the module returns it: the result of the member, with its state and times."""
         times = {"began": round(self.began, 2), "ended": round(self.ended, 2)}
@@ -115,10 +121,13 @@ def _refuse_circle(known: Mapping[str, Member]) -> None:
             del left[name]
 
 
-def run(given: Sequence[Member], call: Call, look: Callable[[], None]) -> dict[str, MemberOutcome]:
+def run(
+    given: Sequence[Member], call: Call, look: Callable[[], None], say: Callable[[str], None] = lambda _text: None
+) -> dict[str, MemberOutcome]:
     """Run all members and return how each ended, in their order. A failed member ends no other one.
 
     call: runs one member, in a separate process, and returns the result of its module. look: called at intervals.
+    say: gets a line when a member has ended while others have not.
     """
     fork, began = get_context("fork"), time.monotonic()
     waiting, ended = {one.name: one for one in given}, dict[str, MemberOutcome]()
@@ -148,6 +157,9 @@ def run(given: Sequence[Member], call: Call, look: Callable[[], None]) -> dict[s
                 state = FAILED if result.get("failed") else PASSED
                 ended[name] = MemberOutcome(state, started, time.monotonic() - began, result)
                 del running[name]
+                if left := [*running, *waiting]:
+                    failed = "failed: " if state == FAILED else ""
+                    say(f"{failed}{ended[name].text(name)}; still to end: {_format.listed(left)}")
     look()
     return {one.name: ended[one.name] for one in given}
 
@@ -176,10 +188,8 @@ def summary(outcomes: Mapping[str, MemberOutcome]) -> str:
     """Return how the members ended, one line each: errors first."""
     failed = [name for name, one in outcomes.items() if one.state == FAILED]
     lines = [f"{len(failed)} of {_format.count(len(outcomes), 'member')} failed"] if failed else []
-    lines += [f"{name}: {outcomes[name].message}" for name in failed]
-    lines += [f"{name}: {one.message}" for name, one in outcomes.items() if one.state == LEFT_OUT]
-    passed = {name: one for name, one in outcomes.items() if one.state == PASSED}
-    lines += [f"{name}: done after {one.ended - one.began:.0f} s" for name, one in passed.items()]
+    for state in (FAILED, LEFT_OUT, PASSED):
+        lines += [one.text(name) for name, one in outcomes.items() if one.state == state]
     return "\n".join(lines)
 
 

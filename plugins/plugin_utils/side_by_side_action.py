@@ -14,7 +14,7 @@ from typing import Any
 from ansible import constants
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import side_by_side
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import role_call, side_by_side
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import ansible_errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressTail, end_group
@@ -40,14 +40,21 @@ class SideBySideAction(InPlaceAction):
                 for line in (line for tail in tails for line in tail.lines()):
                     Display().display(line, stderr=True)
 
+            def say(text: str) -> None:
+                step.log(text)
+                Display().display(text, stderr=True)
+
             def call(member: side_by_side.Member) -> dict[str, Any]:
                 return self._call(member, files.get(member.name), task_vars)
 
             try:
-                outcomes = side_by_side.run(members, call, look)
+                outcomes = side_by_side.run(members, call, look, say)
             except BaseException:
                 end_group()
                 raise
+        for member in members:
+            if outcomes[member.name].state != side_by_side.PASSED:
+                _record(member, outcomes[member.name].message)
         return side_by_side.result(outcomes, step)
 
     def _call(
@@ -64,3 +71,10 @@ class SideBySideAction(InPlaceAction):
         finally:
             with contextlib.suppress(Exception):
                 self.cleanup(force=True)
+
+
+def _record(member: side_by_side.Member, message: str) -> None:
+    """Write FAILURE into the directory of the role call that the member belongs to, if it has one."""
+    path = member.arguments.get("step_dir")
+    if path and Path(path).is_dir():
+        role_call.add_failure(Path(path), f"{member.name}: {message}")

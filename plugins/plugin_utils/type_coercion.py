@@ -25,6 +25,9 @@ _ARTICLE = {
     "raw": "any value",
 }
 
+#: Types whose values are valid as they are, unless the setting has choices.
+_PLAIN: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
+
 
 def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
     """Return ``value`` as the declared type of ``setting``; a path becomes absolute.
@@ -64,9 +67,13 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
 
     known = ("type", "elements", "choices", "options")
     spec = {key: entry for key, entry in setting.spec.items() if key in known}
-    result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
-    if not result.error_messages:
-        valid = result.validated_parameters[setting.name]
+    valid, errors = value, []
+    plain = _PLAIN.get(setting.type)
+    # Nearly all values of a run: Ansible's validator would take a second for the points of a matrix.
+    if plain is None or "choices" in spec or not isinstance(value, plain):
+        result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
+        valid, errors = result.validated_parameters.get(setting.name), result.error_messages
+    if not errors:
         if setting.type in ("int", "float") and not _in_range(setting, valid):
             raise SettingsError(
                 f"{source}: {setting.name} is {json.dumps(valid)}, and it must be 0 or more", at, source
@@ -78,7 +85,7 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
         message = f"{source}: {setting.name} can't be '{value}'{nearest(str(value), choices)}; it is one of {text}"
         raise SettingsError(message, at, source)
     if setting.type in ("list", "dict") and isinstance(value, (list, dict)):
-        detail = "; ".join(to_native(text) for text in result.error_messages)
+        detail = "; ".join(to_native(text) for text in errors)
         raise SettingsError(f"{source}: {setting.name}: {detail}", at, source)
     raise SettingsError(_not_a(setting, value, source), at, source)
 

@@ -23,6 +23,8 @@ def request(given: Any, find: Find) -> dict[str, Any]:
     for name, read in (("templates", templates), ("arrival", arrival), ("stages", stages)):
         if found.get(name) is not None:
             found[name] = read(found[name], find)
+    if isinstance(found.get("release"), dict) and found["release"].get("arrival"):
+        found["release"] = {**found["release"], "arrival": arrival(found["release"]["arrival"], find)}
     return found
 
 

@@ -59,7 +59,13 @@ def main(what: str, path: str) -> None:
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
 
-            found = Load(LoadSpec.of(filled), step, progress).run()
+            request = LoadSpec.of(filled)
+            if request.clients > 1 and request.client is None:
+                from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
+
+                found = local_clients.run(filled, request, step, progress)
+            else:
+                found = Load(request, step, progress).run()
         elif what == "follow":
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.follow_foreign_load import (
                 FollowSpec,

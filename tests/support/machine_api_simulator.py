@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import (
@@ -14,6 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machin
     SET,
     VERSION,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_types import AWS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_sizing import NodeSize
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "machine.machine.openshift.io"
@@ -72,12 +76,19 @@ def machine_set(name: str, replicas: int, cluster: str = "lab-x7k2p") -> dict[st
     }
 
 
-class MachineApiSimulator(threading.Thread):
-    """Simulates the machines of one cluster. ``broken``: instance types without capacity."""
+def room(machine: dict[str, Any]) -> dict[str, str]:
+    """What the node of a machine has, by its type; of an unknown one, 4 cores and 16 GiB."""
+    size = AWS.get(machine["spec"]["providerSpec"]["value"]["instanceType"], NodeSize(4.0, 16.0))
+    return {"cpu": f"{size.cpu:g}", "memory": f"{size.memory:g}Gi", "pods": f"{size.pods:g}"}
 
-    def __init__(self, client: Client, broken: tuple[str, ...] = ()) -> None:
+
+class MachineApiSimulator(threading.Thread):
+    """Simulates the machines of one cluster. broken: instance types that are sold out. delay: of each node, seconds."""
+
+    def __init__(self, client: Client, broken: tuple[str, ...] = (), delay: float = 0.0) -> None:
         super().__init__(daemon=True)
-        self.client, self.broken = client, broken
+        self.client, self.broken, self.delay = client, broken, delay
+        self.made: dict[str, float] = {}
         self.over = threading.Event()
         self.count = 0
         self.errors: list[Exception] = []
@@ -126,6 +137,7 @@ class MachineApiSimulator(threading.Thread):
             "finalizers": [FINALIZER],
         }
         self.client.create({"apiVersion": VERSION, "kind": "Machine", "metadata": metadata, "spec": template["spec"]})
+        self.made[metadata["name"]] = time.monotonic()
 
     def advance(self, one: dict[str, Any], wanted: bool) -> None:
         """Bring a machine up, or away."""
@@ -139,13 +151,14 @@ class MachineApiSimulator(threading.Thread):
         elif spec["providerSpec"]["value"]["instanceType"] in self.broken:
             status = {"phase": "Failed", "errorMessage": "InsufficientInstanceCapacity: there is none left"}
             self.patch(f"{path}/status", {"status": status})
-        elif not (one.get("status") or {}).get("nodeRef"):
-            labels = {**(spec.get("metadata", {}).get("labels") or {}), "type": "kwok"}
+        elif not (one.get("status") or {}).get("nodeRef") and time.monotonic() >= self.made.get(name, 0.0) + self.delay:
+            labels = {**(spec.get("metadata", {}).get("labels") or {}), "type": "kwok", _labels.SIMULATED: "true"}
             node = {
                 "apiVersion": "v1",
                 "kind": "Node",
                 "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
                 "spec": {"taints": spec.get("taints") or []},
+                "status": {"capacity": room(one), "allocatable": room(one)},
             }
             self.client.create(node)
             self.patch(f"{path}/status", {"status": {"phase": "Running", "nodeRef": {"kind": "Node", "name": name}}})

@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.operat
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_fits_nodes import allocatable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -104,7 +105,7 @@ def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
                 str(node["metadata"]["name"]),
                 {
                     "product": label(node, product) or resource,
-                    "allocatable": int(amount(at(node, "status.allocatable", {}).get(resource, "0"))),
+                    "allocatable": int(allocatable(node, resource)),
                     "held": 0,
                     "pods": 0,
                 },

@@ -20,13 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
-from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say, wait_until, wait_until_gone
 
 RESOURCE, PRODUCT, COUNT = "nvidia.com/gpu", "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 PART = {_labels.PART: "gpu-burn"}
 OK, FAULTY, MISSING, SIMULATED = "ok", "faulty", "missing", "simulated"
-#: Beginning of the product of a GPU without a device (role fake_gpu).
-SIMULATED_PRODUCT = "simulated-"
 #: Seconds between two looks, and how long the Jobs may take to be deleted.
 LOOK, DELETION = 2.0, 120.0
 _RESULT = re.compile(r"^\s*GPU (?P<gpu>[0-9]+): (?P<result>OK|FAULTY)\s*$", re.MULTILINE)
@@ -119,8 +117,9 @@ def gpus_of(node: Mapping[str, Any]) -> int:
 
 
 def is_simulated(node: Mapping[str, Any]) -> bool:
-    """Return whether the GPUs of a node have no device."""
-    return bool(label(node, _labels.SIMULATED)) or label(node, PRODUCT).startswith(SIMULATED_PRODUCT)
+    """Return whether the GPUs of a node have no device: of a simulated node, or added to a real one, whoever did it."""
+    marked = any(label(node, one) for one in (_labels.SIMULATED, _labels.FAKE_GPUS, _labels.FAKE_GPU_OPERATOR))
+    return marked or label(node, PRODUCT).startswith(_labels.SIMULATED_PRODUCT)
 
 
 def rows(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
@@ -175,8 +174,8 @@ def remove(client: Client, burn: Burn) -> None:
     for one in client.list(jobs, burn.namespace, burn.selector, metadata_only=True)[0]:
         client.delete(jobs, one["metadata"]["name"], burn.namespace, {"propagationPolicy": "Background"})
 
-    def look() -> tuple[bool | None, str]:
-        left = sum(len(client.list(one, burn.namespace, burn.selector, metadata_only=True)[0]) for one in (jobs, pods))
-        return (True if not left else None), f"{left} objects of the burn-in"
+    def left() -> list[str]:
+        found = [client.list(kind, burn.namespace, burn.selector, metadata_only=True)[0] for kind in (jobs, pods)]
+        return [f"{burn.namespace}/{one['metadata']['name']}" for each in found for one in each]
 
-    wait_until(look, DELETION, lambda _text: None, lambda text: f"{text} still exist after {DELETION:g} s", LOOK)
+    wait_until_gone(left, DELETION, LOOK)

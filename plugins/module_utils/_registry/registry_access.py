@@ -135,12 +135,7 @@ class RegistryAccess:
             return False
         kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
         self.client.delete_seen(kind, wanted["metadata"]["name"], "", found["metadata"]["uid"])
-
-        def look() -> tuple[bool | None, str]:
-            gone = self._mirror_set(wanted) is None
-            return (True if gone else None), f"{title(found)} to be deleted"
-
-        _wait_until.wait_until(look, _DELETION, self.say, lambda text: f"{_DELETION:g} s are not enough for {text}")
+        _wait_until.wait_until_gone(lambda: [title(found)] if self._mirror_set(wanted) else [], _DELETION)
         self.say(f"removed {title(found)}")
         return True
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machin
     SET,
     VERSION,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say, wait_until, wait_until_gone
 
 
 class NodeScaler:
@@ -185,15 +185,12 @@ class NodeScaler:
             self.say(f"scaled MachineSet {name} back to {replicas}")
 
     def _wait_deleted(self, name: str, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while True:
-            exists = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE) is not None
-            number = len(self._machines(name))
-            if not exists and not number:
-                return
-            if time.monotonic() >= deadline:
-                raise WaitTimeout(f"MachineSet {name}: {number} machines still exist after {timeout:g} s")
-            time.sleep(0.5)
+        def left() -> list[str]:
+            there = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
+            machines = [f"Machine {one['metadata']['name']}" for one in self._machines(name)]
+            return machines + ([f"MachineSet {name}"] if there else [])
+
+        wait_until_gone(left, timeout, 0.5)
 
 
 def _replicas(number: int) -> dict[str, Any]:

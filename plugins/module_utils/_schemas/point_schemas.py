@@ -43,7 +43,11 @@ NODES = record(
         "gpu_products": {"type": "object", "additionalProperties": COUNT},
     },
 )
-SESSION = record({"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT})
+#: client: number of the client, of a load by several.
+SESSION = record({"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT}, {"client": COUNT})
+
+#: Quantiles of times in seconds: p50, p95, p99, max.
+QUANTILES_OR_NULL = {"type": ["object", "null"], "additionalProperties": {"type": "number"}}
 
 POINT: dict[str, dict[str, Any]] = {
     "point/1": record(
@@ -117,6 +121,8 @@ POINT: dict[str, dict[str, Any]] = {
         {
             "session": SESSION,
             "start": record({"at": MOMENT}),  # origin of the plan's offsets
+            # a client of a load by several clients whose ledger is missing; workload i was client i % clients's
+            "lost": record({"client": COUNT, "clients": COUNT, "reason": TEXT}),
             "attempt": record(
                 {
                     "index": COUNT,
@@ -151,6 +157,18 @@ POINT: dict[str, dict[str, Any]] = {
                     "answered": MOMENT,
                     "status": COUNT,  # HTTP status; 0: no response
                 }
+            ),
+            # a write to the Lease that the workloads watch; released: those with an index below it may begin
+            "release": record(
+                {
+                    "name": TEXT,
+                    "released": COUNT,
+                    "intended": MOMENT,
+                    "sent": MOMENT,
+                    "answered": MOMENT,
+                    "status": COUNT,  # HTTP status; 0: no response
+                },
+                {"resource_version": TEXT},
             ),
             # machine: that sent the load. stolen: share of CPU time stolen by the hypervisor, null where the system
             # does not report it. load: mean load average.
@@ -257,6 +275,34 @@ POINT: dict[str, dict[str, Any]] = {
         "type": "array",
         "items": record({"name": TEXT, "query": TEXT, "unit": TEXT}, {"help": TEXT, "labels": TEXTS}),
     },
+    # users/users.json: what the users in pods have reported. Times in seconds on the clocks of the pods; null: unknown.
+    "users/1": record(
+        {
+            "schema": {"const": "users/1"},
+            "run": RUN_ID,
+            "point": POINT_ID,
+            "count": COUNT,
+            "required": COUNT,
+            "succeeded": COUNT,
+            "success_percent": {"type": "number"},
+            "reaction": QUANTILES_OR_NULL,
+            "report_delay": QUANTILES_OR_NULL,
+            "command": QUANTILES_OR_NULL,
+        },
+        {
+            # Of simulated users: the objects that they have created.
+            "operations": record(
+                {
+                    "count": COUNT,
+                    "succeeded": COUNT,
+                    "success_percent": {"type": "number"},
+                    "create": QUANTILES_OR_NULL,
+                    "usable": QUANTILES_OR_NULL,
+                    "delete": QUANTILES_OR_NULL,
+                }
+            )
+        },
+    ),
     # metrics_dump.json: what metrics_dump.om.gz holds.
     "metrics_dump/1": record(
         {

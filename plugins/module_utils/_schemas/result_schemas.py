@@ -163,7 +163,20 @@ RESULTS: dict[str, dict[str, Any]] = {
                 # simulated_writers: of a cluster that also has real nodes
                 # sent_is: of a load that others submitted, the stage that shows when a workload was sent
                 # dated_by: of such a load, stage -> source of its times -> number of objects
+                # clocks: of a load by several clients. reference: the clock of the timeline. offset: bounds of what to
+                # add to the client's clock at its start, seconds, null if unknown. drift: assumed limit of their rates
                 {
+                    "clocks": {
+                        "type": "array",
+                        "items": record(
+                            {
+                                "client": COUNT,
+                                "reference": TRUTH,
+                                "offset": {"type": ["array", "null"], "items": {"type": "number"}},
+                                "drift": {"type": "number"},
+                            }
+                        ),
+                    },
                     "sent_is": TEXT,
                     "dated_by": {
                         "type": "object",

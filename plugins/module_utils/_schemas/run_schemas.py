@@ -127,10 +127,12 @@ RUN: dict[str, dict[str, Any]] = {
                 "items": record(
                     # pid and began (seconds since the epoch) identify the ansible-playbook process. held: resources
                     # held at the start of a session that may acquire some; kept: whether its -e apply later.
+                    # ended: absent while a session runs, and after it was cut short.
                     {"started": STAMP, "command": TEXT, "tags": TEXTS},
                     {
                         "pid": COUNT,
                         "began": {"type": "number"},
+                        "ended": STAMP,
                         "held": TEXTS,
                         "kept": TRUTH,
                     },

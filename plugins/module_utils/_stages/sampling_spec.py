@@ -33,7 +33,9 @@ class SamplingSpec:
     """Parameters of the sampler. ``own``: kinds of the workloads. ``canary_rate``: writes per second, 0 for none.
 
     completions: report which workloads are complete, and since when.
+    reports: a stage of the workloads' own kind; report which of them reach it, and which ended. Empty for none.
     selection: of a load that others submit; None for ours, whose objects have our labels.
+    client: the client whose workloads are sampled, None if there is only one.
     """
 
     run: str
@@ -46,7 +48,9 @@ class SamplingSpec:
     simulated_writers: tuple[str, ...]
     canary_rate: float
     completions: bool = False
+    reports: str = ""
     selection: Selection | None = None
+    client: int | None = None
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -60,6 +64,7 @@ class NoSampler:
     def __init__(self) -> None:
         self.state: dict[str, Any] = {}
         self.completed: list[tuple[int, float]] = []
+        self.reached: list[tuple[int, str]] = []
         self.watching = True
 
     def poll(self, timeout: float) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import claim, volume_job
@@ -130,14 +130,7 @@ def _write(one: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
         raise DataError(f"{name}: a part of it is missing in the log of the pod that printed it") from error
     if hashlib.sha256(content).hexdigest() != one["sha256"]:
         raise DataError(f"{name}: its checksum differs after the transfer")
-    if path.exists() and path.read_bytes() == content:
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed when complete: a partial file after a kill would look like a whole one.
-    half = path.with_name(f".{path.name}.half")
-    half.write_bytes(content)
-    half.replace(path)
-    return True
+    return _files.replace_bytes(path, content)
 
 
 def text(found: Mapping[str, Any]) -> str:

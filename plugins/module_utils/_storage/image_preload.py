@@ -20,8 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format,
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_fits_nodes import allocatable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
 
 Say = Callable[[str], None]
 
@@ -130,8 +130,7 @@ def _nodes(client: Client, wanted: Preload) -> list[dict[str, Any]]:
     labelled = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
 
     def has(node: Mapping[str, Any]) -> bool:
-        there = at(node, "status.allocatable", {})
-        return all(amount(there.get(name, "0")) >= number for name, number in wanted.resources.items())
+        return all(allocatable(node, name) >= number for name, number in wanted.resources.items())
 
     found = [one for one in labelled if has(one)]
     if not found:
@@ -146,15 +145,13 @@ def remove(client: Client, wanted: Preload) -> None:
     kind, pod = client.kind("apps/v1", "DaemonSet"), client.kind("v1", "Pod")
     client.delete(kind, wanted.name, wanted.namespace, {"propagationPolicy": "Foreground"})
 
-    def look() -> tuple[bool | None, str]:
-        gone = client.get(kind, wanted.name, wanted.namespace, metadata_only=True) is None
+    def left() -> list[str]:
+        there = client.get(kind, wanted.name, wanted.namespace, metadata_only=True)
         pods = client.list(pod, wanted.namespace, wanted.selector, metadata_only=True)[0]
-        return (True if gone and not pods else None), f"DaemonSet {wanted.namespace}/{wanted.name} to be deleted"
+        names = [f"Pod {wanted.namespace}/{one['metadata']['name']}" for one in pods]
+        return names + ([f"DaemonSet {wanted.namespace}/{wanted.name}"] if there else [])
 
-    def late(text: str) -> str:
-        return f"{_DELETION:g} s are not enough for {text}"
-
-    _wait_until.wait_until(look, _DELETION, lambda _text: None, late)
+    _wait_until.wait_until_gone(left, _DELETION)
 
 
 def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:

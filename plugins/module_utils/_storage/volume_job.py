@@ -140,14 +140,11 @@ def remove(client: Client, job: VolumeJob) -> None:
     for kind in kinds:
         client.delete(kind, job.name, job.namespace, {"propagationPolicy": "Foreground"})
 
-    def look() -> tuple[bool | None, str]:
-        left = [one.kind for one in kinds if client.get(one, job.name, job.namespace, metadata_only=True)]
-        return (None if left else True), f"{', '.join(left)} {job.namespace}/{job.name} to be deleted"
+    def left() -> list[str]:
+        there = [one.kind for one in kinds if client.get(one, job.name, job.namespace, metadata_only=True)]
+        return [f"{one} {job.namespace}/{job.name}" for one in there]
 
-    def late(text: str) -> str:
-        return f"{_DELETION:.0f} s are not enough for {text}"
-
-    _wait_until.wait_until(look, _DELETION, lambda _text: None, late)
+    _wait_until.wait_until_gone(left, _DELETION)
 
 
 def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[Event]], str] | None) -> list[Event]:
