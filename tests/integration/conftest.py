@@ -14,19 +14,31 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from load_world import World, world_on
 
-#: Files whose tests take a minute and more together: begun first, so that no worker waits for another's last.
+#: Files whose tests take 40 s and more together: begun first, so that no worker waits for another's last.
 LONGEST = [
-    "giving_back",
-    "writing_a_project",
-    "scheduler",
-    "bare_metal",
-    "workload_scale",
-    "settings",
-    "main_job",
     "olm",
-    "awx_objects",
-    "elsewhere",
+    "quads",
+    "writing_a_project",
+    "workload_scale",
+    "giving_back",
+    "ci_playbook",
+    "sample",
+    "rehearsal_lifecycle",
+    "ci_wrapper",
+    "history",
+    "main_job",
+    "bare_metal",
+    "workload",
     "driver_pod",
+    "settings",
+    "cluster",
+    "registry_access",
+    "load_faults",
+    "report_in_browser",
+    "real_node",
+    "elsewhere",
+    "awx_objects",
+    "metrics",
 ]
 
 

@@ -99,8 +99,12 @@ def test_a_load_that_was_late_ends_with_2_and_is_no_failure(again: Path) -> None
     ("words", "reason"),
     [
         (["-e", "preset=smok"], "smoke"),
-        (["-e", "cluster_provider=existing", "-e", "cluster_kubeconfig=/no/such"], "there is no file /no/such"),
-        (["-e", '{"results_limits": {"makespn": {"max": 1}}}'], "makespan"),
+        pytest.param(
+            ["-e", "cluster_provider=existing", "-e", "cluster_kubeconfig=/no/such"],
+            "there is no file /no/such",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(["-e", '{"results_limits": {"makespn": {"max": 1}}}'], "makespan", marks=pytest.mark.long),
         (["-e", "run_dir=/no/such"], "/no/such"),
         (["--no-such-option"], "before it opened a run"),
     ],

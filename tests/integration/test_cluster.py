@@ -161,6 +161,8 @@ def test_a_crash_while_acquiring_is_made_good_by_release_and_somebody_elses_inst
     assert not list((lab.folder / "data").glob("[!.]*"))
 
 
+# The same by GIVE_BACK and with the phases: test_giving_back.py.
+@pytest.mark.long
 def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) -> None:
     words = ["-e", f"rehearsal_data_dir={lab.folder}/data", "-e", "cluster_owner=ann", "-e", "cluster_lifetime=2h"]
     keep = ["-e", "cluster_keep=true"]

@@ -126,7 +126,9 @@ class Cut:
 
     def await_load(self) -> None:
         deadline = time.monotonic() + 300
-        while not any((self.folder / "runs").glob("*/points/001/observations.jsonl")):
+        while not any(
+            '"created"' in one.read_text() for one in (self.folder / "runs").glob("*/points/001/ledger.jsonl")
+        ):
             assert time.monotonic() < deadline and (self.process is None or self.process.poll() is None), self.output()
             time.sleep(0.1)
 
@@ -176,8 +178,29 @@ def test_a_run_that_is_cut_short_gives_back_and_ends_with_the_command_that_does(
     command = (cut.run_dir() / "GIVE_BACK").read_text(encoding="utf-8").strip()
     assert cut.output().splitlines()[-1] == f"  give back {command}", cut.output()
     cut.assert_given_back("interrupted")
+    captured = _files.read_json(cut.run_dir() / "capture" / "index.json")["captures"][-1]
+    assert (captured["why"], captured["point"]) == ("after an interruption", "001"), "before anything was deleted"
+    assert captured["notes"] == [] and "workloads-pytorchjob.jsonl" in [one["file"] for one in captured["files"]]
 
 
+@pytest.mark.long
+def test_a_second_interrupt_ends_the_session_that_gives_back(cut: Cut) -> None:
+    process = cut.start()
+    interrupt(cut, process)
+    deadline = time.monotonic() + 120
+    while "giving back what it holds" not in cut.output():
+        assert time.monotonic() < deadline and process.poll() is None, cut.output()
+        time.sleep(0.1)
+    time.sleep(1.5)  # two at once count as one
+    interrupt(cut, process)
+    assert process.wait(timeout=120) != 0
+    assert held(cut.run_dir()) and cut.output().splitlines()[-1].startswith("  give back "), cut.output()
+    assert give_back(cut.run_dir()).code == 0
+    cut.assert_given_back("interrupted")
+
+
+# That modules need no such folder: test_a_folder_for_modules_that_can_not_be_used, in seconds.
+@pytest.mark.long
 def test_a_run_whose_temporary_folder_is_gone_goes_on_and_gives_back(cut: Cut) -> None:
     """Modules that Ansible packs would make the host unreachable; ours run from their own files."""
     process = cut.start()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -13,7 +11,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from playbook import begin, environment, run_dirs
+from killed_runs import end, give_back
+from playbook import begin, run_dirs
 from processes import open_ports, ports_of, traces
 
 pytestmark = pytest.mark.long
@@ -25,35 +24,9 @@ MOMENTS = [
 ]
 
 
-def end(process: subprocess.Popen[bytes], how: str) -> None:
-    """kill: SIGKILL to ansible-playbook alone; interrupt: Ctrl-C to its whole group; term: SIGTERM to it alone."""
-    if process.poll() is not None:
-        return
-    if how == "interrupt":
-        os.killpg(process.pid, signal.SIGINT)
-    else:
-        process.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
-    process.wait(timeout=300)  # all but a killed one give back
-
-
 def name_of(value: object) -> str:
     """A readable id of a test."""
     return f"{value:.0f}s" if isinstance(value, float) else str(value)
-
-
-def give_back(run_dir: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command that the run directory holds."""
-    command = (run_dir / "GIVE_BACK").read_text(encoding="utf-8")
-    return subprocess.run(
-        ["bash", "-c", command],
-        env=environment(run_dir.parent),
-        timeout=300,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 @pytest.mark.parametrize(("seed", "moment", "how"), MOMENTS, ids=name_of)

@@ -55,29 +55,6 @@ SECONDS = 12
 PROGRAM = servers.prometheus_program()
 
 
-def credentials(kubeconfig: str, folder: Path) -> dict[str, str]:
-    """Write what a kubeconfig holds as the files that Prometheus reads."""
-    import base64
-
-    config = _files.read_yaml(Path(kubeconfig))
-    user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
-    held = {
-        "ca_file": cluster.get("certificate-authority-data"),
-        "cert_file": user.get("client-certificate-data"),
-        "key_file": user.get("client-key-data"),
-    }
-    files = {
-        "ca_file": cluster.get("certificate-authority"),
-        "cert_file": user.get("client-certificate"),
-        "key_file": user.get("client-key"),
-    }
-    for name, data in held.items():
-        if data:
-            (folder / name).write_bytes(base64.b64decode(data))
-            files[name] = str(folder / name)
-    return files
-
-
 @contextlib.contextmanager
 def cadvisor() -> Iterator[dict[str, object]]:
     """A server with the metrics of a kubelet, as a scrape_config: half a CPU and 300 MB in each of two pods."""
@@ -115,7 +92,7 @@ def address(rehearsal: support.Rehearsal, tmp_path_factory: pytest.TempPathFacto
     scrape = {
         "job_name": "apiserver",
         "scheme": "https",
-        "tls_config": credentials(rehearsal.kubeconfig, folder),
+        "tls_config": servers.credentials(rehearsal.kubeconfig, folder),
         "static_configs": [{"targets": [host]}],
     }
     with cadvisor() as target, servers.prometheus(folder, scrape, target) as found:

@@ -256,6 +256,8 @@ def test_several_labs_are_one_inventory_and_a_stale_one_is_refused(start, tmp_pa
     assert "of another ticket than 4000" in " ".join(done.stderr.split())
 
 
+# A whole run with leased machines is in test_bare_metal.py.
+@pytest.mark.long
 def test_a_project_leases_before_its_cluster_and_gives_back_after_it(start, tmp_path):
     server = start()
     choice = ["-e", "cluster_machines=quads", "-e", "quads_lease_count=2", *words(server)]
@@ -292,6 +294,8 @@ def test_a_request_that_cannot_be_right_is_refused_before_anything_is_asked(star
     assert server.simulator.log == []
 
 
+# Which settings a later session takes over is in test_resumed_extra_vars.py.
+@pytest.mark.long
 def test_a_wrong_setting_of_a_run_that_took_nothing_does_not_stick_to_its_directory(start, tmp_path):
     server = start()
     wrong = ["-e", "preset=three_nodes", "-e", '{"quads_lease_filters": {"model": "R65O"}}', *words(server)]

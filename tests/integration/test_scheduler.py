@@ -33,6 +33,8 @@ def kpis(top: Path, point: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in _files.read_json(top / "points" / point / "kpis.json")["kpis"]}
 
 
+# The role with Kueue is in Molecule's scenario, preemptions are in the unit tests of timelines and comparisons.
+@pytest.mark.long
 def test_the_same_load_with_and_without_preemption_and_their_comparison(tmp_path: Path, rehearsal_folder: Path) -> None:
     jobs = [
         {"name": "batch", "weight": 2, "pods": 4, "priority": "low", "run_time": {"type": "fixed", "mean": 6}},

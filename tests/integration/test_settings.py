@@ -23,51 +23,64 @@ def test_the_tag_settings_shows_what_was_set_by_whom_and_touches_nothing(tmp_pat
     assert not (tmp_path / "none").exists()
 
 
+def later(*values: object) -> object:
+    """A case of a message that the unit tests of settings check too; other cases go the same way to the screen."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["-e", "preset=lihgt"], "unknown preset 'lihgt' (did you mean 'light'?)"),
-        (["-e", "fine_tuning_cuont=5"], "no setting of role fine_tuning (did you mean 'fine_tuning_count'?)"),
+        later(["-e", "fine_tuning_cuont=5"], "no setting of role fine_tuning (did you mean 'fine_tuning_count'?)"),
         (["-e", "prest=light"], "-e: 'prest' is no setting (did you mean 'preset'?)"),
         (["-e", "fine_tuning_count=many"], 'fine_tuning_count is a whole number, and "many" is not'),
-        (["-e", "fine_tuning_count=-3"], "-e: fine_tuning_count is -3, and it must be 0 or more"),
-        (["-e", "fine_tuning_memory=10Gigs"], "the request of memory is '10Gigs', it must be a quantity"),
-        (["-e", "fine_tuning_hyper_parameters=r4"], "fine_tuning_hyper_parameters is a dictionary"),
-        (["-e", "fine_tuning_hyper_parameters.r=4"], "reaches into a setting"),
+        later(["-e", "fine_tuning_count=-3"], "-e: fine_tuning_count is -3, and it must be 0 or more"),
+        later(["-e", "fine_tuning_memory=10Gigs"], "the request of memory is '10Gigs', it must be a quantity"),
+        later(["-e", "fine_tuning_hyper_parameters=r4"], "fine_tuning_hyper_parameters is a dictionary"),
+        later(["-e", "fine_tuning_hyper_parameters.r=4"], "reaches into a setting"),
         (
             ["-e", json.dumps({"overrides": {"fine_tuning_hyper_parameters.zz": 4}})],
             "'zz' is no hyper-parameter of flavour fms",
         ),
-        (["-e", "overrides=x"], "overrides needs a dictionary"),
+        later(["-e", "overrides=x"], "overrides needs a dictionary"),
         (["-e", json.dumps({"matrix": {"fine_tuning_cuont": [1]}})], "did you mean 'fine_tuning_count'?"),
-        (
+        later(
             ["-e", json.dumps({"matrix": {"fine_tuning_count": [1, 2]}}), "-e", "fine_tuning_count=3"],
             "leave one of them out",
         ),
-        (["-e", "cluster_provider=rehersal"], "rehersal"),
+        later(["-e", "cluster_provider=rehersal"], "rehersal"),
         (["--tags", "test"], "phase test needs a cluster, and this run has none: take one first"),
-        (["--skip-tags", "cluster"], "phase prepare needs a cluster, and this run has none"),
-        (["--tags", "cleanup,release"], "works on what an earlier run left, and no run is named"),
+        later(["--skip-tags", "cluster"], "phase prepare needs a cluster, and this run has none"),
+        later(["--tags", "cleanup,release"], "works on what an earlier run left, and no run is named"),
         (
             ["-e", "cluster_provider=existing", "-e", "cluster_kubeconfig=README.mt"],
             f"there is no file {ROOT}/README.mt (did you mean '{ROOT}/README.md'?) (set by -e)",
         ),
-        (["-e", "cluster_provider=existing"], "set -e cluster_kubeconfig=<file>"),
+        later(["-e", "cluster_provider=existing"], "set -e cluster_kubeconfig=<file>"),
         (["--tags", "settings", "-e", "cluster_provider=existing"], "set -e cluster_kubeconfig=<file>"),
         (["--check"], "--check can't predict a run; --tags settings shows what it would do"),
         (["-e", "preset=light keep"], "-e: 'keep' belongs to no variable"),
-        (["-e", "cluster_lifetime=2moons"], "cluster_lifetime: '2moons' is not a duration"),
-        (["-e", "workload_run_on=contoller"], "no such host (did you mean 'controller'?)"),
-        (["-e", "workload_kubeconfig=/no/kubeconfig"], "workload_kubeconfig: there is no /no/kubeconfig (set by -e)"),
-        (["-e", json.dumps({"results_kpi_files": ["/no/kpis.yml"]})], "results_kpi_files: there is no /no/kpis.yml"),
-        (["-e", '{"results_limits": {"time_to_scheduled_p96": {"max": 1}}}'], "did you mean 'time_to_scheduled_p95'?"),
-        (["--tags", "settings", "-e", '{"results_limits": {"makespan": {"max": "2 GB"}}}'], "'2 GB' has another unit"),
-        (["-e", '{"overrides": {"results_limits.makespan.mx": "2 s"}}'], "needs max or min, got {mx: 2 s}"),
-        (["-e", json.dumps({"rehearsal_components": ["kueu"]})], "did you mean 'kueue'?"),
+        later(["-e", "cluster_lifetime=2moons"], "cluster_lifetime: '2moons' is not a duration"),
+        later(["-e", "workload_run_on=contoller"], "no such host (did you mean 'controller'?)"),
+        later(
+            ["-e", "workload_kubeconfig=/no/kubeconfig"], "workload_kubeconfig: there is no /no/kubeconfig (set by -e)"
+        ),
+        later(
+            ["-e", json.dumps({"results_kpi_files": ["/no/kpis.yml"]})], "results_kpi_files: there is no /no/kpis.yml"
+        ),
+        later(
+            ["-e", '{"results_limits": {"time_to_scheduled_p96": {"max": 1}}}'], "did you mean 'time_to_scheduled_p95'?"
+        ),
+        later(
+            ["--tags", "settings", "-e", '{"results_limits": {"makespan": {"max": "2 GB"}}}'], "'2 GB' has another unit"
+        ),
+        later(["-e", '{"overrides": {"results_limits.makespan.mx": "2 s"}}'], "needs max or min, got {mx: 2 s}"),
+        later(["-e", json.dumps({"rehearsal_components": ["kueu"]})], "did you mean 'kueue'?"),
         (["--tags", "tset"], "no phase has this name (did you mean 'test'?)"),
         (["-e", "run_dir=/nowhere/at/all"], "/nowhere/at/all does not exist"),
         (["-e", "fine_tuning_model_token_required=true"], "SEATRIAL_FINE_TUNING_MODEL_TOKEN"),
-        (["-e", "fine_tuning_model_token_file=/no/file"], "fine_tuning_model_token_file: can't read /no/file"),
+        later(["-e", "fine_tuning_model_token_file=/no/file"], "fine_tuning_model_token_file: can't read /no/file"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
@@ -82,11 +95,16 @@ def test_bad_input_is_one_clear_error_before_anything_is_touched(
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize("project", ["replot", "compare", "doctor", "new_project", "rehearsal"])
+TAG, BLANK = (["--tags", "nosuch"], "nosuch: no such tag"), (["-e", "source=a b"], "-e: 'b' belongs to no variable")
+
+
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [(["--tags", "nosuch"], "nosuch: no such tag"), (["-e", "source=a b"], "-e: 'b' belongs to no variable")],
-    ids=["tag", "blank"],
+    ("project", "words", "message"),
+    [
+        *((project, *TAG) for project in ("replot", "compare", "doctor", "new_project", "rehearsal")),
+        ("replot", *BLANK),
+        *(later(project, *BLANK) for project in ("compare", "doctor", "new_project", "rehearsal")),
+    ],
 )
 def test_what_ansible_would_ignore_is_refused(project: str, words: list[str], message: str, tmp_path: Path) -> None:
     done = play(*words, artifacts=tmp_path / "none", project=project)
@@ -94,7 +112,7 @@ def test_what_ansible_would_ignore_is_refused(project: str, words: list[str], me
     assert message in done.flat(), done.output
 
 
-@pytest.mark.parametrize("words", [["-e", "fine_tuning_count=many"], ["-e", "cluster_provider=exsting"]])
+@pytest.mark.parametrize("words", [["-e", "fine_tuning_count=many"], later(["-e", "cluster_provider=exsting"])])
 def test_an_error_of_the_command_line_names_no_file(words: list[str], tmp_path: Path) -> None:
     done = play("-e", "preset=light", *words, artifacts=tmp_path / "none")
     assert done.code != 0
@@ -108,8 +126,8 @@ WRONG = {"preset": "ours", "fine_tuning_presets_lab": {"ours": {"extends": ["lig
     ("values", "words", "source", "file"),
     [
         (WRONG, [], "preset ours: fine_tuning_logs can't be 'every'", "my_lab.yml"),
-        ({"fine_tuning_logs": "every"}, [], "inventory: fine_tuning_logs can't be 'every'", "my_lab.yml"),
-        ({"preset": "lihgt"}, [], "unknown preset 'lihgt' (did you mean 'light'?)", "my_lab.yml"),
+        later({"fine_tuning_logs": "every"}, [], "inventory: fine_tuning_logs can't be 'every'", "my_lab.yml"),
+        later({"preset": "lihgt"}, [], "unknown preset 'lihgt' (did you mean 'light'?)", "my_lab.yml"),
         ({}, ["-e", "@given.yml"], "-e: fine_tuning_logs can't be 'al' (did you mean 'all'?)", "given.yml"),
         (
             {"matrix": {"fine_tuning_logs": ["all", "every"]}},
@@ -117,7 +135,7 @@ WRONG = {"preset": "ours", "fine_tuning_presets_lab": {"ours": {"extends": ["lig
             "matrix, point 002: fine_tuning_logs can't be 'every'",
             "my_lab.yml",
         ),
-        ({}, ["-e", "@overrides.yml"], "overrides: fine_tuning_logs can't be 'al' (did", "overrides.yml"),
+        later({}, ["-e", "@overrides.yml"], "overrides: fine_tuning_logs can't be 'al' (did", "overrides.yml"),
     ],
     ids=["preset", "inventory", "name of a preset", "-e @file", "matrix", "overrides"],
 )

@@ -256,6 +256,8 @@ def test_a_resumed_load_stops_what_the_killed_one_left(nodes: World) -> None:
     assert nodes.names("apps/v1", "StatefulSet") == []
 
 
+# Reports beside a session that works: test_sample.py and test_open_run.py. Runs of this project: test_ci_wrapper.py.
+@pytest.mark.long
 def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Path) -> None:
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     words = {"matrix": {}, "workload_scale_arrival": {"type": "constant", "rate": 0.8}}

@@ -51,7 +51,17 @@ LACKING = {"ilab_2x8xh100_sriov_rdma": "a pod asks for 1 rdma/shared_ib, and no 
 ADDED = {"ray": {"fine_tuning_command": ["python", "train.py"]}}
 
 
+RESOLVED: dict[tuple[str, str], tuple[resolve_settings.EffectiveSettings, Any]] = {}
+
+
 def resolved(project: str, name: str, known: Known) -> tuple[resolve_settings.EffectiveSettings, Any]:
+    """Resolve a preset, once for all tests of a process."""
+    if (project, name) not in RESOLVED:
+        RESOLVED[project, name] = resolve(project, name, known)
+    return RESOLVED[project, name]
+
+
+def resolve(project: str, name: str, known: Known) -> tuple[resolve_settings.EffectiveSettings, Any]:
     settings, base = known
     added = ADDED.get(name.split("_")[0], {})
     request = collect_settings_layers.request(project, {**VARIABLES, "preset": name}, added, base, settings)
@@ -59,7 +69,15 @@ def resolved(project: str, name: str, known: Known) -> tuple[resolve_settings.Ef
     return resolve_settings.effective(request, settings, base, render), render
 
 
-@pytest.mark.parametrize(("project", "name"), OWN, ids=lambda value: value)
+#: 72 points, half a minute; test_every_preset_of_every_project_resolves and the next test resolve it too.
+LARGE = {"dgx_single_full"}
+
+
+@pytest.mark.parametrize(
+    ("project", "name"),
+    [pytest.param(*one, marks=[pytest.mark.long] if one[1] in LARGE else []) for one in OWN],
+    ids=lambda value: value,
+)
 def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: str, name: str, known: Known) -> None:
     found, render = resolved(project, name, known)
     assert found.points

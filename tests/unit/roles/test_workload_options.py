@@ -14,6 +14,9 @@ ROLE = Path(load_argument_spec.__file__).resolve().parents[3] / "roles" / "workl
 #: Options that the role computes or that have another default there.
 OWN_DEFAULT = {"arrival", "breaker_latency", "context", "kubeconfig", "seed", "simulated_writers", "stages"}
 
+#: Options that only a module sets: of one client among several.
+OF_MODULE = {"client"}
+
 
 def spec() -> dict[str, Any]:
     text = (ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8").replace("!unsafe ", "")
@@ -28,14 +31,14 @@ def test_the_role_passes_each_option_of_the_modules() -> None:
     found = variables()
     sampling = {**found["__workload_target"], **found["__workload_sampling"]}
     assert set(sampling) == set(load_argument_spec.SAMPLE)
-    assert {*sampling, *found["__workload_sending"]} == set(load_argument_spec.SUBMIT)
+    assert {*sampling, *found["__workload_sending"]} == set(load_argument_spec.SUBMIT) - OF_MODULE
 
 
 @pytest.mark.parametrize("name", sorted(load_argument_spec.SUBMIT))
 def test_an_option_has_the_same_type_and_default_in_role_and_module(name: str) -> None:
     role, module = spec().get(f"workload_{name}"), load_argument_spec.SUBMIT[name]
     if role is None:
-        assert name in ("run_id", "point_dir", "lock_dir"), "the role sets it from the run"
+        assert name in {"run_id", "point_dir", "lock_dir", *OF_MODULE}, "the role sets it from the run"
         return
     assert role["type"] == module["type"]
     assert role.get("elements") == module.get("elements")

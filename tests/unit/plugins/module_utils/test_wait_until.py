@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import ChangeReporter, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import (
+    ChangeReporter,
+    wait_until,
+    wait_until_gone,
+)
 
 
 def test_words_are_said_once_until_they_change() -> None:
@@ -31,3 +35,10 @@ def test_a_teller_says_the_same_again_after_a_while() -> None:
         for _look in range(3):
             reporter.report(lambda: "words", ("state", 1))
         assert said == ["words"] * times
+
+
+def test_what_is_not_deleted_is_named() -> None:
+    looks = iter([["Pod b", "Pod a"], ["Pod a"], []])
+    wait_until_gone(lambda: next(looks), 60, pause=0.0)
+    with pytest.raises(WaitTimeout, match=r"not deleted after 0 s: Pod a, Pod b"):
+        wait_until_gone(lambda: ["Pod b", "Pod a"], 0.0)

@@ -13,7 +13,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import awx_survey, project_role, settings_catalogue
 
-PROJECTS = ["fine_tuning", "scheduler", "workload_scale"]
+PROJECTS = ["fine_tuning", "scheduler", "users", "workload_scale"]
 
 
 def survey(project: str, settings: list[str] | None = None) -> dict[str, Any]:

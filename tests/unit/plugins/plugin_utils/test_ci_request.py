@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[4]
 PROJECTS = ci_request.projects(ROOT / "playbooks")
-OWN = CiRequest("fine_tuning", ["gpu"])
+OWN = CiRequest("fine_tuning", ["gpu"], role_also=["prepare_beside"])
 
 
 def _presets() -> dict[str, Any]:

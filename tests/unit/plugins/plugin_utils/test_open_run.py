@@ -14,7 +14,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record, unsafe_text
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import close_run, run_record, unsafe_text
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
 
@@ -106,6 +106,22 @@ def test_a_run_goes_on_with_its_presets_and_the_new_extra_vars(tmp_path: Path) -
     assert (values["fine_tuning_count"], values["fine_tuning_rate"]) == (3, 5.0)
     assert len(run_record.read(directory)["sessions"]) == 2
     assert not (directory / "FINISHED").exists()
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted"], ids=["killed", "ended by a signal"])
+def test_the_session_after_one_that_was_cut_short_learns_it_once(tmp_path: Path, status: str) -> None:
+    directory = opened(tmp_path)
+    run_record.change(directory, lambda record: record.update(status=status))
+    point = directory / "points" / "001" / "point.yml"
+    extra = {"run_dir": str(directory)}
+    assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] == {"point": ""}, "no point was begun"
+    point.write_text(point.read_text().replace("status: planned", "status: running"))
+    assert load(point)["status"] == "running"
+    run_record.change(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] == {"point": "001"}
+    close_run.close(directory, [], [], began=0.0)
+    run_record.change(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] is None, "the last one gave back in order"
 
 
 def test_a_run_keeps_its_presets(tmp_path: Path) -> None:

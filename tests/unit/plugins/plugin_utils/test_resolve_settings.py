@@ -311,3 +311,20 @@ def test_a_template_sees_what_the_matrix_sets_at_its_point() -> None:
         ("plain x 1", 2.0),
         ("plain x 2", 4.0),
     ]
+
+
+def test_what_can_not_refer_to_the_matrix_is_rendered_once() -> None:
+    rendered: list[Any] = []
+    real = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+
+    def render(value: Any, tree: Any) -> tuple[Any, bool]:
+        rendered.append(value)
+        return real(value, tree)
+
+    apart, far, dynamic = "{{ load_mode }}", "{{ [load_title] }}", "{{ {'r': lookup('vars', 'load_' ~ 'count')} }}"
+    values = {"load_name": apart, "load_hosts": far, "load_hyper": dynamic, "matrix": {"load_count": [1, 2]}}
+    request = RequestedSettings("load", ("p",), (preset("p", **values),))
+    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    assert [one.settings["load_hosts"] for one in found.points] == [["open x 1"], ["open x 2"]]
+    assert [one.settings["load_hyper"] for one in found.points] == [{"r": 1}, {"r": 2}]
+    assert [rendered.count(one) for one in (apart, far, dynamic)] == [1, 3, 3]

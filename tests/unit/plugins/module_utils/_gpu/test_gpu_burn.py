@@ -108,6 +108,19 @@ def test_simulated_gpus_need_neither_image_nor_job(tmp_path: Path) -> None:
     assert gpu_burn.summary(found, 30) == "2 GPUs simulated, without a burn-in"
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [{"perfscale.seatrial/fake-gpus": "t1"}, {"run.ai/simulated-gpu-node-pool": "default"}],
+    ids=["added by a run", "of somebody's fake-gpu-operator"],
+)
+def test_gpus_that_were_added_to_a_real_node_have_no_device(tmp_path: Path, mark: dict[str, str]) -> None:
+    one = node("a", "2")
+    one["metadata"]["labels"] |= mark
+    cluster = Cluster([one])
+    assert {row["result"] for row in burnt(tmp_path, cluster)} == {"simulated"}
+    assert cluster.created == []
+
+
 def test_what_is_missing_is_refused_before_a_job_is_made(tmp_path: Path) -> None:
     cluster = Cluster([node("a", "2")])
     with pytest.raises(InputError, match="gpu_operator_burn_image is not set, and a have GPUs|gpu_operator_burn_image"):

@@ -51,6 +51,7 @@ def test_a_step_is_found(values: int) -> None:
         assert len(measured) <= 25
 
 
+@pytest.mark.long
 def test_wrong_steps_are_rarer_than_stated() -> None:
     """Of 60 bisections with a step of two deviations at most 8 name a wrong one: 5 % with a binomial bound of 99 %."""
     random = numpy.random.default_rng(7)
@@ -62,6 +63,7 @@ def test_wrong_steps_are_rarer_than_stated() -> None:
     assert wrong <= 8
 
 
+@pytest.mark.long
 def test_equal_ends_are_rarely_found_to_differ() -> None:
     """200 bisections without a difference, each looked at 20 times: at most 7 at 1 % (binomial bound of 99.5 %)."""
     found = [run(plan(4, max=20), means([1.0] * 4, seed)) for seed in range(200)]

@@ -128,7 +128,7 @@ def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
 
 
 @pytest.mark.parametrize(
-    "role", ["fine_tuning", "scheduler", "workload_scale", "../skeletons/collection/roles/my_project"]
+    "role", ["fine_tuning", "scheduler", "users", "workload_scale", "../skeletons/collection/roles/my_project"]
 )
 def test_each_project_declares_an_answer(role):
     found = kpi_definitions.load([str(ROLES / role / "files" / "kpis.yml")])
