@@ -1,4 +1,4 @@
-"""Run ansible-test sanity on the built artefact: sanity.py [test | path ...]
+"""Run ansible-test sanity on the built artefact: sanity.py [--test TEST ...] [TEST | PATH ...]
 
 ansible-test makes a virtual environment for some of its tests and fetches a pip bootstrap script from a host of its
 own. Where only a package registry is reached that fails, so a stand-in is put where the script is cached: it runs pip
@@ -9,6 +9,7 @@ Each sanity test leaves a JUnit file; ``junit`` returns the folder.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from artefact import build, install
-from common import VENV, quiet_environment, run_logged, seatrial_cache, stop, tail
+from common import ROOT, VENV, quiet_environment, run_logged, seatrial_cache, stop, tail
 
 #: Seconds for all of ansible-test, its first set-up included.
 LIMIT = 1200.0
@@ -95,11 +96,25 @@ def run(words: Sequence[str], log: Path, junit: Path) -> int:
         return code
 
 
+def selected(arguments: list[str]) -> list[str]:
+    """Return the tests and paths that the arguments name. An unknown option or path ends the tool."""
+    parser = argparse.ArgumentParser(
+        prog="tools/sanity.py", description="Run ansible-test sanity on the built artefact."
+    )
+    parser.add_argument("--test", action="append", default=[], metavar="TEST", help="a test, as for ansible-test")
+    parser.add_argument("words", nargs="*", metavar="TEST | PATH", help="tests, and paths with a slash; default: all")
+    given = parser.parse_args(arguments)
+    for word in given.words:
+        if "/" in word and not (ROOT / word).exists():
+            parser.error(f"there is no {word} in the clone")
+    return [*given.test, *given.words]
+
+
 def main(arguments: list[str]) -> None:
     """Run ansible-test and show its output."""
+    words = selected(arguments)
     with tempfile.TemporaryDirectory(prefix="seatrial-sanity-log-") as folder:
         log = Path(folder) / "log"
-        words = [one for one in arguments if not one.startswith("-")]
         code = run(words, log, Path(folder) / "junit")
         print(tail(log, 400))
     sys.exit(code)

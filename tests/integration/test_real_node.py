@@ -169,11 +169,18 @@ def run_job(client: Client, name: str, script: str) -> str:
     return client.text(f"/api/v1/namespaces/default/pods/{made['metadata']['name']}/log")
 
 
-@pytest.mark.skipif(not shutil.which("go"), reason="runs the unit tests of the Go program with the go on PATH")
-def test_the_unit_tests_of_the_go_program_pass() -> None:
+@pytest.mark.skipif(not shutil.which("go"), reason="checks the Go program with the go on PATH")
+@pytest.mark.parametrize(
+    "command",
+    [
+        # Flags as the program was built, or all packages are compiled again. vet reads all dependencies: minutes.
+        pytest.param(["test", "-vet=off", *go_build.COMPILING, "."], id="unit tests"),
+        pytest.param(["vet", "."], id="vet", marks=pytest.mark.long),
+    ],
+)
+def test_the_go_program_passes_its_unit_tests_and_vet(command: list[str]) -> None:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
-    command = ["go", "test", *go_build.COMPILING, "."]  # as the program was built, or all packages are compiled again
-    done = subprocess.run(command, cwd=NODE, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(["go", *command], cwd=NODE, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

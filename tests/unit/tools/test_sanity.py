@@ -37,3 +37,24 @@ def test_a_registry_out_of_reach_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     with pytest.raises(SystemExit, match=r"can't be fetched: .*No matching distribution"):
         sanity.bootstrap(tmp_path)
+
+
+def test_tests_and_paths_are_chosen_by_name():
+    assert sanity.selected([]) == []
+    assert sanity.selected(["--test", "pylint", "pep8", "plugins/modules/"]) == ["pylint", "pep8", "plugins/modules/"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--help"], 0, "--test TEST"),
+        (["--tset", "pylint"], 2, "unrecognized arguments: --tset"),
+        (["pylint", "plugins/module/"], 2, "there is no plugins/module/ in the clone"),
+    ],
+)
+def test_help_and_wrong_arguments_run_nothing(monkeypatch, capsys, words, code, said):
+    monkeypatch.setattr(sanity, "run", lambda *_: pytest.fail("tests were run"))
+    with pytest.raises(SystemExit) as ended:
+        sanity.main(words)
+    shown = capsys.readouterr()
+    assert ended.value.code == code and said in shown.out + shown.err
