@@ -7,7 +7,6 @@ everything, to try whether it runs; such a table is not written into the page.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -20,29 +19,15 @@ import drive_workload
 import pytest
 import watch_lines
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _needed_fields
+from bench_scale import PAIRS, scaled, spread
 from benchmark_table import Table
 from load_bench import REAL_TEMPLATE, ROOT, Bench, Done, Usage
 from playbook import PROGRAM, environment
-
-SCALE = float(os.environ.get("BENCH_SCALE", "1"))
-PAIRS = max(1, round(5 * SCALE))
-ROWS = 12
-
-
-def scaled(number: int, least: int = 20) -> int:
-    """A number of workloads, smaller when everything is only tried."""
-    return max(least, round(number * SCALE))
 
 
 @pytest.fixture(autouse=True)
 def _complete(table: Table, control_plane: dict[str, Any]) -> None:
     table.kubernetes = str(control_plane["cluster"].get("version", ""))
-    table.expected = ROWS if SCALE >= 1 else 10**9
-
-
-def spread(values: list[float]) -> str:
-    """The single ratios behind a median."""
-    return f"median of {len(values)} pairs, {min(values):.2f} to {max(values):.2f}"
 
 
 def late(done: Done) -> str:

@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi import scheduler_functions, training_ratios
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.kpi_definitions import (
+    CLIENTS,
     JMESPATH,
     PRIORITIES,
     QUEUES,
@@ -26,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.kpi_defini
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import KpiValue, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import FUNCTIONS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.client_rows import rows_by_client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 #: Functions of figures that are not of single workloads.
@@ -75,6 +77,7 @@ def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[st
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
         SCALED: lambda: ["scaled"] if training_ratios.is_scaled(data, **entry["source"]) else [],
         TEMPLATES: lambda: training_ratios.templates(data),
+        CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }
     words = entry.get("for_each") or {}
     values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]

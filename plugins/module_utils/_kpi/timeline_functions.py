@@ -42,6 +42,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.training_r
     scaling_efficiency,
     speed_beside_others,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.client_rows import rows_by_client
 
 
 def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
@@ -191,11 +192,18 @@ def _note(found: Quantile, q: float, censored: int = 0) -> str:
     return ""
 
 
-def lateness(data: PointData, quantile: Any) -> KpiValue:
-    """A quantile of the lateness in seconds: when the first attempt was sent minus when it was due."""
+def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
+    """A quantile of the lateness in seconds: when the first attempt was sent minus when it was due.
+
+    client: of the workloads of one of several clients.
+    """
     np = data.np
     intended = data.span(INTENDED)[0]
     due = ~np.isnan(intended)
+    if client is not None:
+        of_client = np.zeros(data.of, dtype=bool)
+        of_client[rows_by_client(data.table).get(int(client), [])] = True
+        due &= of_client
     of = int(due.sum())
     if not of:
         return KpiValue(None, 0, 0, note="closed loop: no workload had a due time")
@@ -206,7 +214,7 @@ def lateness(data: PointData, quantile: Any) -> KpiValue:
     found = sample.quantile(q)
     replicates, confidence = data.bootstrap_quantile(sample, q, found.value)
     note = _note(found, q).replace("were not seen to reach it", "were never sent")
-    labels = {"quantile": str(quantile)}
+    labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
     return KpiValue(
         found.value,
         found.n,

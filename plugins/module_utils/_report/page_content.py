@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._report import (
+    clients_text,
     cluster_state_text,
     foreign_load_text,
     kpi_text,
@@ -172,6 +173,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         return {
             "planned": None,
             "foreign": None,
+            "clients": [],
             "succeeded": None,
             "stages": [],
             "kpis": [],
@@ -182,10 +184,11 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
     return {
         "planned": len(table),
         "foreign": foreign_load_text.shown(table),
+        "clients": clients_text.shown(table),
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages_apart(table, kpis),
-        # Quantiles of stages are in the table of stages.
-        "kpis": [_kpi(one) for one in kpis if not _is_quantile(one)],
+        # Quantiles of stages are in the table of stages, figures of single clients in theirs.
+        "kpis": [_kpi(one) for one in kpis if not _is_quantile(one) and "client" not in one.get("labels", {})],
         "headline": {one["name"]: kpi_text.shown(one) for one in kpis if one.get("headline")},
         "contradictions": _contradictions(table),
         "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],

@@ -28,7 +28,7 @@ INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxIte
 INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
 VALUE = {"type": ["number", "null"]}
 #: Values of for_each that depend on the point.
-FOR_EACH = ["stages", "reasons", "queues", "priorities", "stepped", "scaled", "templates"]
+FOR_EACH = ["stages", "reasons", "queues", "priorities", "stepped", "scaled", "templates", "clients"]
 #: low and high are null if unknown.
 CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 
@@ -165,7 +165,9 @@ RESULTS: dict[str, dict[str, Any]] = {
                 # dated_by: of such a load, stage -> source of its times -> number of objects
                 # clocks: of a load by several clients. reference: the clock of the timeline. offset: bounds of what to
                 # add to the client's clock at its start, seconds, null if unknown. drift: assumed limit of their rates
+                # clients: number of clients of such a load; workload i is that of client i modulo this number
                 {
+                    "clients": COUNT,
                     "clocks": {
                         "type": "array",
                         "items": record(

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read an API server's audit log, which states to the microsecond when each write was received and answered.
 
-Its times are of the server's clock. Our own creates bound the offset of that clock: the server received each of them
-after we had sent it and before we had its answer. Where no offset fits all creates, for example because several API
-servers have different clocks, the log is not used.
+Its times are of the server's clock. Our own creates relate that clock to ours: the server received each of them after
+we had sent it and before we had its answer. Between them, the rates of both clocks may differ
+(_timeline/clock_offset.py). Where nothing fits all creates, for example because several API servers have different
+clocks, the log is not used.
 """
 
 from __future__ import annotations
@@ -14,17 +15,15 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import inf
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.client_clocks import ClientClocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.clock_offset import ClockOffset
 
 #: (resource, namespace, name)
 Key = tuple[str, str, str]
-#: The times of both clocks are written in whole microseconds.
-_SLACK = 2e-6
 _VERBS = frozenset(("create", "update", "patch", "delete"))
 
 
@@ -82,23 +81,22 @@ def _seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def offset(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> tuple[float, float] | None:
-    """Return [low, high] of (server's clock - ours), in seconds, from our creates: (key, sent, answered).
+def own_clock(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> ClockOffset | None:
+    """Return our clock as a function of the server's, from our creates: (key, sent, answered).
 
-    None when no offset fits all of them.
+    None when nothing fits all of them within MAX_DRIFT.
     """
-    low, high = -inf, inf
-    for key, before, after in sent:
-        received = log.creates.get(key)
-        if received is not None:
-            low, high = max(low, received - after - _SLACK), min(high, received - before + _SLACK)
-    return (low, high) if -inf < low <= high < inf else None
+    known = [(log.creates[key], before, after) for key, before, after in sent if key in log.creates]
+    found = ClockOffset(
+        [(received, before) for received, before, _after in known],
+        [(received, after) for received, _before, after in known],
+    )
+    return found if known and not found.widened and not found.contradictory else None
 
 
-def shifted(log: AuditLog, bounds: tuple[float, float]) -> AuditLog:
-    """Return the log on our clock; each write's interval is widened by the uncertainty of the offset."""
-    low, high = bounds
-    writes = {key: [(begin - high, end - low) for begin, end in found] for key, found in log.writes.items()}
+def shifted(log: AuditLog, ours: ClockOffset) -> AuditLog:
+    """Return the log on our clock; each write's interval is widened by what is not known of the clocks."""
+    writes = {key: [(ours.earliest(begin), ours.latest(end)) for begin, end in of] for key, of in log.writes.items()}
     return AuditLog(writes, log.creates)
 
 
@@ -151,8 +149,8 @@ def narrower(
             key, (_version, began, answered) = found.answered_clock, found.created
             bounds_of_create = clocks.earliest(key, began), clocks.latest(key, answered)
             sent.append(((resource_of(kind), namespace, row.name), *bounds_of_create))
-    bounds = offset(log, sent)
-    if bounds is None:
+    ours = own_clock(log, sent)
+    if ours is None:
         notes.append(f"the audit log {path.name} was not used: no clock offset fits all of our creates")
         return None
-    return IntervalNarrower(shifted(log, bounds))
+    return IntervalNarrower(shifted(log, ours))

@@ -122,6 +122,12 @@ def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None
             table.latest[STOPPED][row] = clocks.latest(clock, answered)
 
 
+def _clients(inputs: PointInputs) -> int:
+    """Return the number of clients among which the plan was divided."""
+    known = [one.client + 1 for one in inputs.clocks.values() if one.client is not None]
+    return max(known + [one["clients"] for one in inputs.lost])
+
+
 def _of_lost(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
     """Return a note for each client whose files are missing, with the workloads whose fate is unknown."""
     notes = []
@@ -194,6 +200,7 @@ def _empty_table(
     }
     if clocks.several:
         header["clocks"] = clocks.header(inputs)
+        header["clients"] = _clients(inputs)
     table = Table(header)
     for name in ("index", "name", "kind", "template"):
         setattr(table, name, [getattr(row, name) for row in rows])

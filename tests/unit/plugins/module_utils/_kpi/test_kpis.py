@@ -12,6 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from run_directory import REAL, RUN, World, write_point, write_run
+from split_point import WrongClock, split
 
 NODES = (REAL, "fake-gpu-0000")
 ONE = {"name": "x", "unit": "s", "direction": "lower", "help": "What it is.", "source": {"function": "makespan"}}
@@ -181,6 +182,22 @@ def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
     found = {one["name"]: one for one in computed(PointData(table), kpi_definitions.load([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
+
+
+def test_each_client_of_a_load_has_its_lateness_on_its_own_clock(tmp_path, definitions):
+    clocks = [WrongClock(), WrongClock(3600, 1e-4), WrongClock(-60)]
+    one = write_point(tmp_path / "one", World(count=10, canary=60.0, rate=5))
+    known = kpi_definitions.load([definitions])
+    alone = {kpi["name"] for kpi in computed(PointData(timeline_builder.build(one, RUN, "000")), known)}
+    table = timeline_builder.build(split(one, tmp_path / "many", clocks), RUN, "000")
+    for index in range(1, 10, 3):
+        table.moments["sent"][index] = table.moments["intended"][index] + 0.25
+    found = {kpi["name"]: kpi for kpi in computed(PointData(table), known)}
+    assert set(found) - alone == {f"lateness_p99_client_{client}" for client in range(3)}
+    assert [found[f"lateness_p99_client_{client}"]["of"] for client in range(3)] == [4, 3, 3]
+    assert found["lateness_p99_client_1"]["value"] == pytest.approx(0.25) == found["lateness_max"]["value"]
+    assert all(found[f"lateness_p99_client_{client}"]["value"] < 0.2 for client in (0, 2))
+    assert found["lateness_p99_client_1"]["labels"] == {"quantile": "p99", "client": "1"}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.separate_etcd import SeparateEtcd
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from split_point import WrongClock
 
 EPOCH = 1_795_000_000.0
 KEY = ("jobs", "n", "test-run-001-0")
@@ -69,34 +70,37 @@ def test_what_is_cut_off_holds_no_write(windows: list[tuple[float, float]], earl
 
 @settings(deadline=None)
 @given(
-    st.floats(-3600, 3600),
+    st.builds(WrongClock, st.floats(-3600, 3600), st.floats(-0.009, 0.009)),
     st.lists(st.tuples(MOMENTS, st.floats(0.001, 0.5), st.floats(0, 1)), min_size=1, max_size=20),
+    st.lists(MOMENTS, max_size=5),
 )
-def test_the_offset_of_the_servers_clock_lies_within_its_bounds(
-    offset: float, creates: list[tuple[float, float, float]]
+def test_a_write_lies_within_its_bounds_on_our_clock_for_any_clock_of_the_server(
+    server: WrongClock, creates: list[tuple[float, float, float]], others: list[float]
 ) -> None:
-    """For any offset of the server's clock: each create was received between our sending and its answer."""
+    """The server received each create between our sending and its answer; its clock may also run wrong."""
     log = audit_log.AuditLog()
     sent = []
+    truth = {}
     for number, (at, took, share) in enumerate(creates):
         key = ("jobs", "n", str(number))
-        log.creates[key] = at + took * share + offset
-        log.writes[key] = [(at + took * share + offset, at + took + offset)]
-        sent.append((key, at, at + took))
-    bounds = audit_log.offset(log, sent)
-    assert bounds is not None
-    low, high = bounds
-    assert low - 1e-6 <= offset <= high + 1e-6
-    moved = audit_log.shifted(log, bounds)
-    for number, (at, took, share) in enumerate(creates):
-        ((begin, end),) = moved.writes["jobs", "n", str(number)]
-        assert begin <= at + took * share + 1e-6 and end >= at + took - 1e-6
+        truth[key] = EPOCH + at + took * share, EPOCH + at + took
+        log.creates[key] = server.shows(truth[key][0])
+        sent.append((key, EPOCH + at, EPOCH + at + took))
+    for number, at in enumerate(others):
+        truth["pods", "n", str(number)] = EPOCH + at, EPOCH + at + 0.01
+    log.writes = {key: [(server.shows(begin), server.shows(end))] for key, (begin, end) in truth.items()}
+    ours = audit_log.own_clock(log, sent)
+    assert ours is not None
+    moved = audit_log.shifted(log, ours)
+    for key, (begin, end) in truth.items():
+        ((earliest, latest),) = moved.writes[key]
+        assert earliest <= begin + 2e-6 and latest >= end - 2e-6
 
 
 def test_clocks_that_contradict_each_other_leave_the_log_out() -> None:
     log = audit_log.AuditLog(creates={("jobs", "n", "0"): 10.0, ("jobs", "n", "1"): 25.0})
     sent = [(("jobs", "n", "0"), 10.0, 10.1), (("jobs", "n", "1"), 20.0, 20.1)]
-    assert audit_log.offset(log, sent) is None and audit_log.offset(log, []) is None
+    assert audit_log.own_clock(log, sent) is None and audit_log.own_clock(log, []) is None
 
 
 @settings(deadline=None)
