@@ -299,7 +299,8 @@ class SettingsSession:
     def _show(self, found: EffectiveSettings, request: RequestedSettings) -> None:
         document = settings_display.provenance(found, request, self._given_secrets())
         defaults = self.context.defaults
-        rendered = {name: self.context.render(value, defaults)[0] for name, value in defaults.items()}
+        shown = [name for name in document["settings"] if name in defaults]
+        rendered = {name: self.context.render(defaults[name], defaults)[0] for name in shown}
         rows = settings_display.rows(document, rendered)
         for line in settings_display.table(rows, list(request.presets), len(found.points)):
             self.say(line)

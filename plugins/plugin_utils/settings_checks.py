@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import SettingsError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.matrix_points import Render
 
 Problem = tuple[str, str]
@@ -34,14 +35,24 @@ def first_problem(checks: Sequence[dict[str, Any]], settings: Mapping[str, Any],
 
 
 def _problems(entries: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Iterator[Problem]:
+    conditions = [f"({one['refuse_when']}) | bool" for one in entries if "refuse_when" in one]
+    fine = not conditions or _none_holds(conditions, settings, render)
     for entry in entries:
         if "more" in entry:
             yield from _problems(render(entry["more"], settings)[0], settings, render)
         elif "keys" in entry:
             yield from _unknown_keys(render(entry, settings)[0], settings)
-        elif render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
+        elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
             name = entry["setting"]
             yield name, f"{name} is {settings[name]}: {' '.join(entry['because'].split())}"
+
+
+def _none_holds(conditions: Sequence[str], settings: Mapping[str, Any], render: Render) -> bool:
+    """Return whether all conditions are known to be false: one template, because each costs milliseconds."""
+    try:
+        return render("{{ " + " or ".join(conditions) + " }}", settings)[0] is False
+    except SettingsError:
+        return False  # they are evaluated one by one; one before may hold
 
 
 def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Problem]:

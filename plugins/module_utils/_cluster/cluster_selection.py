@@ -9,6 +9,7 @@ an inventory gives them different settings.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.provid
 HOSTS = ("sutest", "driver")
 
 
+@functools.cache
 def of_clusters(name: str) -> bool:
     """Return whether a setting is about a cluster, so that each of the hosts may have its own value."""
     return name == "cluster_provider" or any(one.uses(name) for one in PROVIDERS.values())

@@ -43,6 +43,12 @@ def test_what_a_condition_refuses_is_named_with_its_reason(check: dict[str, Any]
     assert problem(tmp_path, [KEYS, check], count=2, place="land") is None
 
 
+@pytest.mark.parametrize("other", ["nosuch > 1", "colours.red.nosuch > 1", "colours > 1"])
+def test_a_condition_is_found_beside_one_that_can_not_be_evaluated(other: str, tmp_path: Path) -> None:
+    checks = [REFUSED, {"setting": "place", "refuse_when": other, "because": "of it"}]
+    assert problem(tmp_path, checks, count=2) == ("count", "count is 2: there is one only")
+
+
 def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
     assert settings_checks.first_problem(settings_checks.read(tmp_path / "none.yml"), {}, render) is None
