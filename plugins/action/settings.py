@@ -14,6 +14,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+    project_role,
     schedule_words,
     source_locations,
     temp_folder_check,
@@ -33,6 +34,7 @@ class ActionModule(SeatrialAction):
         "skip": {"type": "list", "elements": "str", "default": []},
         **dict.fromkeys(("cluster", "bisect"), {"type": "dict"}),
         "predicts": {"type": "bool", "default": False},
+        "also": {"type": "list", "elements": "str"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -42,13 +44,14 @@ class ActionModule(SeatrialAction):
             words = schedule_words.of_playbook(arguments["bisect"], bool(given.get("run_dir")))
             extra = {**given, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
+            also = project_role.also(known.role, arguments["also"])
             of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
             session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])
             if not arguments["cluster"]:
-                return noted({"remote_tmp": self._remote_tmp(extra), **session.begin()})  # in this order
+                return noted({"remote_tmp": self._remote_tmp(extra), **session.begin(), "also": also})  # in this order
         except InputError as error:
             raise noted(InputError(f"{source_locations.placed(error)}\nNothing was created or changed.")) from error
-        return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None}
+        return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None, "also": also}
 
     def _remote_tmp(self, extra: dict[str, Any]) -> str | None:
         """Return the folder for ansible_remote_tmp if the configured one can't be used, else None."""

@@ -126,11 +126,6 @@ skip:
   returned: success
   type: list
   elements: str
-role_also:
-  description: Variable C(run_role_also) of the project's playbook.
-  returned: success
-  type: list
-  elements: str
 export_url:
   description: Where the run is exported to, made of O(export_url), pull request, job and build. Empty means nowhere.
   returned: success

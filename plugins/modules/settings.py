@@ -61,6 +61,12 @@ options:
     description: Whether the playbook supports check mode. Otherwise C(--check) only works with the tag C(settings).
     type: bool
     default: false
+  also:
+    description:
+      - Entry points of the project's role beside C(prepare) and C(test), as C(run_role_also) of its playbook.
+      - By default those that the playbook of the project names.
+    type: list
+    elements: str
 """
 
 EXAMPLES = r"""
@@ -109,6 +115,12 @@ late:
   returned: success
   type: list
   elements: str
+also:
+  description: Entry points of the project's role beside C(prepare) and C(test).
+  returned: success
+  type: list
+  elements: str
+  sample: [report]
 pre_cleanup:
   description: Whether to clean up before preparing.
   returned: success

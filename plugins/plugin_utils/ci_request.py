@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import preset_definitions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils import preset_definitions, project_role
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import preset_names
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.directives import Directives
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.outside_settings import OutsideSettings
@@ -22,29 +21,27 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalo
 
 #: Phases that /skip and /only can name. What a run acquires is always released, and what it measured always reported.
 STEPS = ("prepare", "test", "cleanup")
-PHASES = "_project.yml"
 
 
 @dataclass(frozen=True)
 class CiRequest:
-    """What a job runs. skip: phases that are left out. role_also: as run_role_also of playbooks/_project.yml."""
+    """What a job runs. skip: phases that are left out."""
 
     project: str
     presets: list[str] = field(default_factory=list)
     overrides: dict[str, Any] = field(default_factory=dict)
     skip: list[str] = field(default_factory=list)
-    role_also: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class CiOffer:
     """What may be asked for.
 
-    projects: name -> variables of its playbook. presets: project -> its presets. permitted: presets that may be asked
+    projects: names. presets: project -> its presets. permitted: presets that may be asked
     for although they are heavy or reserved. clusters: name -> presets that choose it.
     """
 
-    projects: Mapping[str, Mapping[str, Any]]
+    projects: Sequence[str]
     presets: Callable[[str], Mapping[str, Values]]
     outside: OutsideSettings
     catalogue: Catalogue
@@ -52,16 +49,10 @@ class CiOffer:
     clusters: Mapping[str, Any] = field(default_factory=dict)
 
 
-def projects(playbooks: Path) -> dict[str, dict[str, Any]]:
-    """Return the projects that have a playbook: name -> variables that it passes to the playbook of all phases."""
-    found = {}
-    for path in sorted(playbooks.glob("*.yml")):
-        plays = _files.read_yaml(path)
-        for play in plays if isinstance(plays, list) else []:
-            passed = play.get("vars") or {}
-            if play.get("ansible.builtin.import_playbook") == PHASES and passed.get("run_project") == path.stem:
-                found[path.stem] = passed
-    return found
+def projects(playbooks: Path) -> list[str]:
+    """Return the projects that have a playbook."""
+    paths = sorted(playbooks.glob("*.yml"))
+    return [path.stem for path in paths if project_role.of_playbook(path).get("run_project") == path.stem]
 
 
 def of(asked: Directives, own: CiRequest, offer: CiOffer) -> CiRequest:
@@ -77,8 +68,7 @@ def of(asked: Directives, own: CiRequest, offer: CiOffer) -> CiRequest:
             near = nearest(step, STEPS)
             raise InputError(f"{asked.origins[step]}: '{step}' is no step{near}; steps: {', '.join(STEPS)}")
     offer.outside.check(asked.variables, asked.origins, offer.catalogue)
-    also = list(offer.projects[project].get("run_role_also") or [])
-    return CiRequest(project, presets, {**own.overrides, **asked.variables}, asked.left_out(STEPS), also)
+    return CiRequest(project, presets, {**own.overrides, **asked.variables}, asked.left_out(STEPS))
 
 
 def _project(asked: Directives, own: CiRequest, offer: CiOffer) -> tuple[str, list[str]]:

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
 
 ROOT = Path(__file__).parents[2]
 OURS = "perfscale.seatrial"
+#: The playbook of all phases, as playbooks of projects import it.
+PHASES = ("_project.yml", "perfscale.seatrial._project")
+#: Entry points that a project may have beside prepare and test, and may name in run_role_also (playbooks/_project.yml).
+ALSO = ("prepare_beside", "report", "cleanup")
 _FULL = re.compile(r"(?P<collection>[a-z_]\w*\.[a-z_]\w*)\.(?P<role>\w+)", re.IGNORECASE)
 
 
@@ -65,6 +72,31 @@ def find(name: str) -> ProjectRole:
         there = ", ".join(known) or "none"
         raise InputError(f"role {name}: {root} has no role '{role}'{nearest(role, known)}; roles: {there}")
     return ProjectRole(role, collection, root)
+
+
+def also(role: ProjectRole, given: Sequence[str] | None) -> list[str]:
+    """Return the entry points of a project beside prepare and test: those given, else those that its playbook names.
+
+    Its playbook is playbooks/<project>.yml of its collection; playbooks for any project, such as ci.yml, give None.
+    Raises InputError for a name that is none of ALSO, and for an entry point that the role does not have.
+    """
+    named = of_playbook(role.root / "playbooks" / f"{role.project}.yml") if given is None else {"run_role_also": given}
+    wanted = list(named.get("run_role_also") or [])
+    for name in wanted:
+        if name not in ALSO:
+            raise InputError(f"run_role_also: '{name}' is none of {', '.join(ALSO)}{nearest(name, ALSO)}")
+        if not (role.folder / "tasks" / f"{name}.yml").is_file():
+            raise InputError(f"run_role_also: role {role.name} has no entry point '{name}' (tasks/{name}.yml)")
+    return wanted
+
+
+def of_playbook(path: Path) -> dict[str, Any]:
+    """Return the variables that a project's playbook passes to that of all phases; empty if it is no such playbook."""
+    plays = _files.read_yaml(path) if path.is_file() else None
+    for play in plays if isinstance(plays, list) else []:
+        if play.get("ansible.builtin.import_playbook") in PHASES:
+            return dict(play.get("vars") or {})
+    return {}
 
 
 def collection_folder(collection: str) -> Path | None:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[4]
 PROJECTS = ci_request.projects(ROOT / "playbooks")
-OWN = CiRequest("fine_tuning", ["gpu"], role_also=["prepare_beside"])
+OWN = CiRequest("fine_tuning", ["gpu"])
 
 
 def _presets() -> dict[str, Any]:
@@ -60,7 +60,6 @@ def refusal(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: st
 def test_the_projects_are_the_playbooks_that_import_the_phases() -> None:
     assert {"fine_tuning", "scheduler", "workload_scale"} <= set(PROJECTS)
     assert not {"bisect", "ci", "compare", "replot", "cluster", "_project"} & set(PROJECTS)
-    assert PROJECTS["scheduler"]["run_role_also"] == ["report"]
 
 
 def test_without_directives_the_job_runs_its_own_request() -> None:
@@ -96,10 +95,6 @@ def test_project_and_presets(comment: str, project: str, presets: list[str]) -> 
 def test_without_a_name_of_the_test_it_is_the_project() -> None:
     found = request("/test fine_tuning light", CiRequest(""), test="")
     assert (found.project, found.presets) == ("fine_tuning", ["light"])
-
-
-def test_other_entry_points_of_the_project_are_kept() -> None:
-    assert request("/project scheduler", CiRequest("fine_tuning")).role_also == ["report"]
 
 
 def test_variables_become_overrides_with_their_types() -> None:

@@ -69,6 +69,21 @@ def test_settings_presets_and_requirements_are_those_of_the_role(bench: Path, an
         ).request()
 
 
+def test_other_entry_points_are_those_given_or_those_of_the_playbook_of_the_project(bench: Path) -> None:
+    for name, expected in (("fine_tuning", ["prepare_beside"]), ("workload_scale", ["report"]), ("sample", [])):
+        assert project_role.also(project_role.find(name), None) == expected
+    role, path = project_role.find("me.bench.my_llm_test"), bench / "playbooks" / "my_llm_test.yml"
+    assert project_role.also(role, None) == []
+    path.write_text(path.read_text() + "    run_role_also: [prepare_beside]\n")
+    with pytest.raises(InputError, match=r"role me\.bench\.my_llm_test has no entry point 'prepare_beside'"):
+        project_role.also(role, None)
+    (bench / "roles/my_llm_test/tasks/prepare_beside.yml").write_text("---\n")
+    assert project_role.also(role, None) == ["prepare_beside"]
+    assert project_role.also(role, []) == []
+    with pytest.raises(InputError, match=r"'prepare_besides' is none of .* \(did you mean 'prepare_beside'\?\)"):
+        project_role.also(role, ["prepare_besides"])
+
+
 def test_presets_that_the_inventory_defines_are_not_replaced(bench: Path) -> None:
     role = project_role.find("me.bench.my_llm_test")
     assert set(preset_definitions.installed(role, {}, LOADER)) == {"common_presets", "my_llm_test_presets"}
