@@ -92,7 +92,8 @@ def entry_of(kind: Kind, item: Mapping[str, Any]) -> Entry:
     """Return an object as an entry."""
     meta = item["metadata"]
     # Where a role gathers the rules of others, what it gathers is theirs.
-    parts = ("spec", "data", "aggregationRule" if item.get("aggregationRule") else "rules", "roleRef", "subjects")
+    rules = "aggregationRule" if item.get("aggregationRule") else "rules"
+    parts = ("spec", "data", "binaryData", rules, "roleRef", "subjects")
     # OLM adds kinds to its roles of an OperatorGroup, and does not take them off when their operator goes.
     olms = kind.kind == "ClusterRole" and meta["name"].startswith("olm.og.")
     content = {name: item[name] for name in parts if name in item and not olms}

@@ -51,6 +51,8 @@ def test_a_secret_has_too_short_a_hash_to_confirm_a_guess() -> None:
     assert [len(object_snapshot.entry_of(kind, item).spec) for kind in kinds] == [4, 12]
     changed = {**item, "data": {"a": "Yw=="}}
     assert object_snapshot.entry_of(kinds[0], item) != object_snapshot.entry_of(kinds[0], changed)
+    binary = [{"metadata": item["metadata"], "binaryData": {"a": one}} for one in ("Yg==", "Yw==")]
+    assert len({object_snapshot.entry_of(kinds[1], one) for one in binary}) == 2
 
 
 def test_a_comparison_needs_the_snapshot_before_the_run(tmp_path: Any) -> None:
