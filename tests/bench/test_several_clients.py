@@ -28,7 +28,8 @@ def server(tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "server"
     folder.mkdir()
     program = ROOT / "tests" / "support" / "latency_bound_server.py"
-    with subprocess.Popen([sys.executable, str(program), str(folder), str(SECONDS)], stdin=subprocess.PIPE) as process:
+    words = [sys.executable, str(program), str(folder), str(SECONDS)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True) as process:
         deadline = time.monotonic() + 20
         while not (folder / "kubeconfig").exists():
             assert time.monotonic() < deadline and process.poll() is None, "the server does not listen"

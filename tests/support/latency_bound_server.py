@@ -10,8 +10,10 @@ together.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -132,8 +134,17 @@ class Connection(asyncio.Protocol):
         self._transport.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body))
 
 
+def take_precedence() -> None:
+    """Be served before other processes, if permitted: the server stands for another machine. Leads its session."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("-10", encoding="ascii")
+
+
 async def main(folder: Path, seconds: float) -> None:
     """Listen until stdin ends."""
+    take_precedence()
     Connection.seconds = seconds
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Connection, "127.0.0.1", 0)

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.each_po
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
 from run_directory import World, write_run
+from split_point import WrongClock, split
 
 TEMPLATE = Path(__file__).parents[5] / "roles" / "results" / "templates" / "report.html.j2"
 EVIL = "<script>alert('x')</script> & \"quoted\""
@@ -113,6 +114,18 @@ def test_the_report_of_one_workload_has_no_plural_and_no_percentage(tmp_path, de
     words = rendered(top).words
     assert answer in words and "of 1 workload that ended" in words and "mean of the 1 slowest workload." in words
     assert re.findall(r"\b1 [a-z ]*(?:workloads|rows|points|figures|checks)\b", words) == []
+
+
+def test_a_load_by_several_clients_shows_what_each_sent_and_how_late(small, tmp_path, definitions):
+    def divide(top):
+        folder = top / "points" / "000"
+        parts = split(folder, tmp_path / "parts", [WrongClock(), WrongClock(-500)])
+        for name in ("ledger.jsonl", "observations.jsonl"):
+            shutil.copyfile(parts / name, folder / name)
+
+    words = again(small, tmp_path, definitions, divide).words
+    assert "This load was sent by 2 clients." in words and len(re.findall(r"\d 1 of 1( [\d.]+ [mµ]s){3}", words)) == 2
+    assert "that of the timeline" in words and "Lateness of client 1" not in words
 
 
 def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, definitions):
