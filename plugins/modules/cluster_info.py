@@ -56,6 +56,12 @@ options:
     type: list
     elements: str
     default: []
+  secrets:
+    description: Secrets to check, as C(namespace/name). Their content is not read.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.3.0
 """
 
 EXAMPLES = r"""
@@ -96,6 +102,12 @@ namespaces:
   returned: success
   type: dict
   sample: {fine-tuning: t1121-k3f9xa}
+missing_secrets:
+  description: Those of the O(secrets) that do not exist.
+  returned: success
+  type: list
+  elements: str
+  sample: [team-a/token]
 nodes_ready:
   description: Number of nodes that are Ready.
   returned: success
@@ -126,6 +138,7 @@ def main() -> None:
             "run_id": {"type": "str", "default": ""},
             "kinds": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
+            "secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
             **_common_options.STEP,
             **_common_options.PROGRESS,
         },
@@ -148,6 +161,7 @@ def main() -> None:
                 "cluster": found.record(),
                 "kinds": describe_cluster.kinds(client, given["kinds"]),
                 "namespaces": describe_cluster.namespaces(client, given["namespaces"]),
+                "missing_secrets": describe_cluster.missing_secrets(client, given["secrets"]),
                 "nodes_ready": found.nodes_ready,
                 "server": client.access.server,
             }

@@ -44,7 +44,8 @@ def _problems(entries: Sequence[dict[str, Any]], settings: Mapping[str, Any], re
             yield from _unknown_keys(render(entry, settings)[0], settings)
         elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
             name = entry["setting"]
-            yield name, f"{name} is {settings[name]}: {' '.join(entry['because'].split())}"
+            value = "empty" if settings[name] == "" else settings[name]
+            yield name, f"{name} is {value}: {' '.join(entry['because'].split())}"
 
 
 def _none_holds(conditions: Sequence[str], settings: Mapping[str, Any], render: Render) -> bool:

@@ -192,6 +192,12 @@ def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
+def missing_secrets(client: Client, names: Iterable[str]) -> list[str]:
+    """Return those of the Secrets ``<namespace>/<name>`` that do not exist. Their content is not read."""
+    kind, places = client.kind("v1", "Secret"), [(one, *one.partition("/")[::2]) for one in names]
+    return [one for one, where, name in places if client.get(kind, name, where, metadata_only=True) is None]
+
+
 def _is_simulated(node: dict[str, Any]) -> bool:
     return SIMULATED_NODE in (node["metadata"].get("annotations") or {})
 

@@ -74,16 +74,23 @@ def _assuming(what: str) -> str:
     return f", if they take {what}" if what else ""
 
 
+#: Entries of a plan that are distributions of times.
+_TIMES = ("lifetime", "think", "use")
 #: Entries of a plan and the least value of each.
 _LEAST = {"workloads": 0, "pods": 1, "gpus": 0, "seconds": 0}
 
 
 def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the first entry of a plan whose value no load can have, with the reason; None for a possible plan."""
+    for name in _TIMES:
+        try:
+            drawn(0, given.get(name) or {"mean": 0})
+        except InputError as error:
+            return name, f"{name}: {error}"
     try:
-        drawn(0, given.get("lifetime") or {"mean": 0})
+        _check_release(given)
     except InputError as error:
-        return "lifetime", f"lifetime: {error}"
+        return "release", f"release: {error}"
     for name, least in _LEAST.items():
         if given.get(name) is not None and float(given[name]) < least:
             return name, f"{name} is {given[name]}, it must be {least} or more"
@@ -91,6 +98,13 @@ def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
         if not _kube_quantity.is_valid(value):
             return "requests", f"the request of {resource} is '{value}', it must be a quantity such as 500m, 2 or 4Gi"
     return None
+
+
+def _check_release(given: Mapping[str, Any]) -> None:
+    """Raise InputError if the workloads of a plan cannot be released as it says."""
+    release = dict(given.get("release") or {})
+    if release and not release.get("src"):  # a trace is read later
+        arrivals.arrivals(release, int(given.get("workloads") or 0), int(given.get("seed") or 1))
 
 
 def point_load(point: str, given: dict[str, Any]) -> PointLoad:

@@ -10,8 +10,18 @@ from typing import Any
 
 
 def waits(pod: Mapping[str, Any]) -> str:
-    """Return why a pod waits, or how it ended: the message of its container, else of the scheduler."""
+    """Return why a pod waits, or how it ended: the message of its container, else of the scheduler.
+
+    An init container that waits or has failed comes first: its pod's containers only say that it is not done.
+    """
     status = pod.get("status") or {}
+    for one in status.get("initContainerStatuses") or []:
+        state = one.get("state") or {}
+        ended = state.get("terminated") or {}
+        if (state.get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
+            return f"init container {one.get('name')}: {_joined(state['waiting'])}"
+        if ended.get("exitCode"):
+            return f"init container {one.get('name')}: exit code {ended['exitCode']}, {_joined(ended)}"
     for one in status.get("containerStatuses") or []:
         state = one.get("state") or {}
         if state.get("waiting"):

@@ -155,7 +155,10 @@ def check(given: Mapping[str, Any]) -> None:
                 "release requires wait=true and sample=true: the sampler observes which workloads are ready"
             )
         if given.get("clients", 1) > 1:
-            raise InputError("release requires clients=1: one client waits for all workloads to be ready")
+            raise InputError(
+                f"clients is {given['clients']}, and release requires clients=1: one client waits until all"
+                " workloads are ready, and releases them"
+            )
     Part(given.get("client") or 0, given.get("clients", 1))
     if given.get("lifetime"):
         if not given["wait"]:

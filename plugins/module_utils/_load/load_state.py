@@ -267,6 +267,8 @@ class LoadState:
                 if (found["stolen"] or 0) >= _MUCH_STOLEN:
                     parts.append(f"the hypervisor took {found['stolen'] * 100:.0f} % of this machine's processor time")
         text = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
+        if self.releases is not None and self.releases.absent:
+            text = f"{text}. {self.releases.absent}"
         if self.stopped:
             text = f"{text}. {self.stopped_by}: {self.stopped}"
         elif self._stall.hopeless:

@@ -65,6 +65,7 @@ class Releases:
         self.count = count
         self.released = released
         self.ready: set[int] = set()
+        self.absent = ""  # which workloads were not ready when the barrier opened, and why
         self.lateness: list[float] = []
         self._ended: dict[int, str] = {}
         self._settings = settings
@@ -115,8 +116,12 @@ class Releases:
             late = self._deadline is not None and time.monotonic() >= self._deadline
             if self._deadline is None or (waiting and not late and there + len(waiting) >= spec.required):
                 return ""
-            if not self.released and there < spec.required:
-                return self._missing(there, late)
+            lacking = self.count - there
+            if not self.released and lacking:
+                missing = self._missing(there, late)
+                if there < spec.required:
+                    return missing
+                self.absent = f"Not all were ready at the release: {missing}"
             self._open()
         if spec.abort and self.count - lost < spec.required:
             return f"{lost} of {self.count} failed, and {spec.required} are required to succeed"

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._report import 
     latency_attribution_text,
     prepared_text,
     run_facts,
+    users_text,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import workload_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.point_label import point_label
@@ -163,6 +164,7 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         "notes": notes,
         "plots": [],
         "attribution": latency_attribution_text.shown(point.attribution),
+        "users": users_text.shown(point.folder, table),
         **_measured(table if table is not None and len(table) else None, point.kpis or []),
     }
 

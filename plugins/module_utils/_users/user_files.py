@@ -9,6 +9,7 @@ of a container, and the files in ConfigMaps.
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import tarfile
@@ -106,8 +107,9 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
     """Return a user from its pod, and what the helper reports about its files."""
     user = User(index, name)
     if pod is None:
-        user.why = "there is no such pod"
+        user.why = "its pod was deleted, or never created"
         return user, {}
+    pod = copy.deepcopy(pod)
     status = pod.get("status") or {}
     user.phase, user.node = str(status.get("phase") or "Unknown"), str(pod["spec"].get("nodeName") or "")
     report: dict[str, Any] = {}
@@ -115,7 +117,9 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
         ended = (one.get("state") or {}).get("terminated") or {}
         if one.get("name") == "user":
             user.exit_code = ended.get("exitCode")
-        report = _report(ended.get("message")) or report
+        if found := _report(ended.get("message")):
+            report = found
+            del ended["message"]  # the report of the helper says nothing about why the user failed
     if user.phase != "Succeeded":
         user.why = waits(pod)
     user.moments = {key: float(value) for key, value in (report.get("moments") or {}).items()}

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the roles sample and workload_scale refuse before a run begins."""
+"""What the roles sample, workload_scale and users refuse before a run begins."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, settings_checks
@@ -15,6 +16,11 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLES = Path(__file__).parents[3] / "roles"
 USUAL = {
+    **yaml.safe_load((ROLES / "users" / "defaults" / "main.yml").read_text()),
+    "users_image": "localhost/image:1",
+    "users_command": ["true"],
+    "users_namespace": "team-a",
+    "workload_clients": 1,
     "sample_stages": ["Job", "Pod"],
     "sample_namespaces": [],
     "sample_canary_namespace": "",
@@ -27,7 +33,9 @@ USUAL = {
 def problem(**settings: Any) -> settings_checks.Problem | None:
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
     checks = [
-        one for role in ("sample", "workload_scale") for one in settings_checks.read(ROLES / role / "meta/checks.yml")
+        one
+        for role in ("sample", "workload_scale", "users")
+        for one in settings_checks.read(ROLES / role / "meta/checks.yml")
     ]
     return settings_checks.first_problem(checks, {**USUAL, **settings}, render)
 
@@ -45,6 +53,12 @@ def problem(**settings: Any) -> settings_checks.Problem | None:
         ("sample_field_selector", "metadata.name=a"),
         ("sample_field_selector", "metadata.name!=a,status.phase==Running"),
         ("workload_scale_projects", [{"name": "a-1", "namespace": ""}, {"name": "b", "namespace": "team-b"}]),
+        ("users_required", "100 %"),
+        ("users_required", "99.5%"),
+        ("users_required", 10),
+        ("users_environment", {"A_1": "x", "_b": 2}),
+        ("users_secrets", [{"name": "a.b-1"}, {"name": "c", "path": "/c"}]),
+        ("users_release", {"type": "closed", "batch": 2, "delay": 1}),
     ],
 )
 def test_valid_values_pass(name: str, value: Any) -> None:
@@ -68,8 +82,26 @@ def test_valid_values_pass(name: str, value: Any) -> None:
         ("sample_field_selector", "metadata.name=a,"),
         ("workload_scale_projects", [{"name": "a_b", "namespace": ""}]),
         ("workload_scale_projects", [{"name": "a", "namespace": "Team"}]),
+        ("workload_clients", 2),
+        ("users_count", 0),
+        ("users_image", ""),
+        ("users_command", []),
+        ("users_required", "101 %"),
+        ("users_required", "0 %"),
+        ("users_required", "11"),
+        ("users_required", "most"),
+        ("users_environment", {"A-B": 1}),
+        ("users_environment", {"SEATRIAL_INDEX": 1}),
+        ("users_secrets", [{"name": "Token"}]),
+        ("users_secrets", [{"name": "token", "path": "relative"}]),
+        ("users_files", "work"),
+        ("users_release", {"type": "closed", "at_once": 2}),
     ],
 )
 def test_an_invalid_value_is_refused_and_named(name: str, value: Any) -> None:
     found = problem(**{name: value})
-    assert found is not None and found[0] == name and found[1].startswith(f"{name} is {value}: ")
+    assert (
+        found is not None
+        and found[0] == name
+        and found[1].startswith(f"{name} is {value if value != '' else 'empty'}: ")
+    )

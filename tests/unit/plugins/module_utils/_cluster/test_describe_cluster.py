@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from scripted_server import Asked, ScriptedServer, status_object
 
 PRODUCT = "NVIDIA-A100-SXM4-80GB"
 
@@ -131,3 +134,21 @@ def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
     assert describe_cluster.line(real, ["sutest"]).endswith(
         "OpenShift 4.18.7, Kubernetes v1.36.3, 1 node, no GPUs, metal, not owned by this run"
     )
+
+
+def test_secrets_that_do_not_exist_are_named_and_their_content_is_not_read(tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Any:
+        if asked.path == "/api/v1":
+            secret = {"name": "secrets", "kind": "Secret", "namespaced": True}
+            return 200, {"kind": "APIResourceList", "groupVersion": "v1", "resources": [secret]}
+        assert "PartialObjectMetadata" in asked.headers["accept"]
+        if asked.path.endswith("/team-a/secrets/token"):
+            return 200, {"kind": "PartialObjectMetadata", "metadata": {"name": "token"}}
+        return 404, status_object(404, "NotFound", "no such object")
+
+    names = ["team-a/token", "team-a/other", "none/token"]
+    with (
+        ScriptedServer(answer) as server,
+        Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
+    ):
+        assert describe_cluster.missing_secrets(client, names) == ["team-a/other", "none/token"]

@@ -58,6 +58,16 @@ def test_steps_say_how_many_workloads_there_are() -> None:
             "lifetime",
             "lifetime: distribution 'fixed': mean is 'long', which is not a number",
         ),
+        (
+            {"workloads": 1, "use": {"type": "fixed", "mean": -1}},
+            "use",
+            "use: distribution 'fixed': mean is -1, it must be 0 or more",
+        ),
+        (
+            {"workloads": 3, "release": {"type": "steps", "steps": [{"rate": 1, "duration": 2}]}},
+            "release",
+            "release: arrival: the steps hold 2 workloads, count is 3; give count 0 for all of them",
+        ),
     ],
 )
 def test_a_value_that_no_load_can_have_is_named(plan: dict[str, Any], name: str, reason: str) -> None:

@@ -181,6 +181,10 @@ def test_at_the_timeout_those_that_are_ready_are_enough(trial: Any) -> None:
     assert one.releases.look() == ""
     one.wait()
     assert one.written == [4]
+    assert one.releases.absent == (
+        "Not all were ready at the release: after 0 s 3 of 4 were ready and 3 are required; "
+        "missing: test-run-001-2 (no pod)"
+    )
 
 
 def test_batches_are_written_in_order_and_the_ledger_has_when_they_were_due(trial: Any) -> None:

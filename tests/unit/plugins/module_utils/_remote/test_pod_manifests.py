@@ -120,6 +120,29 @@ def test_the_job_is_suspended_and_never_begun_anew() -> None:
             {"containerStatuses": [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]},
             "exit code 137, OOMKilled",
         ),
+        (
+            {
+                "initContainerStatuses": [{"name": "helper", "state": {"waiting": {"reason": "ErrImagePull"}}}],
+                "containerStatuses": [{"state": {"waiting": {"reason": "PodInitializing"}}}],
+            },
+            "init container helper: ErrImagePull",
+        ),
+        (
+            {
+                "initContainerStatuses": [
+                    {"name": "helper", "state": {"terminated": {"exitCode": 2, "reason": "Error"}}}
+                ],
+                "containerStatuses": [{"state": {"waiting": {"reason": "PodInitializing"}}}],
+            },
+            "init container helper: exit code 2, Error",
+        ),
+        (
+            {
+                "initContainerStatuses": [{"name": "helper", "state": {"running": {}}}],
+                "containerStatuses": [{"state": {"waiting": {"reason": "PodInitializing"}}}],
+            },
+            "PodInitializing",
+        ),
     ],
 )
 def test_what_a_pod_waits_for_is_said_in_its_own_words(status: dict[str, Any], said: str) -> None:
