@@ -22,4 +22,9 @@ options:
   kubeconfig:
     description: Kubeconfig of an OpenShift cluster, for its route to Thanos.
     type: path
+  context:
+    description: Context of O(kubeconfig). Empty means its current context.
+    type: str
+    default: ''
+    version_added: 0.3.0
 """

@@ -33,6 +33,7 @@ PROMETHEUS: dict[str, Any] = {
     "url": {"type": "str", "default": ""},
     "token": {"type": "str", "default": "", "no_log": True},
     "kubeconfig": {"type": "path"},
+    "context": {"type": "str", "default": ""},
 }
 
 #: Of modules that speak to a server over HTTPS (fragment _export.ca_file).

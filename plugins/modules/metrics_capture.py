@@ -122,7 +122,9 @@ def server_of(given: dict[str, Any]) -> AbstractContextManager[prometheus.Promet
     """Return the server to query while a context is open. Raises InputError, AccessError."""
     if given["from_dump"]:
         return local_prometheus.serving(given["run_dir"], given["program"] or "")
-    return nullcontext(prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"]))
+    return nullcontext(
+        prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"], given["context"])
+    )
 
 
 def main() -> None:

@@ -132,7 +132,7 @@ def main() -> None:
         with step.timed("results", "metrics dump"):
             result = metrics_dump.dump(
                 given["run_dir"],
-                prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"]),
+                prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"], given["context"]),
                 given["limit_bytes"],
                 given["seconds"],
                 step.reporter(given["progress_file"], "metrics"),

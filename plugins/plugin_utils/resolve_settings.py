@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
     apply_settings_layers,
     dotted_paths,
     matrix_points,
+    setting_references,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.apply_settings_layers import (
     Change,
@@ -36,8 +36,6 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.unsafe_text imp
 
 #: Settings to which a dotted key may add an element: names of KPIs, and names that the project checks.
 EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters"})
-#: Words of a template that may read any setting.
-_DYNAMIC = frozenset({"lookup", "query", "q", "vars", "varnames", "hostvars"})
 _WORD_SPECS = {
     "matrix": Setting("matrix", "", {"type": "dict"}),
     "matrix_points": Setting("matrix_points", "", {"type": "list", "elements": "dict"}),
@@ -189,13 +187,15 @@ def _rendered(
     """
     values: dict[str, Any] = {}
     late: list[str] = []
+    awaiting = setting_references.awaiting_run(resolved.settings, render)
     for name, raw in resolved.settings.items():
         if known is not None and name in known:
             values[name] = known[name]
             continue
         value, undefined = render(raw, resolved.settings) if has_template(raw) else (raw, False)
         setting = _setting(catalogue, name)
-        if undefined:
+        if undefined or name in awaiting:
+            value = raw
             late.append(name)
         elif setting:
             value = _coerced_result(resolved, setting, value)
@@ -235,34 +235,6 @@ def _own_paths(request: RequestedSettings) -> list[str]:
     return [dotted_paths.render(path) for path in paths]
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Return the texts in a value."""
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _texts(one)
-    elif isinstance(value, str):
-        yield value
-
-
-def _words(settings: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Return the words in each setting that contains a template."""
-    templates = {name: raw for name, raw in settings.items() if has_template(raw)}
-    return {name: set(re.findall(r"[A-Za-z_]\w*", " ".join(_texts(raw)))) for name, raw in templates.items()}
-
-
-def _dependent(words: Mapping[str, set[str]], changed: Iterable[str]) -> set[str]:
-    """Return the settings that may have another value where those in ``changed`` do.
-
-    words: of _words(). A template depends on every setting whose name is in it, and on what that one depends on.
-    """
-    found = {*changed, *(name for name, ones in words.items() if not ones.isdisjoint(_DYNAMIC))}
-    while more := {name for name, ones in words.items() if name not in found and not ones.isdisjoint(found)}:
-        found |= more
-    return found
-
-
 def _points(
     resolved: Resolved,
     matrix: Matrix,
@@ -276,14 +248,14 @@ def _points(
     values: without the matrix. Those of templates that may refer to what the matrix sets are rendered at each point.
     """
     base = {name: value for name, value in resolved.settings.items() if name not in TREE_WORDS}
-    words = _words(base)
+    words = setting_references.words(base)
     points = []
     for name, given, source in matrix.combinations():
         changes = _coerced(catalogue, apply_settings_layers.layer(source, given))
         of_point = apply_settings_layers.apply(
             Resolved(_opened(base, changes, render), resolved.changes), changes, EXTENSIBLE & base.keys()
         )
-        changed = _dependent(words, {*TREE_WORDS, *(str(change.path[0]) for change in changes)})
+        changed = setting_references.dependent(words, {*TREE_WORDS, *(str(change.path[0]) for change in changes)})
         known = {name: value for name, value in values.items() if name not in changed}
         whole, _late = _rendered(of_point, catalogue, render, known)
         why = matrix_points.skipped(matrix.skip_if, whole, late, render)

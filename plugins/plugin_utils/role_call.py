@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,16 @@ def options(role_path: Path, entry: str) -> dict[str, dict[str, Any]]:
 
 
 def record(
-    step: Path, role: Any, task_vars: Mapping[str, Any], template: Callable[[Any], Any], argv: list[str]
+    step: Path,
+    role: Any,
+    task_vars: Mapping[str, Any],
+    template: Callable[[Any], Any],
+    argv: list[str],
+    loader: Any,
 ) -> None:
     """Write the arguments of a call of ``role`` (Ansible's object) and the command that runs it again.
 
-    Nothing is raised: the call matters more than its record.
+    loader: Ansible's, which reads files of ``-e @file``. Nothing is raised: the call matters more than its record.
     """
     name, entry = role.get_name(), str((role._from_files or {}).get("tasks") or "main").removesuffix(".yml")
     try:
@@ -58,7 +62,7 @@ def record(
     call = {"step_role": name, "step_entry": entry, **of_run}
     marked = unsafe_text.mark({**call, **given}, lambda _text: False)
     _files.replace_text(step / ARGUMENTS, head + unsafe_text.dump(marked))
-    _files.replace_text(step / COMMAND, command(step, argv) + "\n")
+    _files.replace_text(step / COMMAND, command(step, argv, loader, secrets) + "\n")
 
 
 def _values(
@@ -98,15 +102,15 @@ def without_secrets(value: Any, gate: Gate) -> Any:
     return gate.masked(value) if isinstance(value, str) else value
 
 
-def command(step: Path, argv: list[str]) -> str:
-    """Return the command that runs the call again, from any working directory."""
+def command(step: Path, argv: list[str], loader: Any, secrets: Iterable[str]) -> str:
+    """Return the command that runs the call again, with the files of ``-e @file`` that hold one of ``secrets``."""
     from ansible import context
 
-    words = run_record.CommandLine(argv, context.CLIARGS, [])
-    playbook = project_role.ROOT / "playbooks" / "step.yml"
-    return shlex.join(
-        [words.program(), str(playbook), *words.inventory_and_vault(), "-e", f"step_dir={step.resolve()}"]
-    )
+    try:
+        words = run_record.CommandLine.of(argv, context.CLIARGS, loader, dict.fromkeys(secrets))
+    except AnsibleError:  # a file of -e @file that is gone
+        words = run_record.CommandLine(argv, context.CLIARGS, [])
+    return words.role_call(project_role.ROOT / "playbooks" / "step.yml", step)
 
 
 class FailedCalls:

@@ -113,13 +113,15 @@ class CommandLine:
 
     def give_back(self, run_dir: Path, project: str, tags: Sequence[str]) -> str:
         """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
-        words = self._program_and_files(project)
-        for path in self.secret_files:
-            words += ["-e", f"@{_absolute(path)}"]
-        words += ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}", "-e", "cluster_keep=false"]
-        return " ".join(
-            [*(f"{name}={shlex.quote(value)}" for name, value in _environment().items()), shlex.join(words)]
+        words = self._program_and_files(project) + self._secrets()
+        return _from_anywhere(
+            [*words, "--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}", "-e", "cluster_keep=false"]
         )
+
+    def role_call(self, playbook: Path, step: Path) -> str:
+        """Return the command that runs a role call again with ``playbook``, from any shell and working directory."""
+        words = [self.program(), str(playbook), *self._inventory_and_vault(), *self._secrets()]
+        return _from_anywhere([*words, "-e", f"step_dir={step.resolve()}"])
 
     def again(self, run_dir: Path, project: str, tags: list[str]) -> list[str]:
         """Return the argument list of this command for some phases of the run, with all its ``-e``."""
@@ -131,9 +133,12 @@ class CommandLine:
         playbooks = list(self.cli.get("args") or ())
         mine = [one for one in playbooks if Path(one).stem == project or one.endswith(f".{project}")]
         words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
-        return words + self.inventory_and_vault()
+        return words + self._inventory_and_vault()
 
-    def inventory_and_vault(self) -> list[str]:
+    def _secrets(self) -> list[str]:
+        return [word for path in self.secret_files for word in ("-e", f"@{_absolute(path)}")]
+
+    def _inventory_and_vault(self) -> list[str]:
         """Return the options that name the inventories and the passwords of vaults."""
         words = []
         for source in self.cli.get("inventory") or ():
@@ -155,6 +160,11 @@ class CommandLine:
 def _absolute(path: str) -> str:
     """Return an existing path as an absolute path, any other argument unchanged."""
     return str(Path(path).resolve()) if Path(path).exists() else path
+
+
+def _from_anywhere(words: list[str]) -> str:
+    """Return a command with the environment variables that it needs in another shell."""
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in _environment().items()), shlex.join(words)])
 
 
 def _environment() -> dict[str, str]:

@@ -116,8 +116,10 @@ class SettingsContext:
         last = {str(change.path[0]): change for change in found.resolved.changes}
         for name in found.late:
             change = last.get(name)
-            missing = template_names.undefined(change.value, found.settings, self.variables) if change else None
-            if change and missing is not None:
+            if change is None or not self.render(change.value, found.settings)[1]:
+                continue
+            missing = template_names.undefined(change.value, found.settings, self.variables)
+            if missing is not None:
                 why = f"nothing defines '{missing}'" if missing else "it names a part of a variable that does not exist"
                 like = nearest(missing, [*found.settings, *template_names.OF_RUN])
                 raise SettingsError(

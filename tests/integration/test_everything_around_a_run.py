@@ -124,6 +124,20 @@ def prometheus(info: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -
         yield address
 
 
+def several_contexts(kubeconfig: str, folder: Path) -> Path:
+    """Write a kubeconfig with context ``lab`` of the cluster; its current context leads to no server."""
+    config = _files.read_yaml(Path(kubeconfig))
+    [cluster], [context] = config["clusters"], config["contexts"]
+    nowhere = {"name": "nowhere", "cluster": {**cluster["cluster"], "server": "https://127.0.0.1:9"}}
+    config["clusters"].append(nowhere)
+    config["contexts"] = [
+        {"name": "lab", "context": context["context"]},
+        {"name": "nowhere", "context": {**context["context"], "cluster": "nowhere"}},
+    ]
+    _files.write_yaml(folder / "kubeconfig", {**config, "current-context": "nowhere"})
+    return folder / "kubeconfig"
+
+
 def settings(info: dict[str, Any], prometheus: str, folder: Path) -> list[str]:
     """Return the settings of the run; the token of the registry is a file of secrets_dir."""
     (folder / "secrets").mkdir()
@@ -133,7 +147,8 @@ def settings(info: dict[str, Any], prometheus: str, folder: Path) -> list[str]:
     given = {
         "preset": "rhoai_light",
         "cluster_provider": "existing",
-        "cluster_kubeconfig": info["kubeconfig"],
+        "cluster_kubeconfig": str(several_contexts(info["kubeconfig"], folder)),
+        "cluster_context": "lab",
         "workload_max_lateness": 60,
         "run_diff": True,
         "run_diff_timeout": 120,

@@ -54,8 +54,8 @@ class PrometheusServer:
         return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
 
 
-def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None) -> PrometheusServer:
-    """Return the server at ``url``, or else that of the OpenShift cluster of ``kubeconfig``.
+def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None, context: str = "") -> PrometheusServer:
+    """Return the server at ``url``, or else that of the OpenShift cluster of ``kubeconfig`` and its ``context``.
 
     Raises InputError, AccessError.
     """
@@ -69,7 +69,7 @@ def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None) -> 
         return PrometheusServer(url, token, authority)
     if not kubeconfig:
         raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
-    with Client.from_kubeconfig(kubeconfig) as client:
+    with Client.from_kubeconfig(kubeconfig, context) as client:
         found = of_openshift(client)
     return PrometheusServer(found.url, token or found.token, authority or found.authority)
 

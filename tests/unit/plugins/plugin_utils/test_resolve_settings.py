@@ -31,6 +31,8 @@ SPECS: dict[str, dict[str, Any]] = {
     "load_mode": {"type": "str", "choices": ["open", "closed"], "default": "open"},
     "load_title": {"type": "str", "default": "{{ load_name }} x {{ load_count }}"},
     "load_kubeconfig": {"type": "path", "default": "{{ cluster_acquired.sutest.kubeconfig }}"},
+    "load_context": {"type": "str", "default": "{{ cluster_acquired.sutest.context | default('') }}"},
+    "load_label": {"type": "str", "default": "on {{ load_context }}"},
     "load_token": {"type": "str", "no_log": True, "default": ""},
 }
 CATALOGUE = Catalogue({name: Setting(name, "load", spec) for name, spec in SPECS.items()}, ("load",))
@@ -86,10 +88,20 @@ def test_a_rendered_template_is_coerced_too() -> None:
 
 def test_a_name_that_only_the_run_defines_stays_for_later_and_is_reported() -> None:
     found = resolve()
-    assert found.late == ("load_kubeconfig",)
+    assert found.late == ("load_kubeconfig", "load_context", "load_label")
     assert found.settings["load_kubeconfig"] == "{{ cluster_acquired.sutest.kubeconfig }}"
     known = {"cluster_acquired": {"sutest": {"kubeconfig": "/k"}}}
     assert resolve(variables=known).settings["load_kubeconfig"] == "/k"
+
+
+def test_a_template_that_could_do_without_what_the_run_defines_waits_for_it() -> None:
+    found = resolve(extra(load_name="{{ run_id | default('none') }}")).settings
+    assert found["load_context"] == SPECS["load_context"]["default"], "an empty context would be another cluster"
+    assert found["load_label"] == "on {{ load_context }}"
+    assert found["load_name"] == "{{ run_id | default('none') }}"
+    known = {"cluster_acquired": {"sutest": {"context": "lab"}}}
+    assert resolve(variables=known).settings["load_label"] == "on lab"
+    assert resolve(variables={"cluster_acquired": {"sutest": {}}}).settings["load_label"] == "on "
 
 
 def test_braces_in_a_literal_text_are_no_template() -> None:
