@@ -15,6 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file im
 class ActionModule(InPlaceAction):
     """See the documentation of module results_compare."""
 
+    PATHS = ("definitions",)
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module and return its result."""
         result = super().run(tmp, task_vars)

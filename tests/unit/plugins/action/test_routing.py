@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.action import (
     _progress,
+    _user_files,
     results_source,
     results_verdict,
     topsail_presets,
@@ -138,6 +139,15 @@ def test_paths_of_results_verdict_become_absolute(monkeypatch: pytest.MonkeyPatc
     one = made(results_verdict.ActionModule, monkeypatch, history=["a", "s3://b", "opensearch"], level=0.1)
     one.run()
     assert one.ran[0]["module_args"] == {"history": [f"{tmp_path}/a", "s3://b", "opensearch"], "level": 0.1}
+
+
+def test_files_of_the_user_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert ROUTES["metrics_capture"] == ROUTES["results_kpis"] == "_user_files"
+    monkeypatch.chdir(tmp_path)
+    one = made(_user_files.ActionModule, monkeypatch, queries=["more.yml"], program="bin/prometheus", run_dir="r")
+    one.run()
+    expected = {"queries": [f"{tmp_path}/more.yml"], "program": f"{tmp_path}/bin/prometheus", "run_dir": "r"}
+    assert one.ran[0]["module_args"] == expected
 
 
 def test_paths_of_topsail_presets_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,14 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run a module in place that reads files of the user. meta/runtime.yml lists the modules that use this action."""
+
+from __future__ import annotations
+
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
+
+
+class ActionModule(InPlaceAction):
+    """The module gets the arguments of the task; paths are relative to the working directory of the caller."""
+
+    PATHS = ("ca_file", "definitions", "program", "queries")
