@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ansible import constants, context
+from ansible import context
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
@@ -48,16 +48,9 @@ class ActionModule(SeatrialAction):
             of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
             session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])
             if not arguments["cluster"]:
-                return noted({"remote_tmp": self._remote_tmp(extra), **session.begin(), "also": also})  # in this order
+                return noted(
+                    {"remote_tmp": temp_folder_check.replacement(self, extra), **session.begin(), "also": also}
+                )  # in this order
         except InputError as error:
             raise noted(InputError(f"{source_locations.placed(error)}\nNothing was created or changed.")) from error
         return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None, "also": also}
-
-    def _remote_tmp(self, extra: dict[str, Any]) -> str | None:
-        """Return the folder for ansible_remote_tmp if the configured one can't be used, else None."""
-        asked, why = temp_folder_check.configured(self)
-        if why and "ansible_remote_tmp" in extra:
-            raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be created there: {why}")
-        if why:
-            Display().display(f"No folder can be created in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}")
-        return str(constants.DEFAULT_LOCAL_TMP) if why else None

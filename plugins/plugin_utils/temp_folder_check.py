@@ -11,8 +11,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
+from ansible import constants
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 
 
 def configured(action: ActionBase) -> tuple[str, str]:
@@ -24,6 +29,19 @@ def configured(action: ActionBase) -> tuple[str, str]:
         return "", ""
     folder = os.path.expanduser(action.get_shell_option("remote_tmp", default="~/.ansible/tmp"))
     return folder, why_unusable(folder)
+
+
+def replacement(action: ActionBase, extra: Mapping[str, Any]) -> str | None:
+    """Return the folder for ansible_remote_tmp if the configured one can't be used, else None.
+
+    extra: variables of ``-e``. Raises InputError if the folder is one of them.
+    """
+    asked, why = configured(action)
+    if why and "ansible_remote_tmp" in extra:
+        raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be created there: {why}")
+    if why:
+        Display().display(f"No folder can be created in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}")
+    return str(constants.DEFAULT_LOCAL_TMP) if why else None
 
 
 def why_unusable(folder: str) -> str:

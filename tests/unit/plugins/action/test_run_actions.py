@@ -168,7 +168,7 @@ def test_a_group_that_is_missing_is_an_error_with_the_nearest_name(tmp_path: Pat
 def remote_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], transport: str = "local") -> Any:
     one = action(settings, transport)
     monkeypatch.setattr(one, "get_shell_option", lambda _name, default: str(tmp_path / "file" / "tmp"), raising=False)
-    return one._remote_tmp(extra)
+    return temp_folder_check.replacement(one, extra)
 
 
 def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
@@ -180,7 +180,7 @@ def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
     (tmp_path / "file").touch()
     assert temp_folder_check.why_unusable(str(tmp_path / "file" / "tmp"))
     assert remote_tmp(tmp_path, monkeypatch, {}, "ssh") is None
-    assert remote_tmp(tmp_path, monkeypatch, {}) == str(settings.constants.DEFAULT_LOCAL_TMP)
+    assert remote_tmp(tmp_path, monkeypatch, {}) == str(temp_folder_check.constants.DEFAULT_LOCAL_TMP)
     with pytest.raises(InputError, match="-e ansible_remote_tmp="):
         remote_tmp(tmp_path, monkeypatch, {"ansible_remote_tmp": "x"})
 
