@@ -84,7 +84,8 @@ def phases(of: Mapping[str, Any]) -> list[dict[str, Any]]:
 def plain(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (name, text) pairs of the environment."""
     hidden = ("interpreter",)  # a path of this machine
-    return [(key.replace("_", " "), setting_text(value)) for key, value in values.items() if key not in hidden]
+    labels = {key: key.replace("_gib", " (GiB)").replace("cpus", "CPUs").replace("_", " ") for key in values}
+    return [(labels[key], setting_text(value)) for key, value in values.items() if key not in hidden]
 
 
 def clusters(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
