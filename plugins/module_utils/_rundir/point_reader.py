@@ -21,6 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _format,
 
 #: A line that contains this is an event; the few others are read in a first pass.
 _EVENT = b'"type":"event"'
+#: Outcome of an attempt in the ledger whose object exists, with our labels.
+ALREADY_MINE = "already_mine"
 #: Key of the clock of a load by one client.
 ONE = ""
 
@@ -50,6 +52,8 @@ class SentWorkload:
     outcome: str = ""  # of the last attempt; "refused" when an object that comes with it was
     uid: str | None = None
     created: tuple[str, float, float] | None = None  # resourceVersion, sent, answered of our own create
+    #: Whether its object existed before the first recorded attempt: that of a killed session was not recorded.
+    found: bool = False
     #: Clock of intended and sent, and that of answered and created: another one if the client was made again.
     clock: str = ONE
     answered_clock: str = ONE
@@ -228,6 +232,7 @@ def _attempt(
             sent.outcome = "refused"  # the workload itself is then not attempted
         return
     sent.attempts += 1
+    sent.found = sent.found or (sent.attempts == 1 and record["outcome"] == ALREADY_MINE)
     sent.name, sent.kind, sent.outcome = planned, intern(record["kind"]), intern(record["outcome"])
     sent.answered, sent.answered_clock = record["answered"] if record["status"] else None, clock
     sent.uid = record.get("uid") or sent.uid

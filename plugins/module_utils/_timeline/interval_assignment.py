@@ -51,6 +51,10 @@ class IntervalAssignment:
         self.last_watched: dict[tuple[str, str, str], int] = {}
         #: Row -> clock of its first request, when it was sent on it, and what to add for the clock of the timeline.
         self._sent: dict[int, tuple[str, float, float]] = {}
+        #: Rows whose first request was not recorded.
+        self._found: set[int] = set()
+        #: The stage that the answer to our own create shows.
+        self.root = next((stage.name for stage in stages if stage.which == OWN), "")
         self.clocks = clocks
         self._separate = SeparateEtcd()
         self.foreign = ForeignLoad(inputs, clocks.own(clocks.reference)) if inputs.follows is not None else None
@@ -59,7 +63,7 @@ class IntervalAssignment:
 
     def take_ledger(self, rows: list[WorkloadRow]) -> None:
         """Fill attempts, uids and moments of sending, and the stage that the answer to our own create shows."""
-        root = next((stage.name for stage in self.stages if stage.which == OWN), "")
+        root = self.root
         table, inputs, clocks = self.table, self.inputs, self.clocks
         for number, row in enumerate(rows):
             sent = inputs.sent.get(row.index)
@@ -78,7 +82,10 @@ class IntervalAssignment:
             if sent.sent is not None:
                 # The same for all three, so that the lateness is that of the client's own clock.
                 shift = clocks.middle(sent.clock, sent.sent) - sent.sent
-                self._sent[number] = (sent.clock, sent.sent, shift)
+                if sent.found:
+                    self._found.add(number)
+                else:
+                    self._sent[number] = (sent.clock, sent.sent, shift)
             for name, value in (
                 ("intended", sent.intended if planned else None),
                 ("sent", sent.sent),
@@ -152,7 +159,8 @@ class IntervalAssignment:
         if isnan(floor) or of != clock:
             seen = self.inputs.clocks[clock].watched_from
             floor = seen if seen is not None else self._start if clock == self.clocks.reference else received
-            floor = -inf if not isnan(self.table.moments["sent"][row]) else floor
+            by_another = not isnan(self.table.moments["sent"][row]) and row not in self._found
+            floor = -inf if by_another else floor
         if at is None:
             return floor, received
         own = self.clocks.own(clock)
@@ -205,6 +213,13 @@ class IntervalAssignment:
                 else:
                     foreign.count(stage.name, source)
                     reducer.reach(row, *bounds)
+
+    def date_found(self) -> None:
+        """Let rows whose first request was not recorded be sent when they were created, at the latest."""
+        sent = self.table.moments["sent"]
+        for row in self._found if self.root else ():
+            created = self.table.latest[self.root][row]
+            sent[row] = min(sent[row], created) if not isnan(created) else sent[row]
 
     def settle(self) -> None:
         """Assign the stages that waited, now that all creations have bounded the API server's clock."""

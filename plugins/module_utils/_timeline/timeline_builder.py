@@ -91,6 +91,7 @@ def build_from(
     if clocks.ended is None:
         table.header["end"] = last
     workload_outcome.finish(reader, intervals)
+    intervals.date_found()
     if intervals.foreign is not None:
         _describe_foreign(table, intervals.foreign)
     if nodes is not None:

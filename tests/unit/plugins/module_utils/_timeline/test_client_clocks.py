@@ -129,3 +129,25 @@ def test_a_client_without_files_leaves_its_workloads_unknown(tmp_path):
     ]
     wrong = outside(world, many, reference_of(folder, clocks))
     assert {index for index, *_rest in wrong} == {1, 4, 7, 10}
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+def test_a_workload_that_a_killed_session_created_without_a_record_is_not_dated_by_the_next(tmp_path, clients):
+    """The next session finds the object: its first recorded request was sent long after the creation."""
+    world = World(count=8, canary=60, rate=2, run_for=2.0)
+    folder = write_point(tmp_path / "one", world)
+    path = folder / "ledger.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        if row["type"] == "attempt" and row["index"] in (2, 5) and row["kind"] == "PyTorchJob":
+            row["sent"], row["answered"] = row["sent"] + 2.5, row["answered"] + 2.5
+            row["status"], row["outcome"], row["resource_version"] = 409, "already_mine", None
+    kept = [row for row in rows if row.get("index") not in (2, 5) or row.get("kind") == "PyTorchJob"]
+    path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in kept))
+    clocks = [WrongClock(), WrongClock(70, 1e-3)][:clients]
+    many = split(folder, tmp_path / "many", clocks) if clients > 1 else folder
+    table = timeline_builder.build(many, RUN, "000")
+    clock = reference_of(many, clocks) if clients > 1 else clocks[0]
+    assert table.contradictions == {} and outside(world, table, clock) == []
+    for index in (2, 5):
+        assert table.moments["sent"][index] <= table.latest["created"][index] < table.moments["answered"][index] - 2
