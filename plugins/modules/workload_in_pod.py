@@ -7,17 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: workload_in_pod
-short_description: Run a load in a pod of the driver cluster, where it continues without connection
+short_description: Run a load in pods of the driver cluster, where it continues without connection
 version_added: 0.1.0
 description:
-  - Starts the load of M(perfscale.seatrial.workload_submit) as a Job of the driver cluster, or finds it again by the id
-    of its run. It shows the progress of the load, fetches its files after its end, and deletes its objects. With
-    O(state=absent) it ends the load.
-  - The load continues if the connection is lost or the controller dies.
+  - Starts the load of M(perfscale.seatrial.workload_submit) as an Indexed Job of the driver cluster, with one pod for
+    each client, or finds it again by the id of its run. It shows the progress of the load, fetches its files after its
+    end, and deletes its objects. With O(state=absent) it ends the load.
+  - The load continues if the connection is lost or the controller dies. A pod that dies is made again by Kubernetes
+    and resumes from the files that it has handed over every 5 seconds.
   - All communication, including the files, goes through the API server of the driver cluster. Nothing is executed in
-    the pod, and no log is read.
-  - If target and driver are the same cluster, the pod gets no kubeconfig. Its service account gets exactly the rights
-    that this load needs.
+    the pods, and no log is read.
+  - If target and driver are the same cluster, the pods get no kubeconfig. Their service account gets exactly the
+    rights that this load needs.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -64,33 +65,43 @@ options:
     default: ''
   image:
     description:
-      - Image of the pod. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath. With msgspec the
+      - Image of the pods. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath. With msgspec the
         sampler needs less processor time.
     type: str
     default: ''
   namespace:
-    description: Namespace of the pod. Empty means a namespace that is created for the run and removed with the load.
+    description: Namespace of the pods. Empty means a namespace that is created for the run and removed with the load.
     type: str
     default: ''
   requests:
-    description: Resource requests of the pod.
+    description: Resource requests of each pod.
     type: dict
     default: {}
   limits:
-    description: Resource limits of the pod.
+    description: Resource limits of each pod.
+    type: dict
+    default: {}
+  security_context:
+    description: Security context of the pods, in addition to a non-root user and the default seccomp profile.
     type: dict
     default: {}
   keep:
     description: How long the Job stays after its end if nobody fetches its files, in seconds.
     type: int
     default: 86400
+  restarts:
+    description:
+      - How often the pod of a client is made again after it has died. After that the client is lost. Evictions do not
+        count.
+    type: int
+    default: 3
   start_timeout:
-    description: Timeout for the pod to start, in seconds.
+    description: Timeout for the pods to start, in seconds.
     type: float
     default: 600
   reconnect:
     description:
-      - How long to retry a lost connection to the driver cluster, and to wait for a heartbeat of the load, in seconds.
+      - How long to retry a lost connection to the driver cluster, and to wait for a heartbeat of a client, in seconds.
     type: float
     default: 600
   lock_dir:
@@ -150,7 +161,9 @@ def main() -> None:
             "tolerations": {"type": "list", "elements": "dict", "default": []},
             "requests": {"type": "dict", "default": {}},
             "limits": {"type": "dict", "default": {}},
+            "security_context": {"type": "dict", "default": {}},
             "keep": {"type": "int", "default": 86400},
+            "restarts": {"type": "int", "default": 3},
             "start_timeout": {"type": "float", "default": 600},
             "reconnect": {"type": "float", "default": 600},
             "lock_dir": {"type": "path"},

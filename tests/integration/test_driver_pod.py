@@ -18,12 +18,11 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod, remote_load_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import DriverPod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.load_in_pod import LoadInPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from load_world import SUSPENDED, World
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from load_world import SUSPENDED, World, final
 from playbook import PROGRAM, ROOT, environment
 
 PLAY = """
@@ -79,7 +78,8 @@ class Site:
         return {
             "kubeconfig": self.world.kubeconfig, "context": "", "target_kubeconfig": self.world.kubeconfig,
             "target_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
-            "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 60, "requests": {}, "limits": {},
+            "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 60, "restarts": 0,
+            "security_context": {}, "requests": {}, "limits": {},
             "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 60.0,
             "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None,
             "request": {**request, "count": 2000, "arrival": {"type": "constant", "rate": 5}, "canary_rate": 0}, **more,
@@ -128,7 +128,7 @@ def site(world: World, tmp_path: Path) -> Iterator[Site]:
         client.delete(client.kind("v1", "Namespace"), made.place)
 
 
-def until(true: Any, what: str, patience: float = 90.0) -> None:
+def until(true: Any, what: str, patience: float = 240.0) -> None:
     deadline = time.monotonic() + patience
     while not true():
         assert time.monotonic() < deadline, f"not within {patience:g} s: {what}"
@@ -141,8 +141,8 @@ def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: S
     before = len(site.workloads())
     until(lambda: len(site.workloads()) > before + 5, "it goes on without a controller")
     second = site.begin("second.log", **load)
-    assert second.wait(timeout=120) == 0, site.said("second.log")
-    assert "found the load again by its run id, " in site.said("second.log")
+    assert second.wait(timeout=240) == 0, site.said("second.log")
+    assert "found the load again by its run id" in site.said("second.log")
     assert "100 of 100 created" in site.said("second.log"), "its own progress is shown"
     rows = list(_files.read_lines(site.point / "ledger.jsonl"))
     assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 100}
@@ -154,31 +154,24 @@ def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: S
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
 
 
-def test_a_load_against_another_cluster_gives_its_secret_up_and_is_ended_by_whoever_cleans_up(site: Site) -> None:
+def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by_whoever_cleans_up(site: Site) -> None:
     client, other = site.world.client, site.folder / "target-kubeconfig"
     config = yaml.safe_load(Path(site.world.kubeconfig).read_text(encoding="utf-8"))
     for one in config["clusters"]:  # by another name it is another cluster
         one["cluster"]["server"] = one["cluster"]["server"].replace("127.0.0.1", "localhost")
     other.write_text(yaml.safe_dump(config), encoding="utf-8")
     given = site.given(target_kubeconfig=str(other))
-    order, request = (
-        load_in_pod.spec_of(given),
-        load_spec.remote_parameters(given["request"], given["run_id"], given["point"]),
-    )
-    wanted = LoadSpec.of({**request, "kubeconfig": str(other)})
     site.point.mkdir(parents=True)
     remote_load_record.write(site.point, remote_load_record.DRIVER_POD, "", remote_load_record.STARTED)
-    pod = DriverPod(client, order, lambda line: None)
-    assert pod.start(request, wanted, None) and not pod.start(request, wanted, None)
+    load = LoadInPod(given, client, Step(None))
+    pod = load.pod
+    assert load.begin(True) is False and load.begin(True) is True
     until(lambda: len(site.workloads()) >= 3, "the load begins")
-    until(
-        lambda: client.get(stand_in_kubelet.SECRET, order.name, order.home) is None, "the Secret goes once it is read"
-    )
     (process,) = site.kubelet.processes.values()
     assert process.poll() is None, "the load goes on"
     assert not [one for one in site.left() if "target" in one or "Cluster" in one], "no rights here"
     stop = site.begin("stop.log", entry="stop")
-    assert stop.wait(timeout=120) == 0, site.said("stop.log")
+    assert stop.wait(timeout=240) == 0, site.said("stop.log")
     assert process.poll() is not None
     assert not (site.point / remote_load_record.FILE).exists()
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
@@ -201,6 +194,50 @@ def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site
     load_in_pod.absent(site.given(), Step(None))
 
 
+def of_clients(site: Site) -> dict[int, subprocess.Popen[bytes]]:
+    """Return the process of the last pod of each client."""
+    pod = site.world.client.kind("v1", "Pod")
+    selector = f"perfscale.seatrial/run={site.world.run_id},perfscale.seatrial/load=001"
+    pods = site.world.client.list(pod, "", selector)[0]
+    ordered = sorted(pods, key=lambda one: one["metadata"]["creationTimestamp"])
+    number = "batch.kubernetes.io/job-completion-index"
+    processes = site.kubelet.processes
+    return {
+        int(one["metadata"]["labels"][number]): processes[one["metadata"]["uid"]]
+        for one in ordered
+        if one["metadata"]["uid"] in processes
+    }
+
+
+def kill_client(site: Site, number: int) -> None:
+    until(lambda: number in of_clients(site) and of_clients(site)[number].poll() is None, f"client {number} runs")
+    os.killpg(of_clients(site)[number].pid, signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
+    request = {**site.given()["request"], "clients": 3, "count": 240, "arrival": {"type": "constant", "rate": 6},
+               "canary_rate": 5, "seed": 3}  # fmt: skip
+    given = site.given(restarts=2, request=request)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(load_in_pod.present, given, Step(None))
+        until(lambda: len(site.workloads()) >= 60 or asked.done(), "the load begins")
+        kill_client(site, 1)
+        result = asked.result(240)
+    assert [one["sessions"] for one in result["clients"]] == [1, 2, 1], "the others were not disturbed"
+    assert (result["counts"]["planned"], result["counts"]["unknown"], result["stopped"]) == (240, 0, "")
+    assert result["counts"]["created"] + result["counts"]["already_mine"] == 240 == len(site.workloads())
+    rows = [row for row in _files.read_lines(site.point / "ledger.jsonl") if row["type"] == "attempt"]
+    assert Counter(final(rows).values()) == {1: 240}
+    table = timeline_builder.build(site.point, site.world.run_id, "001")
+    assert Counter(table.outcome) == {"unfinished": 240} and table.contradictions == {}
+    until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
+    leases = site.world.client.kind("coordination.k8s.io/v1", "Lease")
+    selector = f"perfscale.seatrial/run={site.world.run_id}"
+    assert site.world.client.list(leases, site.world.namespace, selector)[0] == []
+    assert load_in_pod.present(given, Step(None))["changed"] is False
+
+
 def test_a_load_starts_while_the_namespace_of_the_point_before_is_being_deleted(site: Site) -> None:
     client, given = site.world.client, site.given()
     space = client.kind("v1", "Namespace")
@@ -210,15 +247,15 @@ def test_a_load_starts_while_the_namespace_of_the_point_before_is_being_deleted(
     client.create({**held, "metadata": {**held["metadata"], "finalizers": ["example.com/test"]}})
     client.delete(space, site.place)
     lines: list[str] = []
-    pod = DriverPod(client, load_in_pod.spec_of(given), lines.append)
-    request = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
-    wanted = LoadSpec.of({**request, "kubeconfig": site.world.kubeconfig})
+    load = LoadInPod(given, client, Step(None))
+    pod = load.pod
+    pod.say = lines.append
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(pod.start, request, wanted, None)
+        asked = pool.submit(load.begin, False)
         until(lambda: lines or asked.done(), "it waits for the deletion")
         release = client.kind("v1", "ConfigMap").path(site.place, "held")
         client.request("PATCH", release, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
-        assert asked.result(120), lines
+        assert asked.result(120) is False, lines
     assert lines[0] == f"waits for the deletion of namespace {site.place}"
     assert pod.remove()
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")

@@ -47,6 +47,14 @@ def end_below(folder: Path) -> None:
                     os.kill(int(one.name), signal.SIGKILL)
 
 
+def value_of(pod: dict[str, Any], variable: dict[str, Any]) -> str:
+    """Return the value of a variable, which may be an annotation or a label of its pod."""
+    if "value" in variable:
+        return str(variable["value"])
+    which, _bracket, key = variable["valueFrom"]["fieldRef"]["fieldPath"].removeprefix("metadata.").partition("[")
+    return str(pod["metadata"][which][key.strip("']")])
+
+
 class Kubelet:
     """The node ``name`` from ``with`` to its end. ``tolerations`` and ``selector``: required of its pods."""
 
@@ -141,7 +149,7 @@ class Kubelet:
         with open(place / "log", "wb") as log:
             self.processes[pod["metadata"]["uid"]] = subprocess.Popen(
                 [here(one) for one in [*container["command"], *container["args"]]],
-                cwd=place, env=known | {one["name"]: here(one["value"]) for one in container["env"]},
+                cwd=place, env=known | {one["name"]: here(value_of(pod, one)) for one in container["env"]},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self._status(pod, "Running", {"running": {"startedAt": now()[:19] + "Z"}})

@@ -135,6 +135,8 @@ def dry_run(client: Client, rendered: list[template_renderer.Rendered]) -> None:
             except ApiError as error:
                 if error.status == 409 and error.reason == "AlreadyExists":
                     continue
+                if error.busy:
+                    raise
                 raise InputError(
                     f"template '{one.template.name}': the API server refuses its first {document.kind}: {error}"
                 ) from error

@@ -132,6 +132,17 @@ def write(path: Path, plan: Plan) -> None:
     _files.write_lines(path, records(), SCHEMA)
 
 
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the header of a plan, without its workloads. Raises DataError if it is missing or of another version."""
+    try:
+        found: dict[str, Any] = next(_files.read_lines(path), {})
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    if found.get("schema") != SCHEMA:
+        raise DataError(f"{path}: not a plan of schema {SCHEMA}")
+    return found
+
+
 def read(path: Path) -> Plan:
     """Read a plan. Raises DataError if it is missing, of another version, or incomplete."""
     plan = read_rows(path)

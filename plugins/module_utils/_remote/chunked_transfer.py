@@ -55,28 +55,29 @@ def send(
     number = 0
     for kind, path in files:
         parts: list[str] = []
-        for chunk in chunks(path):
+        for data in chunks(path):
             number += 1
             name = f"{base}-{number:04d}"
-            _put(client, namespace, name, chunk, metadata)
+            put(client, namespace, name, data, metadata)
             parts.append(name)
         found = {"size": path.stat().st_size, "sha256": _files.sha256_of(path)}
         sent.append({"kind": kind, "name": path.name, **found, "parts": parts})
     return sent
 
 
-def _put(client: Client, namespace: str, name: str, chunk: bytes, metadata: Mapping[str, Any]) -> None:
+def put(client: Client, namespace: str, name: str, data: bytes, metadata: Mapping[str, Any]) -> None:
+    """Create an immutable ConfigMap with ``data``. An existing one is kept: the response to its creation was lost."""
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {**metadata, "name": name},
         "immutable": True,
-        "binaryData": {_KEY: base64.b64encode(chunk).decode()},
+        "binaryData": {_KEY: base64.b64encode(data).decode()},
     }
     try:
         client.request("POST", CONFIG_MAP.path(namespace), manifest)
     except ApiError as error:
-        if error.reason != "AlreadyExists":  # created before, the response was lost; fetch() verifies the checksum
+        if error.reason != "AlreadyExists":  # fetch() verifies the checksum
             raise
 
 
@@ -87,7 +88,7 @@ def fetch(client: Client, namespace: str, file: Mapping[str, Any], target: Path)
     with open(target, "wb") as stream:
         try:
             for name in file["parts"]:
-                data = unpacker.decompress(_chunk(client, namespace, name))
+                data = unpacker.decompress(chunk(client, namespace, name))
                 digest.update(data)
                 stream.write(data)
         except zlib.error as error:
@@ -98,7 +99,8 @@ def fetch(client: Client, namespace: str, file: Mapping[str, Any], target: Path)
         raise DataError(f"{file['name']}: its checksum differs after the transfer through namespace {namespace}")
 
 
-def _chunk(client: Client, namespace: str, name: str) -> bytes:
+def chunk(client: Client, namespace: str, name: str) -> bytes:
+    """Return the content of a ConfigMap of put(). Raises DataError if it was deleted."""
     found = client.get(CONFIG_MAP, name, namespace)
     if found is None:
         raise DataError(f"ConfigMap {namespace}/{name} with a chunk of the load's files was deleted")

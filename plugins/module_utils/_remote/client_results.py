@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import workload_name
 
 LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
 _BLOCK = 1 << 20
@@ -76,22 +79,29 @@ def result(
 ) -> dict[str, Any]:
     """Return the results of the clients as one, as workload_submit returns it, and ``clients`` with each.
 
-    The joined ledger must exist: the lateness is that of all workloads. Rates add up, because the clients send at the
-    same time.
+    lost: client -> why it has no result; of its workloads, those without a final line in its ledger are unknown. The
+    joined ledger must exist: the lateness is that of all workloads. Rates add up, because the clients send at the same
+    time.
     """
     each = [results[client] for client in sorted(results)]
     counts: Counter[str] = Counter()
     for one in each:
         counts.update(one["counts"])
-    known = counts["planned"]
-    counted = {**counts, "planned": planned, "unknown": planned - known}
-    late = _lateness(request.point_dir / LEDGER)
+    recorded = _recorded(request, lost)
+    counts.update(recorded.outcomes.values())
+    unknown = [
+        workload_name(request.run, request.point, index)
+        for index in range(planned)
+        if index % request.clients in lost and index not in recorded.outcomes
+    ]
+    counted = {**counts, "planned": planned, "unknown": len(unknown)}
+    late = recorded.late
     total = _quantiles.summary([one for some in late.values() for one in some])
     found: dict[str, Any] = {
         "changed": any(one["changed"] for one in each),
         "counts": counted,
         "timed_out": any(one["timed_out"] for one in each),
-        "stopped": next((one["stopped"] for one in each if one["stopped"]), "") or _lost(lost, counted["unknown"]),
+        "stopped": next((one["stopped"] for one in each if one["stopped"]), "") or _lost(lost, unknown),
         "waiting_for": [name for one in each for name in one["waiting_for"]][:_NAMED],
         "refusals": _refusals(each),
         "lateness": total,
@@ -118,24 +128,45 @@ def _of_client(client: int, found: Mapping[str, Any], late: Sequence[float]) -> 
     return {"client": client, "lateness": _quantiles.summary(late), **kept}
 
 
-def _lost(lost: Mapping[int, str], unknown: int) -> str:
+def _lost(lost: Mapping[int, str], unknown: Sequence[str]) -> str:
     if not lost:
         return ""
-    named = "; ".join(f"client {client}: {reason}" for client, reason in sorted(lost.items()))
-    return f"{unknown} workloads are unknown, because clients were lost ({named})"
+    why = "; ".join(f"client {client}: {reason}" for client, reason in sorted(lost.items()))
+    named = ", ".join(unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
+    of = _format.count(len(unknown), "workload")
+    return f"clients were lost ({why}); the fate of {of} is unknown{f': {named}' if named else ''}"
 
 
-def _lateness(path: Path) -> dict[int, list[float]]:
-    """Return client -> the lateness of the first attempt for each of its workloads, on its own clock, seconds."""
-    found: dict[int, list[float]] = {}
+@dataclass
+class _Recorded:
+    """What the joined ledger has.
+
+    late: client -> the lateness of the first attempt for each of its workloads, on its own clock, seconds. outcomes:
+    index of a workload of a lost client -> its final outcome.
+    """
+
+    late: dict[int, list[float]] = field(default_factory=dict)
+    outcomes: dict[int, str] = field(default_factory=dict)
+
+
+def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
+    found = _Recorded()
+    kinds = set()
+    if lost:
+        header = workload_plan.read_header(request.point_dir / "plan.jsonl")
+        kinds = {one["kind"] for one in header["templates"]}
     seen: set[int] = set()
     client = 0
-    for row in _files.read_lines(path):
+    for row in _files.read_lines(request.point_dir / LEDGER):
         if row["type"] == "session":
             client = row.get("client", 0)
-        elif row["type"] == "attempt" and row["index"] not in seen:
+        if row["type"] != "attempt":
+            continue
+        if row["index"] not in seen:
             seen.add(row["index"])
-            found.setdefault(client, []).append(row["sent"] - row["intended"])
+            found.late.setdefault(client, []).append(row["sent"] - row["intended"])
+        if client in lost and row["kind"] in kinds and row["outcome"] in ledger.FINAL:
+            found.outcomes[row["index"]] = row["outcome"]
     return found
 
 

@@ -1,27 +1,40 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load in a pod of the driver cluster, from the parameters of module workload_in_pod."""
+"""A load in pods of the driver cluster, from the parameters of module workload_in_pod."""
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import time
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import common_start, load_spec, prepare_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load, remote_load_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import DriverPod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import (
+    client_results,
+    remote_load,
+    remote_load_record,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import PLAN
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import FOLDER, DriverPod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.follow_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import PodsState
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def spec_of(given: Mapping[str, Any]) -> DriverPodSpec:
-    """Return what the pod needs."""
+    """Return what the pods need."""
     return DriverPodSpec(
         run=given["run_id"],
         point=given["point"],
@@ -31,12 +44,15 @@ def spec_of(given: Mapping[str, Any]) -> DriverPodSpec:
         tolerations=tuple(given["tolerations"]),
         requests={name: str(value) for name, value in given["requests"].items()},
         limits={name: str(value) for name, value in given["limits"].items()},
+        security_context=given["security_context"],
         keep=given["keep"],
+        clients=int(given["request"].get("clients") or 1),
+        restarts=given["restarts"],
     )
 
 
 class LoadInPod:
-    """The load of one point in a pod of the driver cluster."""
+    """The load of one point in pods of the driver cluster."""
 
     where = "the load in the driver cluster"
     host = remote_load_record.DRIVER_POD
@@ -48,29 +64,90 @@ class LoadInPod:
         self.root = spec.namespace
         self.retry = self.pod.retry
         self._given = given
+        self._step = step
+        self._began = time.monotonic()
+
+    @cached_property
+    def _asked(self) -> dict[str, Any]:
+        """Parameters of workload_submit. Raises InputError."""
+        return load_spec.remote_parameters(self._given["request"], self._given["run_id"], self._given["point"])
+
+    @cached_property
+    def _request(self) -> LoadSpec:
+        given = self._given
+        target = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
+        return LoadSpec.of({**self._asked, **target, "point_dir": given["point_dir"]})
+
+    @cached_property
+    def _planned(self) -> int:
+        """Number of workloads of the plan."""
+        return int(workload_plan.read_header(self._request.point_dir / PLAN)["count"])
 
     def begin(self, recorded: bool) -> bool:
         """See RemoteLoad."""
-        given, pod = self._given, self.pod
-        request = load_spec.remote_parameters(given["request"], given["run_id"], given["point"])
-        target = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
-        lock = remote_load_record.held_lock(given["lock_dir"], api_host(load(*target.values())))
-        new = pod.start(request, LoadSpec.of({**request, **target}), lock)
-        if not new:
-            pod.say(f"found the load again by its run id, {pod.retry.call('looking for it', pod.status).state}")
-        return not new
+        given, pod, request = self._given, self.pod, self._request
+        if self.retry.call("looking for it", pod.check):
+            pod.say("found the load again by its run id")
+            return True
+        plan = prepare_load.write_plan(request, request.clients)
+        self._remove_leases()  # of a load that was deleted before
+        # The plan has the seed.
+        asked = {**self._asked, "seed": plan.header["seed"]}
+        lock = remote_load_record.held_lock(given["lock_dir"], api_host(load(request.kubeconfig, request.context)))
+        pod.start(asked, request, lock, _files.sha256_of(request.point_dir / PLAN))
+        return False
 
     def follow(self) -> Mapping[str, Any]:
         """See RemoteLoad."""
-        return self.pod.follow(self._given["start_timeout"])
+        return {"state": PodsFollower(self.pod, self._planned, self._given["start_timeout"]).run()}
 
-    def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> None:
+    def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
-        self.pod.fetch(ended["parcels"], point_dir, step_dir)
+        found: PodsState = ended["state"]
+        folders = self.pod.fetch(found, self._request, step_dir)
+        outcome = self._outcome(found)
+        for one in folders.values():
+            shutil.rmtree(one)
+        for one in (point_dir / FOLDER / self.pod.spec.run, point_dir / FOLDER):
+            with contextlib.suppress(OSError):
+                one.rmdir()
+        return outcome
+
+    def _outcome(self, found: PodsState) -> Mapping[str, Any]:
+        """Return the outcome of all clients. Their files were joined."""
+        outcomes = {number: one.result["outcome"] for number, one in enumerate(found.clients) if one.result}
+        several = len(found.clients) > 1
+        failed = {number: one for number, one in outcomes.items() if not one["ok"]}
+        if failed:
+            number, outcome = min(failed.items())
+            return (
+                {**outcome, "msg": f"client {number} of {len(found.clients)}: {outcome['msg']}"} if several else outcome
+            )
+        if not outcomes:
+            why = "; ".join(sorted(set(found.lost.values())))
+            return {"ok": False, "error": "ProcessError", "msg": f"the load died without a result: {why}"}
+        if not several:
+            return dict(outcomes[0])
+        results = {number: one["result"] for number, one in outcomes.items()}
+        seconds = time.monotonic() - self._began
+        result = client_results.result(self._request, self._planned, results, found.lost, seconds)
+        self._step.timing("load", result["load_seconds"], f"point {self._request.point}")
+        self.pod.say(result["msg"])
+        return {"ok": True, "result": result}
 
     def remove(self) -> bool:
         """See RemoteLoad."""
-        return self.pod.remove()
+        there = self.pod.remove()
+        if self._given.get("target_kubeconfig") and self._given.get("state") != "absent":
+            self._remove_leases()
+        return there
+
+    def _remove_leases(self) -> None:
+        """Delete the Leases of the common start. Without the target, cleanup_run deletes them."""
+        request = self._request
+        if request.clients > 1:
+            with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
+                common_start.remove(client, request.run, request.point, request.namespace or client.access.namespace)
 
 
 def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:

@@ -76,12 +76,13 @@ class LoadOnHost:
             time.sleep(pause)
             pause = min(pause * 2, float(self._given.get("interval", 10)))
 
-    def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> None:
+    def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
         files = [(path, point_dir, False) for path in ended["files"]]
         files += [(path, step_dir, True) for path in ended["step_files"] if step_dir]
         for path, folder, append in files:
             self.retry.fetch(partial(self._fetch, path), folder / Path(path).name, append)
+        return dict(ended["outcome"])
 
     def remove(self) -> bool:
         """See RemoteLoad."""

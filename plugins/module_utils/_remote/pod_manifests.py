@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of a load in a pod: a Job that owns the others, so that they are deleted with it.
+"""The objects of a load in pods: a Job that owns the others, so that they are deleted with it.
 
-The Job is created first, suspended, and resumed when everything that its pod needs exists.
+The Job has one index, and thus one pod at a time, for each client of the load. It is created first, suspended, and
+resumed when everything that its pods need exists.
 """
 
 from __future__ import annotations
@@ -29,12 +30,17 @@ ROOM = 1_000_000
 
 GIVEN, CODE, ACCESS, WORK = "/seatrial/given", "/seatrial/code", "/seatrial/access", "/seatrial/work"
 _ARCHIVE = "code.zip"
+#: Selector of the ConfigMaps with the states of the clients.
+STATE = f"{_labels.ROLE}=state"
 _RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True)
 class DriverPodSpec:
-    """The pod of a load. keep: how long the Job stays after its end, seconds."""
+    """The pods of a load, one for each client. restarts: how often the pod of a client that died is made again.
+
+    keep: how long the Job stays after its end, seconds.
+    """
 
     run: str
     point: str
@@ -44,7 +50,10 @@ class DriverPodSpec:
     tolerations: Sequence[Mapping[str, Any]] = ()
     requests: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
+    security_context: Mapping[str, Any] = field(default_factory=dict)
     keep: int = 86400
+    clients: int = 1
+    restarts: int = 3
 
     @property
     def name(self) -> str:
@@ -72,7 +81,7 @@ def namespace(spec: DriverPodSpec) -> dict[str, Any]:
 
 
 def job(spec: DriverPodSpec) -> dict[str, Any]:
-    """Return the Job, suspended. Its pod passes the profile "restricted" of pod security."""
+    """Return the Job, suspended. Its pods pass the profile "restricted" of pod security."""
     mounts = [("given", GIVEN), ("code", CODE), ("access", ACCESS), ("work", WORK)]
     container = {
         "name": "load",
@@ -95,7 +104,8 @@ def job(spec: DriverPodSpec) -> dict[str, Any]:
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
     ]
     volumes = [
-        {"name": "given", "secret": {"secretName": spec.name}},
+        # Optional: the Secret is deleted when all clients have ended.
+        {"name": "given", "secret": {"secretName": spec.name, "optional": True}},
         {"name": "code", "configMap": {"name": f"{spec.name}-code"}},
         {"name": "access", "projected": {"sources": token}},
         {"name": "work", "emptyDir": {}},
@@ -108,7 +118,19 @@ def job(spec: DriverPodSpec) -> dict[str, Any]:
         "terminationGracePeriodSeconds": 60,
         "nodeSelector": dict(spec.node_selector),
         "tolerations": [dict(one) for one in spec.tolerations],
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **spec.security_context,
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": spec.labels},
+            }
+        ],
         "containers": [container],
         "volumes": volumes,
     }
@@ -118,7 +140,13 @@ def job(spec: DriverPodSpec) -> dict[str, Any]:
         "metadata": {"name": spec.name, "namespace": spec.home, "labels": spec.labels},
         "spec": {
             "suspend": True,
-            "backoffLimit": 0,  # a load is never restarted automatically
+            "completionMode": "Indexed",
+            "completions": spec.clients,
+            "parallelism": spec.clients,
+            "backoffLimitPerIndex": spec.restarts,
+            "podReplacementPolicy": "Failed",  # never two pods of one client at the same time
+            # An evicted pod is made again, and does not count.
+            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
             "ttlSecondsAfterFinished": spec.keep,
             "template": {"metadata": {"labels": spec.labels}, "spec": pod},
         },
@@ -128,7 +156,8 @@ def job(spec: DriverPodSpec) -> dict[str, Any]:
 def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: str | None) -> list[dict[str, Any]]:
     """Return the objects that the Job ``uid`` owns, in the spec of their creation.
 
-    asked: request and lock as for detached_load.start(). kubeconfig: of the target, None if it is the same cluster.
+    asked: request and lock as for detached_load.start(), and the checksum of the plan. kubeconfig: of the target, None
+    if it is the same cluster.
     Raises InputError if the request is too large for a Secret.
     """
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
@@ -143,9 +172,10 @@ def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: s
     if kubeconfig is not None:
         data[pod_main.KUBECONFIG] = base64.b64encode(kubeconfig.encode()).decode()
     named = {**metadata, "name": spec.name}
+    written = [f"{spec.name}-{client}-{what}" for client in range(spec.clients) for what in ("state", "files")]
     rules = [
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": [f"{spec.name}-state"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": written},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"], "resourceNames": [spec.name]},
     ]
     account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
@@ -167,8 +197,14 @@ def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: s
             "metadata": {**metadata, "name": f"{spec.name}-code"},
             "binaryData": {_ARCHIVE: code},
         },
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": f"{spec.name}-state"}},
+        *(_written(name, metadata) for name in written),
     ]
+
+
+def _written(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an empty ConfigMap that a client fills; its role is state or files."""
+    labels = {**metadata["labels"], _labels.ROLE: name.rpartition("-")[2]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": name, "labels": labels}}
 
 
 def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:

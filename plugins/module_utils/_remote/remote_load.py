@@ -29,13 +29,16 @@ class RemoteLoad(Protocol):
         """
 
     def follow(self) -> Mapping[str, Any]:
-        """Show the output of the load until it has ended; return its ``outcome`` and where its files are.
+        """Show the output of the load until it has ended; return what fetch() needs.
 
         Raises ProcessError if it ended without a result.
         """
 
-    def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> None:
-        """Fetch the files of the point, and append those of the role call to the ones in ``step_dir``."""
+    def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
+        """Fetch the files of the point, and append those of the role call to the ones in ``step_dir``.
+
+        Returns the outcome of the load: ``ok`` and its ``result``, or ``error`` and ``msg``.
+        """
 
     def remove(self) -> bool:
         """End the load and delete its files and objects, in one attempt; return whether there were any."""
@@ -58,8 +61,7 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
         remote_load_record.remove(point_dir)
         raise
     ended = load.follow()
-    load.fetch(ended, point_dir, step_dir)
-    outcome = ended["outcome"]
+    outcome = load.fetch(ended, point_dir, step_dir)
     if outcome["ok"]:
         remote_load_record.write(point_dir, load.host, load.root, remote_load_record.FETCHED, outcome["result"])
     load.retry.call("removing it", load.remove)

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,15 +95,29 @@ def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_clu
         assert "secret words" not in words_of_all
 
 
+def test_clients_may_write_what_is_theirs_and_delete_the_secret_only() -> None:
+    made = pod_manifests.owned(replace(ORDER, clients=2), "u", {"request": {}, "lock": None}, None)
+    (role,) = [one for one in made if one["kind"] == "Role"]
+    rights = {
+        (verb, name) for rule in role["rules"] for verb in rule["verbs"] for name in rule.get("resourceNames", "*")
+    }
+    written = {f"{ORDER.name}-{client}-{what}" for client in range(2) for what in ("state", "files")}
+    patched = {("patch", name) for name in written}
+    assert rights == {("create", "*"), ("get", "*"), ("delete", ORDER.name)} | patched
+    assert written <= {one["metadata"]["name"] for one in made if one["kind"] == "ConfigMap"}
+
+
 def test_a_request_that_no_secret_holds_is_refused_with_what_to_do() -> None:
     trace = random.Random(1).randbytes(1_200_000).hex()
     with pytest.raises(InputError, match="the maximum of a Secret is 1 MB: run the load on the controller"):
         pod_manifests.owned(ORDER, "u", {"request": {"trace": trace}, "lock": None}, None)
 
 
-def test_the_job_is_suspended_and_never_begun_anew() -> None:
-    job = pod_manifests.job(ORDER)
-    assert job["spec"]["suspend"] is True and job["spec"]["backoffLimit"] == 0
+def test_the_job_is_suspended_and_has_one_index_a_client() -> None:
+    job = pod_manifests.job(replace(ORDER, clients=3, restarts=2, security_context={"runAsUser": 7}))
+    assert job["spec"]["suspend"] is True and job["spec"]["completionMode"] == "Indexed"
+    assert (job["spec"]["completions"], job["spec"]["parallelism"], job["spec"]["backoffLimitPerIndex"]) == (3, 3, 2)
+    assert job["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 7
     assert job["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
     assert "perfscale.seatrial/index" not in job["metadata"]["labels"], "it is no workload that a sampler watches"
 

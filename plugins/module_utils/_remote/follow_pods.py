@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Follow a load in pods until each of its clients has ended or is lost, and show its progress."""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import client_results
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import LOOK, DriverPod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_main import FREQUENT
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import PodsState
+
+
+class PodsFollower:
+    """Follows the load of ``pod`` with ``planned`` workloads. start_timeout: for its pods to start, seconds."""
+
+    def __init__(self, pod: DriverPod, planned: int, start_timeout: float) -> None:
+        self._pod = pod
+        self._planned = planned
+        self._start_timeout = start_timeout
+        self._began = time.monotonic()
+        self._heard = [self._began] * pod.spec.clients
+        self._beats = [""] * pod.spec.clients
+        self._shown = 0  # lines of the only client
+        self._line = ""
+        self._waiting = ""
+
+    def run(self) -> PodsState:
+        """Return the state of the load at its end. After the error of a client, the others are ended.
+
+        Raises ProcessError if the load was deleted, WaitTimeout if a pod does not start or shows no sign of life.
+        """
+        spec, retry = self._pod.spec, self._pod.retry
+        while True:
+            found = retry.call("following it", self._pod.status)
+            if not found.there:
+                raise ProcessError(f"the load of run {spec.run} was deleted")
+            self._show(found)
+            if found.over:
+                return found
+            if any(one.failed for one in found.clients):
+                # The others would wait for it, or measure another load.
+                retry.call("ending the other clients", self._pod.stop)
+                return retry.call("following it", self._pod.status)
+            self._check_signs(found)
+            time.sleep(LOOK * max(1.0, spec.clients / FREQUENT))
+
+    def _show(self, found: PodsState) -> None:
+        if len(found.clients) == 1:
+            (one,) = found.clients
+            new = one.count - self._shown
+            for line in one.lines[-new:] if new > 0 else ():
+                self._pod.say(line)
+            self._shown = max(self._shown, one.count)
+        elif any(one.beat for one in found.clients):
+            counts = [one.counts for one in found.clients]
+            seconds = time.monotonic() - self._began
+            line = client_results.progress(self._pod.spec.point, self._planned, counts, len(counts), seconds)
+            if line.rpartition(",")[0] != self._line:
+                self._line = line.rpartition(",")[0]
+                self._pod.say(line)
+        waiting = "; ".join(
+            f"client {number}: {found.words(number)}"
+            for number, one in enumerate(found.clients)
+            if not one.ended and found.words(number) != "Running"
+        )
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._pod.say(f"waits for its pods: {waiting}" if waiting else "all pods run")
+
+    def _check_signs(self, found: PodsState) -> None:
+        now, spec = time.monotonic(), self._pod.spec
+        for number, one in enumerate(found.clients):
+            if one.beat != self._beats[number]:
+                self._beats[number], self._heard[number] = one.beat, now
+            if one.ended or number in found.lost:
+                continue
+            words = found.words(number)
+            if not one.beat and now - self._began > self._start_timeout:
+                raise WaitTimeout(
+                    f"the pod of client {number} of {spec.name} did not start within {self._start_timeout:g} s: {words}"
+                )
+            if one.beat and now - self._heard[number] > self._pod.retry.patience:
+                silent = now - self._heard[number]
+                raise WaitTimeout(f"no sign of life of client {number} of {spec.name} for {silent:.0f} s: {words}")

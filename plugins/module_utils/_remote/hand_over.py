@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hand over files while they grow: a pod that is made again resumes from them, and the controller fetches them.
+
+ConfigMap ``<name>-files`` has the index and the compressed end of each file, and is replaced each time. What no longer
+changes is in immutable ConfigMaps, its parts. Each part consists of whole lines. Every fetch checks the checksums.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.chunked_transfer import CONFIG_MAP
+
+#: Files of a client.
+FILES = ("ledger.jsonl", "observations.jsonl")
+#: Maximum size of a part, bytes before compression, and of it and of the end of a file, bytes compressed. An API server
+#: allows 1 MiB in all values of a ConfigMap, which has the ends of both files.
+PART, ROOM = 2 << 20, 450_000
+_INDEX = "index"
+
+
+@dataclass
+class _Sent:
+    """What was sent of a file. at: bytes in its parts. digest: of these. size: bytes of the file, with its end."""
+
+    parts: list[str] = field(default_factory=list)
+    at: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+    size: int = -1
+
+
+class HandOver:
+    """The files of a client in ``folder``. name: of the client's objects; metadata: labels and owner of the parts."""
+
+    def __init__(self, client: Client, namespace: str, name: str, folder: Path, metadata: Mapping[str, Any]) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._folder = folder
+        self._metadata = metadata
+        # A pod that is made again may not find a part that the one before has created.
+        self._prefix = f"{name}-{secrets.token_hex(4)}"
+        self._number = 0
+        self._sent = {name: _Sent() for name in FILES}
+
+    def restore(self) -> bool:
+        """Write what an earlier pod has handed over to the folder; return whether there was something.
+
+        Raises DataError for damaged files.
+        """
+        index = fetch(self._client, self._namespace, self._name, self._folder)
+        for name, one in index.items():
+            sent = self._sent[name]
+            sent.parts, sent.at = list(one["parts"]), one["at"]
+            with open(self._folder / name, "rb") as stream:
+                while sent.at > stream.tell() and (block := stream.read(min(1 << 20, sent.at - stream.tell()))):
+                    sent.digest.update(block)
+        return bool(index)
+
+    def send(self) -> bool:
+        """Hand over what was added; return whether anything was. Raises AccessError, ApiError: send again later."""
+        paths = {name: self._folder / name for name in FILES if (self._folder / name).exists()}
+        sizes = {name: path.stat().st_size for name, path in paths.items()}
+        if all(sizes[name] == self._sent[name].size for name in paths):
+            return False
+        index, ends, sent = {}, {}, {}
+        for name, path in paths.items():
+            end, packed = self._advance(self._sent[name], path)
+            one = self._sent[name]
+            whole = one.digest.copy()
+            whole.update(end)
+            sent[name] = one.at + len(end)
+            index[name] = {"parts": one.parts, "at": one.at, "size": sent[name], "sha256": whole.hexdigest()}
+            ends[name] = base64.b64encode(packed).decode()
+        changes = {"data": {_INDEX: json.dumps(index)}, "binaryData": ends}
+        head = CONFIG_MAP.path(self._namespace, f"{self._name}-files")
+        self._client.request("PATCH", head, changes, content_type=MERGE_PATCH)
+        for name, size in sent.items():
+            self._sent[name].size = size
+        return True
+
+    def _advance(self, sent: _Sent, path: Path) -> tuple[bytes, bytes]:
+        """Put all but the end of a file into parts; return the end, and the end compressed."""
+        with open(path, "rb") as stream:
+            stream.seek(sent.at)
+            data = stream.read(PART)
+            while len(data) == PART or len(zlib.compress(data)) > ROOM:
+                part, packed = _part(data, path)
+                self._number += 1
+                name = f"{self._prefix}-{self._number:04d}"
+                chunked_transfer.put(self._client, self._namespace, name, packed, self._metadata)
+                sent.parts.append(name)
+                sent.at += len(part)
+                sent.digest.update(part)
+                stream.seek(sent.at)
+                data = stream.read(PART)
+        return data, zlib.compress(data)
+
+
+def _part(data: bytes, path: Path) -> tuple[bytes, bytes]:
+    """Return whole lines from the beginning of ``data`` that fit into a ConfigMap, and these compressed."""
+    while True:
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            raise DataError(f"{path} has a line that does not fit into a ConfigMap")
+        packed = zlib.compress(data)
+        if len(packed) <= ROOM:
+            return data, packed
+        data = data[: len(data) // 2]
+
+
+def fetch(client: Client, namespace: str, name: str, folder: Path) -> dict[str, Any]:
+    """Write the files that a client has handed over to ``folder``; return their index, empty if there are none.
+
+    Raises DataError if an object is missing or a file is damaged.
+    """
+    head = client.get(CONFIG_MAP, f"{name}-files", namespace)
+    if head is None:
+        raise DataError(f"ConfigMap {namespace}/{name}-files with the files of the load was deleted")
+    index: dict[str, Any] = json.loads((head.get("data") or {}).get(_INDEX, "{}"))
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, one in index.items():
+        if file not in FILES:
+            raise DataError(f"ConfigMap {namespace}/{name}-files has an unknown file '{file}'")
+        aside = folder / f".{file}.fetched"
+        with open(aside, "wb") as stream:
+            for part in one["parts"]:
+                stream.write(_unpacked(chunked_transfer.chunk(client, namespace, part), part))
+            stream.write(_unpacked(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
+        if _files.sha256_of(aside) != one["sha256"]:
+            raise DataError(f"{file}: its checksum differs after the transfer through namespace {namespace}")
+        aside.replace(folder / file)
+    return index
+
+
+def _unpacked(packed: bytes, name: str) -> bytes:
+    try:
+        return zlib.decompress(packed)
+    except zlib.error as error:
+        raise DataError(f"ConfigMap {name} has no valid part of a file: {error}") from error

@@ -1,0 +1,129 @@
+"""Files that grow are handed over in parts and an end, and restored by whoever continues them."""
+
+from __future__ import annotations
+
+import base64
+import random
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import hand_over, pod_states
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.hand_over import HandOver
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import ClientState
+
+LEDGER, OBSERVATIONS = hand_over.FILES
+
+
+class Store:
+    """The ConfigMaps of an API server, in memory, as large as it allows."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, dict[str, Any]] = {"load-0-files": {}}
+        self.fails = False
+
+    def request(self, method: str, path: str, body: dict[str, Any], content_type: str = "") -> None:
+        assert sum(len(base64.b64decode(one)) for one in body["binaryData"].values()) <= 1 << 20
+        if self.fails:
+            raise ApiError("overloaded", 503)
+        if method == "POST":
+            assert body["metadata"]["name"] not in self.held
+            self.held[body["metadata"]["name"]] = body
+        else:
+            for key, value in body.items():
+                self.held[path.rpartition("/")[2]].setdefault(key, {}).update(value)
+
+    def get(self, _kind: Any, name: str, _namespace: str) -> dict[str, Any] | None:
+        return self.held.get(name)
+
+
+def lines(chance: random.Random, size: int) -> bytes:
+    """Whole lines that hardly compress."""
+    return b"".join(chance.randbytes(500).hex().encode() + b"\n" for _ in range(size // 1001))
+
+
+def over(store: Any, folder: Path) -> HandOver:
+    folder.mkdir(exist_ok=True)
+    return HandOver(store, "ns", "load-0", folder, {"labels": {"a": "b"}})
+
+
+def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> None:
+    chance, store = random.Random(3), Store()
+    wanted = dict.fromkeys(hand_over.FILES, b"")
+    for number in range(4):
+        folder = tmp_path / str(number)
+        pod = over(store, folder)
+        assert pod.restore() is (number > 0)
+        for name, content in wanted.items():
+            assert number == 0 or (folder / name).read_bytes() == content
+        for _ in range(3):
+            for name in wanted:
+                wanted[name] += lines(chance, chance.choice([0, 5_000, 900_000, 3_000_000]))
+                (folder / name).write_bytes(wanted[name])
+            pod.send()
+        assert pod.send() is False, "nothing was added"
+        with open(folder / LEDGER, "ab") as stream:
+            stream.write(b"lost with the pod")
+    index = hand_over.fetch(store, "ns", "load-0", tmp_path / "here")  # type: ignore[arg-type]
+    assert {name: (tmp_path / "here" / name).read_bytes() for name in wanted} == wanted
+    assert sum(len(one["parts"]) for one in index.values()) > 4
+
+
+def test_a_torn_end_is_handed_over_and_cut_off_by_whoever_continues(tmp_path: Path) -> None:
+    store = Store()
+    pod = over(store, tmp_path / "a")
+    (tmp_path / "a" / LEDGER).write_bytes(b"x" * 20 + b"\n" + b"to")
+    assert pod.send()
+    again = over(store, tmp_path / "b")
+    assert again.restore()
+    (tmp_path / "b" / LEDGER).write_bytes(b"x" * 20 + b"\n")
+    assert again.send()
+    hand_over.fetch(store, "ns", "load-0", tmp_path / "c")  # type: ignore[arg-type]
+    assert (tmp_path / "c" / LEDGER).read_bytes() == b"x" * 20 + b"\n"
+
+
+def test_after_a_failure_everything_is_sent_by_the_next_call(tmp_path: Path) -> None:
+    store = Store()
+    pod = over(store, tmp_path / "a")
+    content = lines(random.Random(1), 5_000_000)
+    (tmp_path / "a" / OBSERVATIONS).write_bytes(content)
+    store.fails = True
+    with pytest.raises(ApiError, match="overloaded"):
+        pod.send()
+    store.fails = False
+    assert pod.send()
+    hand_over.fetch(store, "ns", "load-0", tmp_path / "c")  # type: ignore[arg-type]
+    assert (tmp_path / "c" / OBSERVATIONS).read_bytes() == content
+
+
+def test_what_is_damaged_or_gone_is_an_error(tmp_path: Path) -> None:
+    store: Any = Store()
+    pod = over(store, tmp_path / "a")
+    (tmp_path / "a" / LEDGER).write_bytes(lines(random.Random(1), 3_000_000))
+    pod.send()
+    part = next(name for name in store.held if name != "load-0-files")
+    kept = store.held[part]
+    (key,) = kept["binaryData"]
+    for data, words in ((b"no", "no valid part"), (zlib.compress(b"other"), "its checksum differs")):
+        store.held[part] = {**kept, "binaryData": {key: base64.b64encode(data).decode()}}
+        with pytest.raises(DataError, match=words):
+            hand_over.fetch(store, "ns", "load-0", tmp_path / "c")
+    del store.held[part]
+    with pytest.raises(DataError, match="was deleted"):
+        hand_over.fetch(store, "ns", "load-0", tmp_path / "c")
+    with pytest.raises(DataError, match="load-1-files with the files of the load was deleted"):
+        hand_over.fetch(store, "ns", "load-1", tmp_path / "c")
+
+
+def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
+    ended = ClientState(state="ended", result={"outcome": {"ok": True}})
+    clients = (ended, ClientState("running"), ClientState("running"), ClientState())
+    pods = {1: "exit code 137, Error"}
+    job: dict[str, Any] = {"status": {"failedIndexes": "0-1,7"}}
+    assert pod_states.lost(job, clients, pods) == {1: "exit code 137, Error"}
+    job["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "too long"}]
+    assert pod_states.lost(job, clients, pods) == {1: "exit code 137, Error", 2: "too long", 3: "too long"}
+    assert pod_states.lost({}, clients, pods) == {}
+    assert pod_states.indexes("1,3-5") == {1, 3, 4, 5} and pod_states.indexes("") == set()
