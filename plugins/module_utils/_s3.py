@@ -59,10 +59,10 @@ def split(url: str) -> tuple[str, str]:
     return bucket, key.strip("/")
 
 
-def client(location: S3Location, timeout: float = 60.0, attempts: int = 5) -> Any:
+def client(location: S3Location, timeout: float = 60.0, attempts: int = 5, presign: bool = False) -> Any:
     """Return a boto3 client. Raises InputError if boto3 is missing or a setting is invalid.
 
-    timeout: of each request, in seconds. attempts: at each request.
+    timeout: of each request, in seconds. attempts: at each request. presign: for URLs that others use.
     """
     try:
         import boto3
@@ -78,6 +78,9 @@ def client(location: S3Location, timeout: float = 60.0, attempts: int = 5) -> An
         if location.access_key
         else {}
     )
+    # A presigned URL has no checksum, which is not known when the URL is made; before version 1.36 none has.
+    wanted = {"signature_version": "s3v4", "request_checksum_calculation": "when_required"} if presign else {}
+    presigning = {name: value for name, value in wanted.items() if name in Config.OPTION_DEFAULTS}
     try:
         return boto3.client(
             "s3",
@@ -89,6 +92,7 @@ def client(location: S3Location, timeout: float = 60.0, attempts: int = 5) -> An
                 connect_timeout=min(20.0, timeout),
                 read_timeout=timeout,
                 retries={"max_attempts": attempts, "mode": "standard"},
+                **presigning,
             ),
             **own,
         )

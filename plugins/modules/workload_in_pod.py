@@ -89,6 +89,42 @@ options:
     description: How long the Job stays after its end if nobody fetches its files, in seconds.
     type: int
     default: 86400
+  collect_bytes:
+    description:
+      - Maximum size of the files of the load that pass through the API server, compressed, in bytes. With larger ones,
+        the clients upload their files to the server of O(collect_s3), or keep them until one is given.
+    type: int
+    default: 268435456
+  collect_s3:
+    description:
+      - S3 server for the files of large loads. It needs boto3 on the controller. The pods get no credentials, only a
+        URL for one object of each client, which can be used for a day and is renewed.
+    type: dict
+    default: {}
+    suboptions:
+      url:
+        description: Bucket and prefix, C(s3://bucket/prefix). Empty means none.
+        type: str
+        default: ''
+      endpoint:
+        description: Address of the server, as the pods reach it. Empty means Amazon S3.
+        type: str
+        default: ''
+      region:
+        description: Region of the bucket.
+        type: str
+        default: us-east-1
+      access_key:
+        description: Access key. Without it boto3 searches its usual sources of credentials.
+        type: str
+        default: ''
+      secret_key:
+        description: Secret key of O(collect_s3.access_key).
+        type: str
+        default: ''
+  ca_file:
+    description: Certificate authority of the S3 server, for controller and pods.
+    type: path
   restarts:
     description:
       - How often the pod of a client is made again after it has died. After that the client is lost. Evictions do not
@@ -143,6 +179,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
+_TEXT: dict[str, Any] = {"type": "str", "default": ""}
+_S3: dict[str, Any] = {
+    "url": _TEXT,
+    "endpoint": _TEXT,
+    "region": {"type": "str", "default": "us-east-1"},
+    "access_key": {**_TEXT, "no_log": False},
+    "secret_key": {**_TEXT, "no_log": True},
+}
+
 
 def main() -> None:
     """Run the module."""
@@ -163,6 +208,9 @@ def main() -> None:
             "limits": {"type": "dict", "default": {}},
             "security_context": {"type": "dict", "default": {}},
             "keep": {"type": "int", "default": 86400},
+            "collect_bytes": {"type": "int", "default": 268435456},
+            "collect_s3": {"type": "dict", "default": {}, "options": _S3},
+            **_common_options.CA_FILE,
             "restarts": {"type": "int", "default": 3},
             "start_timeout": {"type": "float", "default": 600},
             "reconnect": {"type": "float", "default": 600},

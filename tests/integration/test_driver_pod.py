@@ -79,6 +79,7 @@ class Site:
             "kubeconfig": self.world.kubeconfig, "context": "", "target_kubeconfig": self.world.kubeconfig,
             "target_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
             "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 60, "restarts": 0,
+            "collect_bytes": 1 << 28, "collect_s3": {}, "ca_file": None,
             "security_context": {}, "requests": {}, "limits": {},
             "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 60.0,
             "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None,

@@ -33,10 +33,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import 
     hand_over,
     pod_manifests,
     pod_states,
+    remote_load_record,
+    result_store,
+    result_upload,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.connection_retry import ConnectionRetry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import ClientState, PodsState
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.result_store import ResultStore
 
 JOB = Kind("batch/v1", "Job", "jobs", True)
 POD = Kind("v1", "Pod", "pods", True)
@@ -60,9 +64,15 @@ class DriverPod:
     """
 
     def __init__(
-        self, client: Client, spec: DriverPodSpec, say: Callable[[str], None], reconnect: float = 600.0
+        self,
+        client: Client,
+        spec: DriverPodSpec,
+        say: Callable[[str], None],
+        reconnect: float = 600.0,
+        store: ResultStore | None = None,
     ) -> None:
         self.client = client
+        self.store = store
         self.spec = spec
         self.say = say
         self.retry = ConnectionRetry("the driver cluster", spec.run, reconnect, say, _lost)
@@ -98,11 +108,19 @@ class DriverPod:
             self._create(pod_manifests.namespace(spec))
         self._create(pod_manifests.job(spec))
         uid = client.request("GET", JOB.path(spec.home, spec.name))["metadata"]["uid"]
-        given = {"request": asked, "lock": lock, "plan": plan}
-        for one in (*pod_manifests.owned(spec, uid, given, config), *grants):
+        collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
+        given = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
+        urls = self.store.secret() if self.store is not None else {}
+        for one in (*pod_manifests.owned(spec, uid, given, config, urls), *grants):
             self._create(one)
         client.request("PATCH", JOB.path(spec.home, spec.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH)
         self.say(f"Job {spec.name} in namespace {spec.home} of {client.access.server}")
+
+    def renew(self) -> None:
+        """Replace the URLs with which the pods upload files: they expire, and the S3 server may be another one."""
+        if self.store is not None:
+            path = result_upload.SECRET.path(self.spec.home, result_upload.url_secret(self.spec.name))
+            self.client.request("PATCH", path, {"data": self.store.secret()}, content_type=MERGE_PATCH)
 
     def _await_deletion(self) -> None:
         """Wait until the namespace of the point before is gone: the API server refuses objects in it meanwhile."""
@@ -169,17 +187,30 @@ class DriverPod:
             folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
             get = partial(hand_over.fetch, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
             index = self.retry.call(f"fetching the files of client {number}", get)
+            self._fetch_archive(one, folder)
             if not index and one.ended and not one.failed:
                 raise DataError(f"client {number} of run {self.spec.run} has ended, but handed over no files")
         client_results.join(request.point_dir, folders, self.spec.clients, found.lost)
         size = sum(path.stat().st_size for one in folders.values() for path in one.iterdir())
         self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
         for sent in [sent for one in found.clients for sent in (one.result or {}).get("parcels", [])]:
-            if step_dir is not None:
+            if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
                 here = step_dir / Path(sent["name"]).name
                 get_step = partial(chunked_transfer.fetch, self.client, self.spec.home, sent)
                 self.retry.fetch(get_step, here, append=True)
         return folders
+
+    def _fetch_archive(self, client: ClientState, folder: Path) -> None:
+        """Replace the files of a client by those that it has uploaded, if it has."""
+        for one in (client.result or {}).get("parcels", []):
+            if one["kind"] == result_upload.ARCHIVE:
+                if self.store is None:
+                    raise InputError(
+                        f"client {one['key']} has uploaded its files to an S3 server: set workload_collect_s3 as when "
+                        f"the load began ({remote_load_record.FILE} names the bucket)"
+                    )
+                result_store.unpack(self.store.fetch(one, folder), folder, None)
+                self.say(f"fetched the files of client {one['key']} from S3, {one['size'] / 2**20:.1f} MiB compressed")
 
     def remove(self) -> bool:
         """End the load and delete all of its objects; return whether there were any. Safe to repeat.

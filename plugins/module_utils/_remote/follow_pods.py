@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import time
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import client_results
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import LOOK, DriverPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_main import FREQUENT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import PodsState
+
+#: Minimum interval between two renewals of URLs, seconds.
+RENEW = 20.0
 
 
 class PodsFollower:
@@ -27,6 +31,8 @@ class PodsFollower:
         self._shown = 0  # lines of the only client
         self._line = ""
         self._waiting = ""
+        self._holding = ""
+        self._renewed = float("-inf")
 
     def run(self) -> PodsState:
         """Return the state of the load at its end. After the error of a client, the others are ended.
@@ -45,6 +51,7 @@ class PodsFollower:
                 # The others would wait for it, or measure another load.
                 retry.call("ending the other clients", self._pod.stop)
                 return retry.call("following it", self._pod.status)
+            self._collect(found)
             self._check_signs(found)
             time.sleep(LOOK * max(1.0, spec.clients / FREQUENT))
 
@@ -70,6 +77,25 @@ class PodsFollower:
         if waiting != self._waiting:
             self._waiting = waiting
             self._pod.say(f"waits for its pods: {waiting}" if waiting else "all pods run")
+
+    def _collect(self, found: PodsState) -> None:
+        """Replace the URLs of clients that hold their files. Raises ProcessError if no S3 server is set."""
+        holding = {number: one.holds for number, one in enumerate(found.clients) if one.holds and not one.ended}
+        if not holding:
+            return
+        number, why = min(holding.items())
+        words = f"{_format.count(len(holding), 'client')} cannot send all files, client {number}: {why}"
+        if self._pod.store is None:
+            raise ProcessError(
+                f"{words}. The pods keep the files; set workload_collect_s3 and call the same task again, which finds "
+                f"the load by its run id ({self._pod.spec.run})"
+            )
+        if words != self._holding:
+            self._holding = words
+            self._pod.say(words)
+        if time.monotonic() - self._renewed > RENEW:
+            self._renewed = time.monotonic()
+            self._pod.retry.call("renewing the URLs of the uploads", self._pod.renew)
 
     def _check_signs(self, found: PodsState) -> None:
         now, spec = time.monotonic(), self._pod.spec

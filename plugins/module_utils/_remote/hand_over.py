@@ -5,6 +5,9 @@
 
 ConfigMap ``<name>-files`` has the index and the compressed end of each file, and is replaced each time. What no longer
 changes is in immutable ConfigMaps, its parts. Each part consists of whole lines. Every fetch checks the checksums.
+
+When the parts of a client have reached a size, its observations are no longer handed over: all files go through an S3
+server at the end (result_upload). The ledger, a tenth of them, still is, so that a new pod resumes from it.
 """
 
 from __future__ import annotations
@@ -22,11 +25,12 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, result_upload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.chunked_transfer import CONFIG_MAP
 
 #: Files of a client.
-FILES = ("ledger.jsonl", "observations.jsonl")
+LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
+FILES = (LEDGER, OBSERVATIONS)
 #: Maximum size of a part, bytes before compression, and of it and of the end of a file, bytes compressed. An API server
 #: allows 1 MiB in all values of a ConfigMap, which has the ends of both files.
 PART, ROOM = 2 << 20, 450_000
@@ -41,17 +45,31 @@ class _Sent:
     at: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
     size: int = -1
+    held: bool = False  # it has become too large
 
 
 class HandOver:
-    """The files of a client in ``folder``. name: of the client's objects; metadata: labels and owner of the parts."""
+    """The files of a client in ``folder``. name: of the client's objects; metadata: labels and owner of the parts.
 
-    def __init__(self, client: Client, namespace: str, name: str, folder: Path, metadata: Mapping[str, Any]) -> None:
+    most: bytes of the parts, compressed, above which the observations are held back.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        folder: Path,
+        metadata: Mapping[str, Any],
+        most: int = result_upload.MOST,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._name = name
         self._folder = folder
         self._metadata = metadata
+        self._most = most
+        self._used = 0
         # A pod that is made again may not find a part that the one before has created.
         self._prefix = f"{name}-{secrets.token_hex(4)}"
         self._number = 0
@@ -65,17 +83,23 @@ class HandOver:
         index = fetch(self._client, self._namespace, self._name, self._folder)
         for name, one in index.items():
             sent = self._sent[name]
-            sent.parts, sent.at = list(one["parts"]), one["at"]
+            sent.parts, sent.at, sent.held = list(one["parts"]), one["at"], one.get("held", False)
+            self._used = max(self._used, one.get("used", 0))
             with open(self._folder / name, "rb") as stream:
                 while sent.at > stream.tell() and (block := stream.read(min(1 << 20, sent.at - stream.tell()))):
                     sent.digest.update(block)
         return bool(index)
 
+    @property
+    def held(self) -> bool:
+        """Whether not all of the files were handed over, because they are too large."""
+        return any(one.held for one in self._sent.values())
+
     def send(self) -> bool:
         """Hand over what was added; return whether anything was. Raises AccessError, ApiError: send again later."""
         paths = {name: self._folder / name for name in FILES if (self._folder / name).exists()}
         sizes = {name: path.stat().st_size for name, path in paths.items()}
-        if all(sizes[name] == self._sent[name].size for name in paths):
+        if all(sizes[name] == self._sent[name].size or self._sent[name].held for name in paths):
             return False
         index, ends, sent = {}, {}, {}
         for name, path in paths.items():
@@ -85,6 +109,7 @@ class HandOver:
             whole.update(end)
             sent[name] = one.at + len(end)
             index[name] = {"parts": one.parts, "at": one.at, "size": sent[name], "sha256": whole.hexdigest()}
+            index[name] |= {"held": one.held, "used": self._used}
             ends[name] = base64.b64encode(packed).decode()
         changes = {"data": {_INDEX: json.dumps(index)}, "binaryData": ends}
         head = CONFIG_MAP.path(self._namespace, f"{self._name}-files")
@@ -95,6 +120,8 @@ class HandOver:
 
     def _advance(self, sent: _Sent, path: Path) -> tuple[bytes, bytes]:
         """Put all but the end of a file into parts; return the end, and the end compressed."""
+        if sent.held:
+            return b"", zlib.compress(b"")
         with open(path, "rb") as stream:
             stream.seek(sent.at)
             data = stream.read(PART)
@@ -106,9 +133,18 @@ class HandOver:
                 sent.parts.append(name)
                 sent.at += len(part)
                 sent.digest.update(part)
+                self._used += len(packed)
+                if self._hold(sent, path, 0):
+                    return b"", zlib.compress(b"")
                 stream.seek(sent.at)
                 data = stream.read(PART)
-        return data, zlib.compress(data)
+        packed = zlib.compress(data)
+        return (b"", zlib.compress(b"")) if self._hold(sent, path, len(packed)) else (data, packed)
+
+    def _hold(self, sent: _Sent, path: Path, more: int) -> bool:
+        """Hold the file back if the parts and ``more`` bytes are too large."""
+        sent.held = path.name == OBSERVATIONS and self._used + more > self._most
+        return sent.held
 
 
 def _part(data: bytes, path: Path) -> tuple[bytes, bytes]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
@@ -24,12 +24,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import 
     client_results,
     remote_load,
     remote_load_record,
+    result_store,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import PLAN
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.driver_pod import FOLDER, DriverPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.follow_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import PodsState
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.result_store import ResultStore
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
@@ -48,6 +50,7 @@ def spec_of(given: Mapping[str, Any]) -> DriverPodSpec:
         keep=given["keep"],
         clients=int(given["request"].get("clients") or 1),
         restarts=given["restarts"],
+        collect_bytes=given["collect_bytes"],
     )
 
 
@@ -60,7 +63,12 @@ class LoadInPod:
     def __init__(self, given: Mapping[str, Any], client: Client, step: Step) -> None:
         """``given``: the module's parameters. ``client``: of the driver cluster."""
         spec = spec_of(given)
-        self.pod = DriverPod(client, spec, step.reporter(given["progress_file"], "driver pod"), given["reconnect"])
+        say = step.reporter(given["progress_file"], "driver pod")
+        recorded = (remote_load_record.read(Path(given["point_dir"])) or {}).get("collect") or {}
+        clients = len(recorded.get("keys", ())) or spec.clients  # to delete a load, its request is not given
+        self.store = ResultStore.of(given, spec.run, spec.point, clients)
+        self.collect: Mapping[str, Any] | None = self.store.record() if self.store is not None else None
+        self.pod = DriverPod(client, spec, say, given["reconnect"], self.store)
         self.root = spec.namespace
         self.retry = self.pod.retry
         self._given = given
@@ -88,7 +96,10 @@ class LoadInPod:
         given, pod, request = self._given, self.pod, self._request
         if self.retry.call("looking for it", pod.check):
             pod.say("found the load again by its run id")
+            self.retry.call("renewing the URLs of the uploads", pod.renew)
             return True
+        if self.store is not None:
+            self.store.check()
         plan = prepare_load.write_plan(request, request.clients)
         self._remove_leases()  # of a load that was deleted before
         # The plan has the seed.
@@ -138,6 +149,8 @@ class LoadInPod:
     def remove(self) -> bool:
         """See RemoteLoad."""
         there = self.pod.remove()
+        if self.store is not None:
+            there = self.store.delete() or there
         if self._given.get("target_kubeconfig") and self._given.get("state") != "absent":
             self._remove_leases()
         return there
@@ -158,6 +171,30 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
 
 
 def absent(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
-    """End the load and delete what is left of it."""
+    """End the load, fetch what its clients have uploaded, and delete what is left of it."""
+    point_dir = Path(given["point_dir"])
+    record = remote_load_record.read(point_dir) or {}
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-        return remote_load.remove(LoadInPod(given, client, step), Path(given["point_dir"]))
+        found = LoadInPod(given, client, step)
+        if found.store is not None and record.get("state") == remote_load_record.STARTED:
+            found.pod.remove()  # even if the S3 server cannot be reached
+            _rescue(found.store, point_dir, found.pod.say)
+        elif record.get("collect") and found.store is None:
+            where = f"bucket {record['collect']['bucket']}, {', '.join(record['collect']['keys'][:3])}"
+            found.pod.say(f"workload_collect_s3 is not set: files that the load has uploaded stay there ({where})")
+        return remote_load.remove(found, point_dir)
+
+
+def _rescue(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> None:
+    """Fetch the files that clients have uploaded and no controller has collected, and join them."""
+    folders = {}
+    for number in store.there():
+        folders[number] = folder = point_dir / FOLDER / f"{number:03d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        result_store.unpack(store.fetch({"key": str(number)}, folder), folder, None)
+    if not folders:
+        return
+    lost = {number: "its files were not collected" for number in range(store.clients) if number not in folders}
+    client_results.join(point_dir, folders, store.clients, lost)
+    shutil.rmtree(point_dir / FOLDER)  # an interrupted call may have left some
+    say(f"fetched what {_format.count(len(folders), 'client')} had uploaded")

@@ -40,6 +40,7 @@ class LoadOnHost:
         retry: ConnectionRetry,
     ) -> None:
         self.where = self.host = retry.who
+        self.collect: Mapping[str, Any] | None = None  # ssh has no maximum size
         self.root = str(given.get("root") or "")
         self._given = given
         self._read_request = request

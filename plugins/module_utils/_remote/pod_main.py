@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     AccessError,
     ApiError,
     DataError,
+    ProcessError,
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
@@ -38,7 +39,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import plan_parts, workload_plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.plan_parts import Part
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer, detached_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.hand_over import HandOver
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.hand_over import FILES, HandOver
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.result_upload import ResultUpload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_event import SignalEvent
 
 SECRET = Kind("v1", "Secret", "secrets", True)
@@ -147,7 +149,9 @@ class ClientInPod:
         config = target.read_text(encoding="utf-8") if target.exists() else ours
         directory = detached_load.LoadDirectory(work / "loads", request["run_id"], request["point"])
         directory.point.mkdir(parents=True)
-        files = HandOver(self._client, self._namespace, self._own, directory.point, asked["metadata"])
+        files = HandOver(
+            self._client, self._namespace, self._own, directory.point, asked["metadata"], asked["collect"]["most"]
+        )
         retry(files.restore, self._over)
         parcels: list[dict[str, Any]] = []
         try:
@@ -163,11 +167,29 @@ class ClientInPod:
                 return 1
             if self.number == 0:
                 parcels = self._send_step_files(found["step_files"], asked["metadata"])
+            if files.held:
+                try:
+                    parcels.append(self._upload(directory, outcome, asked["collect"]["patience"]))
+                except ProcessError as error:
+                    sys.stderr.write(f"{error}\n")
+                    return 1
         result = {"outcome": outcome, "parcels": parcels}
         retry(partial(self._status.write, detached_load.ENDED, result=result), self._over)
         if all(self.has_ended(number) for number in range(request["clients"])):
             retry(partial(self._client.delete, SECRET, self._name, self._namespace), self._over)
         return 0
+
+    def _upload(self, directory: detached_load.LoadDirectory, outcome: Mapping[str, Any], patience: float) -> Any:
+        """Upload the files to the S3 server; return the record of the archive. Raises ProcessError."""
+
+        def report(reason: str) -> None:
+            _try(partial(self._status.write, detached_load.RUNNING, holds=reason))
+
+        upload = ResultUpload(
+            self._client, self._namespace, self._name, str(self.number), patience, report, self._over.is_set
+        )
+        files = [("point", directory.point / one) for one in FILES if (directory.point / one).exists()]
+        return upload.send(files, outcome, directory.path)
 
     def _send_step_files(self, paths: Sequence[str], metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         step = [("step", Path(one)) for one in paths]

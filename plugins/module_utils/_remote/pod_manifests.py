@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_code, pod_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import pod_code, pod_main, result_upload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kinds
 
 #: Maximum size of an object, bytes: an API server allows 1 MiB.
@@ -39,7 +39,8 @@ _RBAC = "rbac.authorization.k8s.io"
 class DriverPodSpec:
     """The pods of a load, one for each client. restarts: how often the pod of a client that died is made again.
 
-    keep: how long the Job stays after its end, seconds.
+    keep: how long the Job stays after its end, and a pod with files that nobody collects, seconds. collect_bytes: what
+    the clients send through the API server, compressed.
     """
 
     run: str
@@ -54,6 +55,7 @@ class DriverPodSpec:
     keep: int = 86400
     clients: int = 1
     restarts: int = 3
+    collect_bytes: int = result_upload.MOST
 
     @property
     def name(self) -> str:
@@ -153,11 +155,17 @@ def job(spec: DriverPodSpec) -> dict[str, Any]:
     }
 
 
-def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: str | None) -> list[dict[str, Any]]:
+def owned(
+    spec: DriverPodSpec,
+    uid: str,
+    asked: Mapping[str, Any],
+    kubeconfig: str | None,
+    urls: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
     """Return the objects that the Job ``uid`` owns, in the spec of their creation.
 
     asked: request and lock as for detached_load.start(), and the checksum of the plan. kubeconfig: of the target, None
-    if it is the same cluster.
+    if it is the same cluster. urls: data of the Secret with the URLs of uploads.
     Raises InputError if the request is too large for a Secret.
     """
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
@@ -172,11 +180,13 @@ def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: s
     if kubeconfig is not None:
         data[pod_main.KUBECONFIG] = base64.b64encode(kubeconfig.encode()).decode()
     named = {**metadata, "name": spec.name}
+    upload = result_upload.url_secret(spec.name)
     written = [f"{spec.name}-{client}-{what}" for client in range(spec.clients) for what in ("state", "files")]
     rules = [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": written},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"], "resourceNames": [spec.name]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": [upload]},
     ]
     account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
     code = base64.b64encode(pod_code.archive()).decode()
@@ -191,6 +201,7 @@ def owned(spec: DriverPodSpec, uid: str, asked: Mapping[str, Any], kubeconfig: s
             "subjects": [account],
         },
         {"apiVersion": "v1", "kind": "Secret", "metadata": named, "data": data},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {**metadata, "name": upload}, "data": dict(urls or {})},
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",

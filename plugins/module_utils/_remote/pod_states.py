@@ -20,7 +20,10 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True)
 class ClientState:
-    """What a client has reported. count: number of its lines so far; result: its outcome, and the records of files."""
+    """What a client has reported. count: number of its lines so far; result: its outcome, and the records of files.
+
+    holds: why files that are too large for the API server are still in its pod.
+    """
 
     state: str = ""
     lines: tuple[str, ...] = ()
@@ -28,6 +31,7 @@ class ClientState:
     counts: Mapping[str, int] = field(default_factory=dict)
     beat: str = ""
     result: Mapping[str, Any] | None = None
+    holds: str = ""
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> ClientState:
@@ -40,6 +44,7 @@ class ClientState:
             counts=json.loads(data.get("counts", "{}")),
             beat=data.get("beat", ""),
             result=json.loads(data["result"]) if "result" in data else None,
+            holds=json.loads(data.get("holds", '""')),
         )
 
     @property

@@ -22,6 +22,10 @@ class RemoteLoad(Protocol):
     root: str
     retry: ConnectionRetry
 
+    @property
+    def collect(self) -> Mapping[str, Any] | None:
+        """Where its files are uploaded, if they are."""
+
     def begin(self, recorded: bool) -> bool:
         """Start the load, or find it; return whether it was found. recorded: an earlier session may have started it.
 
@@ -51,10 +55,12 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     """
     record = remote_load_record.read(point_dir)
     if record and record["state"] == remote_load_record.FETCHED:
+        if load.collect:
+            load.retry.call("removing it", load.remove)  # the call that fetched the files may have been killed since
         return {**record["result"], "changed": False, "found": True}
     point_dir.mkdir(parents=True, exist_ok=True)
     # Written before the start, so that a cleanup knows where to look.
-    remote_load_record.write(point_dir, load.host, load.root, remote_load_record.STARTED)
+    remote_load_record.write(point_dir, load.host, load.root, remote_load_record.STARTED, collect=load.collect)
     try:
         found = load.begin(bool(record))
     except InputError:
@@ -63,7 +69,9 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     ended = load.follow()
     outcome = load.fetch(ended, point_dir, step_dir)
     if outcome["ok"]:
-        remote_load_record.write(point_dir, load.host, load.root, remote_load_record.FETCHED, outcome["result"])
+        remote_load_record.write(
+            point_dir, load.host, load.root, remote_load_record.FETCHED, outcome["result"], load.collect
+        )
     load.retry.call("removing it", load.remove)
     if not outcome["ok"]:
         remote_load_record.remove(point_dir)

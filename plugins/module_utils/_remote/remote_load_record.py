@@ -28,9 +28,21 @@ def read(point_dir: Path) -> dict[str, Any] | None:
         return None
 
 
-def write(point_dir: Path, host: str, root: str, state: str, result: Mapping[str, Any] | None = None) -> None:
-    """Replace the record. ``result``: of the load, once its files were fetched."""
+def write(
+    point_dir: Path,
+    host: str,
+    root: str,
+    state: str,
+    result: Mapping[str, Any] | None = None,
+    collect: Mapping[str, Any] | None = None,
+) -> None:
+    """Replace the record.
+
+    result: of the load, once its files were fetched. collect: where they are uploaded.
+    """
     record = {"schema": SCHEMA, "host": host, "root": root, "state": state, "result": dict(result or {})}
+    if collect:
+        record["collect"] = dict(collect)
     _files.write_json(point_dir / FILE, record, SCHEMA)
 
 

@@ -214,7 +214,8 @@ RUN: dict[str, dict[str, Any]] = {
             "root": TEXT,
             "state": {"enum": ["started", "fetched"]},
             "result": FREE,
-        }
+        },
+        {"collect": record({"bucket": TEXT, "endpoint": TEXT, "keys": {"type": "array", "items": TEXT}})},
     ),
     # scaling.json: the state before nodes were scaled or dedicated to namespaces.
     "scaling/1": record(

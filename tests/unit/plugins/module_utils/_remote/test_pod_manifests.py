@@ -103,7 +103,8 @@ def test_clients_may_write_what_is_theirs_and_delete_the_secret_only() -> None:
     }
     written = {f"{ORDER.name}-{client}-{what}" for client in range(2) for what in ("state", "files")}
     patched = {("patch", name) for name in written}
-    assert rights == {("create", "*"), ("get", "*"), ("delete", ORDER.name)} | patched
+    urls = f"{ORDER.name}-upload"
+    assert rights == {("create", "*"), ("get", "*"), ("delete", ORDER.name), ("get", urls)} | patched
     assert written <= {one["metadata"]["name"] for one in made if one["kind"] == "ConfigMap"}
 
 

@@ -1,0 +1,197 @@
+"""Files of a load in pods that are too large for the API server: through a real S3 server, whoever is killed.
+
+The kubelet is a stand-in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import servers
+import stand_in_kubelet
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+    AccessError,
+    DataError,
+    InputError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod, remote_load_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.result_store import ResultStore
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from load_world import World
+from playbook import ROOT
+
+pytestmark = pytest.mark.long
+
+COUNT, CLIENTS = 40, 2
+#: A controller that can be killed.
+CONTROLLER = """
+import json, sys
+from pathlib import Path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+load_in_pod.present(json.loads(Path(sys.argv[1]).read_text()), Step(None))
+"""
+
+
+def until(true: Callable[[], Any], what: str, patience: float = 90.0) -> None:
+    deadline = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < deadline, f"not within {patience:g} s: {what}"
+        time.sleep(0.2)
+
+
+class Site:
+    """A controller, a node for pods, and an S3 server."""
+
+    def __init__(self, world: World, kubelet: stand_in_kubelet.Kubelet, folder: Path, address: str) -> None:
+        self.world, self.kubelet, self.folder, self.address = world, kubelet, folder, address
+        self.point = folder / "run" / "points" / "001"
+        self.s3 = {
+            "url": "s3://results/loads", "endpoint": address, "region": "us-east-1",
+            "access_key": servers.S3_KEYS[0], "secret_key": servers.S3_KEYS[1],
+        }  # fmt: skip
+
+    def given(self, **more: Any) -> dict[str, Any]:
+        """Options of module workload_in_pod for a load of which the API server may get nothing but the ledger."""
+        usual = self.world.options
+        request = {name: usual[name] for name in ("templates", "stages", "namespace", "settle", "wait")}
+        load = {"count": COUNT, "arrival": {"type": "constant", "rate": 10}, "canary_rate": 2, "clients": CLIENTS}
+        return {
+            "kubeconfig": self.world.kubeconfig, "context": "", "target_kubeconfig": self.world.kubeconfig,
+            "target_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
+            "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 120, "requests": {}, "limits": {},
+            "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 60.0,
+            "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None, "restarts": 1,
+            "security_context": {}, "state": "present", "request": {**request, **load}, "ca_file": None,
+            "collect_bytes": 0, "collect_s3": self.s3, **more,
+        }  # fmt: skip
+
+    @property
+    def store(self) -> ResultStore:
+        found = ResultStore.of(self.given(), self.world.run_id, "001", CLIENTS)
+        assert found is not None
+        return found
+
+    def objects(self) -> list[dict[str, Any]]:
+        """Everything that the load has in its namespace."""
+        client, found = self.world.client, []
+        for kind in ("ConfigMap", "Secret"):
+            found += client.list(client.kind("v1", kind), f"seatrial-load-{self.world.run_id}")[0]
+        return found
+
+    def complete(self) -> None:
+        """Check that the point has all files, and that nothing is left elsewhere."""
+        rows = list(_files.read_lines(self.point / "ledger.jsonl"))
+        made = Counter(row["index"] for row in rows if row["type"] == "attempt" and row["outcome"] == "created")
+        assert made == dict.fromkeys(range(COUNT), 1)
+        seen = {row["index"] for row in _files.read_lines(self.point / "observations.jsonl") if row["type"] == "event"}
+        assert seen >= set(range(COUNT)), "the observations of all clients are there"
+        assert self.store.there() == []
+        assert not (self.point / "clients").exists()
+
+    def no_secrets(self) -> None:
+        """Check that no file of the run has the credentials or a URL."""
+        for path in self.folder.rglob("run/**/*"):
+            if path.is_file():
+                text = path.read_bytes()
+                assert servers.S3_KEYS[1].encode() not in text and b"X-Amz-Signature" not in text, path
+
+
+@pytest.fixture
+def site(world: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with (
+        servers.s3(tmp_path_factory.mktemp("s3")) as address,
+        stand_in_kubelet.Kubelet(world.kubeconfig, f"stand-in-{world.run_id}", tmp_path / "kubelet") as kubelet,
+    ):
+        made = Site(world, kubelet, tmp_path, address)
+        yield made
+        client = world.client
+        client.delete(client.kind("v1", "Namespace"), f"seatrial-load-{world.run_id}")
+
+
+def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: Site, monkeypatch) -> None:
+    with pytest.raises(ProcessError, match="no S3 server is set.*set workload_collect_s3 and call the same task again"):
+        load_in_pod.present(site.given(collect_s3={}), Step(None))
+    assert _files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.STARTED
+    # The URLs that the next session gives have expired before a pod uses them; it then gives others.
+    made = []
+
+    def secret(of: ResultStore) -> dict[str, str]:
+        made.append(of)
+        found = original(replace(of, lifetime=1) if len(made) == 1 else of)
+        if len(made) == 1:
+            time.sleep(2.1)
+        return found
+
+    original = ResultStore.secret
+    monkeypatch.setattr(ResultStore, "secret", secret)
+    done = load_in_pod.present(site.given(), Step(None))
+    assert done["found"] and done["counts"]["created"] == COUNT and len(made) >= 2
+    site.complete()
+    site.no_secrets()
+    record = _files.read_json(site.point / remote_load_record.FILE)
+    assert record["state"] == remote_load_record.FETCHED
+    assert record["collect"]["keys"] == [f"loads/{site.world.run_id}/001/{client}.gz" for client in range(CLIENTS)]
+    # As if the controller had been killed after the files were fetched and before the objects were deleted.
+    _s3.client(site.store.location).put_object(Bucket="results", Key=site.store.key(0), Body=b"left")
+    assert load_in_pod.present(site.given(), Step(None))["counts"]["created"] == COUNT
+    site.complete()
+
+
+def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) -> None:
+    asked = site.folder / "given.json"
+    asked.write_text(json.dumps(site.given()))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "collections")}
+    controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, str(asked)], env=environment)
+    until(lambda: len(site.world.names()) >= 3 or controller.poll() is not None, "the load begins")
+    assert controller.poll() is None
+    record = _files.read_json(site.point / remote_load_record.FILE)
+    assert record["collect"]["bucket"] == "results", "it is known before anything was uploaded"
+    controller.send_signal(signal.SIGKILL)
+    controller.wait(20)
+    for one in site.objects():
+        assert servers.S3_KEYS[1] not in json.dumps(one), "the pods have no credentials"
+    until(lambda: site.store.there() == [0, 1], "the pods upload their files without a controller")
+    # A damaged object is refused, and stays; so does the load.
+    held = _s3.client(site.store.location)
+    whole = held.get_object(Bucket="results", Key=site.store.key(0))["Body"].read()
+    held.put_object(Bucket="results", Key=site.store.key(0), Body=whole[:-20] + bytes(20))
+    with pytest.raises(DataError, match="its checksum is not that of the files that client 0 has sent"):
+        load_in_pod.present(site.given(), Step(None))
+    assert site.store.there() == [0, 1] and not (site.point / "ledger.jsonl").exists()
+    held.put_object(Bucket="results", Key=site.store.key(0), Body=whole)
+    # The bucket cannot be reached: an error of access, and nothing is lost either.
+    wrong = {**site.s3, "secret_key": "wrong"}
+    with pytest.raises(AccessError, match="check access key, secret key and the bucket's policy"):
+        load_in_pod.present(site.given(collect_s3=wrong), Step(None))
+    # GIVE_BACK ends the load and brings its files home.
+    assert load_in_pod.absent(site.given(state="absent", request={}), Step(None))["changed"]
+    site.complete()
+    site.no_secrets()
+    assert not (site.point / remote_load_record.FILE).exists()
+
+
+def test_a_server_that_cannot_be_used_is_named_before_anything_is_made(site: Site) -> None:
+    for more, words in (
+        ({"url": "s3://no-such-bucket/x"}, "workload_collect_s3 cannot be used: .*create the bucket first"),
+        ({"url": "results"}, "is not s3://bucket/prefix"),
+        ({"secret_key": "wrong"}, "check the secret key"),
+    ):
+        with pytest.raises(InputError, match=words):
+            load_in_pod.present(site.given(collect_s3={**site.s3, **more}), Step(None))
+        client = site.world.client
+        assert client.get(client.kind("v1", "Namespace"), f"seatrial-load-{site.world.run_id}") is None
+        assert not (site.point / remote_load_record.FILE).exists()
