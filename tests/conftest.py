@@ -20,6 +20,8 @@ settings.load_profile("seatrial")
 
 ANSIBLE: list[list[Any]] = []  # what Ansible's loader puts where imports are looked up
 KEPT = ("SEATRIAL_VALIDATE", "SEATRIAL_KILLS", leftovers.MARK)
+# A worker of xdist inherits these folders and then gets them again; Ansible's loader refuses a collection found twice.
+sys.path[:] = dict.fromkeys(sys.path)
 # Set at import, not in a fixture: fixtures of wider scope and child processes must see it too.
 os.environ["SEATRIAL_VALIDATE"] = "1"
 for name in ("KUBECONFIG", "ARTIFACT_DIR", "ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH"):

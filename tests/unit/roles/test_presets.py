@@ -48,7 +48,11 @@ def known(ansible_plugins: None) -> Known:
 #: What simulated nodes never have.
 LACKING = {"ilab_2x8xh100_sriov_rdma": "a pod asks for 1 rdma/shared_ib, and no node has any"}
 #: What a user must add to a preset.
-ADDED = {"ray": {"fine_tuning_command": ["python", "train.py"]}}
+ADDED = {
+    "ray": {"fine_tuning_command": ["python", "train.py"]},
+    "notebooks_100": {"users_image": "registry.example.com/python:3"},
+    "pipelines_50": {"users_image": "registry.example.com/python:3"},
+}
 
 
 RESOLVED: dict[tuple[str, str], tuple[resolve_settings.EffectiveSettings, Any]] = {}
@@ -85,7 +89,7 @@ def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: s
     assert unfit.endswith(LACKING.get(name, "")) and bool(unfit) == (name in LACKING)
     checks = settings_checks.read(ROOT / f"roles/{project}/meta/checks.yml")
     for point in found.measured:
-        assert settings_checks.first_problem(checks, point.settings, render) is None
+        assert settings_checks.first_problem(checks, {**point.settings, **ADDED.get(name, {})}, render) is None
     if project == "fine_tuning" and name not in LACKING:
         costs = point_load_estimates.durations(ROOT / "roles" / project, found.measured, render)
         assert all("GPU hours" in costs[point.name] for point in found.measured)
