@@ -262,6 +262,10 @@ EVERY_PRESET = """
 """
 
 
+#: What a user must add to presets of a project.
+ADDED = {"users": {"users_image": "registry.example.com/python:3"}}
+
+
 def test_every_preset_of_every_project_resolves(tmp_path: Path) -> None:
     """Through Ansible itself, so that templates and types are those of a run."""
     plays, count = [], 0
@@ -270,6 +274,7 @@ def test_every_preset_of_every_project_resolves(tmp_path: Path) -> None:
         names = list(yaml.safe_load(path.read_text(encoding="utf-8"))[f"{project}_presets"] or {})
         one = yaml.safe_load(EVERY_PRESET)[0]
         one["vars"] = {"project": "fine_tuning" if project == "common" else project, "presets": names}
+        one["vars"] |= ADDED.get(project, {})
         plays.append(one)
         count += len(names)
     (tmp_path / "group_vars").symlink_to(ROOT / "playbooks" / "group_vars")
