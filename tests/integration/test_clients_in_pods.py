@@ -87,7 +87,7 @@ class Pods:
             "workload_simulated_writers": ["node"],
             "workload_templates": [{"src": str(folder / "job.yml.j2")}],
             "workload_count": COUNT,
-            "workload_arrival": {"type": "poisson", "rate": RATE},
+            "workload_arrival": {"type": "constant", "rate": RATE},
             "workload_seed": 7,
             "workload_wait": False,
             "workload_stages": ["Job"],
@@ -159,6 +159,10 @@ def test_clients_and_controllers_killed_at_random_moments_lose_nothing(pods: Pod
     chance = random.Random()
     controller = pods.begin()
     done: list[str] = []
+    deadline = time.monotonic() + 300
+    while len(pods.pods()) < CLIENTS:
+        assert time.monotonic() < deadline and controller.poll() is None, "the clients have not started"
+        time.sleep(0.5)
     while len(done) < KILLS and controller.poll() is None:
         time.sleep(chance.uniform(2, COUNT / RATE / KILLS * 1.5))
         if controller.poll() is None and chance.random() < 0.3:

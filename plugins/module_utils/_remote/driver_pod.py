@@ -86,7 +86,7 @@ class DriverPod:
         if there is not None and not there["spec"].get("suspend"):
             return True
         if not spec.image:
-            raise InputError("workload_driver_image is empty: it needs Python 3.11, PyYAML, Jinja2, jmespath")
+            raise InputError("workload_driver_image is empty: it needs Python 3.11, PyYAML, Jinja2, jmespath, numpy")
         if spec.namespace and client.get(NAMESPACE, spec.namespace) is None:
             raise InputError(f"workload_driver_namespace: {client.access.server} has no namespace '{spec.namespace}'")
         return False
