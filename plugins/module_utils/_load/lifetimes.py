@@ -11,27 +11,22 @@ stops only the others, and those that are overdue at once.
 from __future__ import annotations
 
 import heapq
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, Broken, Reply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request_thread import RequestThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import SenderSettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.random_jinja_filter import drawn
-from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
 #: Distinguishes a lifetime from the other random numbers of a workload.
 STREAM = "lifetime"
 #: Pause before another attempt after an error, seconds.
 _PAUSE = 1.0
-#: Statuses after which the same request may succeed later.
-_TRANSIENT = frozenset((0, 408, 425, 429, 500, 502, 503, 504))
 #: The garbage collector deletes the pods, as for a deletion with kubectl.
 _OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}'
 
@@ -39,23 +34,18 @@ _OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Back
 Find = Callable[[int], tuple[str, str, str]]
 
 
-class Lifetimes:
+class Lifetimes(RequestThread):
     """Stops workloads on time. One thread calls note() and check(); a second thread sends."""
 
     def __init__(
         self, settings: SenderSettings, lifetime: Mapping[str, Any], seed: int, find: Find, stopped: Iterable[int] = ()
     ) -> None:
         """``lifetime``: a distribution as of the filter drawn. ``stopped``: workloads that earlier sessions stopped."""
+        super().__init__(settings, "lifetimes")
         self.stopped = set(stopped)
-        self._settings = settings
         self._lifetime, self._seed, self._find = lifetime, seed, find
         self._noted: set[int] = set(self.stopped)
         self._due: list[tuple[float, int]] = []  # heap of (time.monotonic(), index)
-        self._changed = threading.Condition()
-        self._halt = False
-        self._error: Exception | None = None
-        self._client = Client(settings.access, settings.request_timeout)
-        self._thread: Thread | None = None
 
     @property
     def left(self) -> int:
@@ -72,32 +62,13 @@ class Lifetimes:
                     lasts = drawn(index, self._lifetime, self._seed, STREAM)
                     heapq.heappush(self._due, (since - clock.wall + clock.monotonic + lasts, index))
             if self._due and self._thread is None:
-                self._thread = Thread(target=self._serve, name="lifetimes", daemon=True)
-                self._thread.start()
+                self._begin()
             self._changed.notify()
-
-    def check(self) -> None:
-        """Raise the error that ended the stopping, if any."""
-        if self._error is not None:
-            raise self._error
-
-    def close(self, patience: float) -> None:
-        """Stop nothing more; wait up to ``patience`` seconds for a request in flight."""
-        with self._changed:
-            self._halt = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(patience)
-        self._client.close()
 
     def _serve(self) -> None:
-        try:
-            while (taken := self._next()) is not None:
-                self._stop(*taken)
-                self.stopped.add(taken[1])
-        except Exception as error:
-            if not self._halt:
-                self._error = error
+        while (taken := self._next()) is not None:
+            self._stop(*taken)
+            self.stopped.add(taken[1])
 
     def _next(self) -> tuple[float, int] | None:
         """Wait for the next workload that is due; None when there is nothing more to do."""
@@ -120,24 +91,13 @@ class Lifetimes:
             except Broken as error:
                 broken = str(error)
             status = reply.status if reply is not None else 0
-            self._write(index, name, kind, due, sent, status)
+            row = {"type": "stop", "index": index, "name": name, "kind": kind, "status": status}
+            self._record(row, due, sent, time.monotonic())
             # 404: somebody else was faster, or a reply was lost.
             if status in ledger.STOPPED:
                 return
-            if status not in _TRANSIENT or time.monotonic() - began > self._settings.retry_time:
+            if not self._may_repeat(status, time.monotonic() - began):
                 raise self._failure(f"DELETE {path}/{name}", reply, broken)
             with self._changed:
                 if self._changed.wait_for(lambda: self._halt, _PAUSE):
                     raise AccessError("the load is being stopped")
-
-    def _failure(self, what: str, reply: Reply | None, broken: str) -> Exception:
-        if reply is None:
-            return AccessError(f"{what}: {broken}; tried for {self._settings.retry_time:g} s")
-        return api_error(reply, what, self._settings.access)
-
-    def _write(self, index: int, name: str, kind: str, due: float, sent: float, status: int) -> None:
-        clock = self._settings.clock
-        row = {"type": "stop", "index": index, "name": name, "kind": kind, "status": status}
-        for key, moment in (("intended", due), ("sent", sent), ("answered", time.monotonic())):
-            row[key] = round(clock.from_monotonic(moment), 6)
-        self._settings.write(_files.encode(row))

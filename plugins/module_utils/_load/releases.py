@@ -11,22 +11,21 @@ each write, so that a resumed load releases only the others.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client, api_error
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, Reply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import ledger
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.release_spec import Batch, ReleaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.request_thread import RequestThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sender import SenderSettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import workload_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import Thread
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
@@ -35,8 +34,6 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
 POD = Kind("v1", "Pod", "pods", True)
 #: Pause before another attempt after an error, seconds.
 _PAUSE = 0.5
-#: Statuses after which the same request may succeed later.
-_TRANSIENT = frozenset((0, 408, 425, 429, 500, 502, 503, 504))
 #: Maximum number of missing workloads that a message names.
 _NAMED = 5
 
@@ -54,13 +51,14 @@ def of(request: LoadSpec, settings: SenderSettings, namespace: str, past: ledger
     return Releases(settings, spec, namespace, request.count, past.released)
 
 
-class Releases:
+class Releases(RequestThread):
     """Releases workloads. One thread calls note(), look() and check(); a second one sends."""
 
     def __init__(
         self, settings: SenderSettings, spec: ReleaseSpec, namespace: str, count: int, released: int = 0
     ) -> None:
         """``released``: number of workloads that earlier sessions released."""
+        super().__init__(settings, "releases")
         self.spec = spec
         self.count = count
         self.released = released
@@ -68,14 +66,8 @@ class Releases:
         self.absent = ""  # which workloads were not ready when the barrier opened, and why
         self.lateness: list[float] = []
         self._ended: dict[int, str] = {}
-        self._settings = settings
         self._namespace = namespace
         self._name = lease_name(settings.run, settings.point)
-        self._client = Client(settings.access, settings.request_timeout)
-        self._changed = threading.Condition()
-        self._halt = False
-        self._error: Exception | None = None
-        self._thread: Thread | None = None
         self._deadline: float | None = None
 
     @property
@@ -122,24 +114,10 @@ class Releases:
                 if there < spec.required:
                     return missing
                 self.absent = f"Not all were ready at the release: {missing}"
-            self._open()
+            self._begin()
         if spec.abort and self.count - lost < spec.required:
             return f"{lost} of {self.count} failed, and {spec.required} are required to succeed"
         return ""
-
-    def check(self) -> None:
-        """Raise the error that ended the releases, if any."""
-        if self._error is not None:
-            raise self._error
-
-    def close(self, patience: float) -> None:
-        """Release nothing more; wait up to ``patience`` seconds for a request in flight."""
-        with self._changed:
-            self._halt = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(patience)
-        self._client.close()
 
     def _missing(self, there: int, late: bool) -> str:
         """Return which workloads are not ready and why, as their pods say."""
@@ -162,24 +140,16 @@ class Releases:
             f"missing: {', '.join(names)}{more}"
         )
 
-    def _open(self) -> None:
-        self._thread = Thread(target=self._serve, name="releases", daemon=True)
-        self._thread.start()
-
     def _serve(self) -> None:
-        try:
-            todo = [one for one in self.spec.batches if one.until > self.released]
-            # A resumed schedule continues where it was interrupted: the first batch is due now.
-            skipped = (todo[0].offset or 0.0) if todo and self.released else 0.0
-            start = answered = time.monotonic()
-            for batch in todo:
-                due = answered + batch.pause if batch.offset is None else start + batch.offset - skipped
-                if not self._until(due):
-                    return
-                answered = self._release(batch, due)
-        except Exception as error:
-            if not self._halt:
-                self._error = error
+        todo = [one for one in self.spec.batches if one.until > self.released]
+        # A resumed schedule continues where it was interrupted: the first batch is due now.
+        skipped = (todo[0].offset or 0.0) if todo and self.released else 0.0
+        start = answered = time.monotonic()
+        for batch in todo:
+            due = answered + batch.pause if batch.offset is None else start + batch.offset - skipped
+            if not self._until(due):
+                return
+            answered = self._release(batch, due)
 
     def _until(self, moment: float) -> bool:
         """Wait until ``moment``; return whether to go on."""
@@ -206,10 +176,8 @@ class Releases:
                 self.lateness.append(first - due)
                 self.released = batch.until
                 return answered
-            if status not in _TRANSIENT or answered - first > self._settings.retry_time:
-                if reply is not None:
-                    raise api_error(reply, f"PATCH {path}", self._settings.access)
-                raise AccessError(f"PATCH {path}: {broken}; tried for {self._settings.retry_time:g} s")
+            if not self._may_repeat(status, answered - first):
+                raise self._failure(f"PATCH {path}", reply, broken)
             if not self._until(answered + _PAUSE):
                 raise AccessError("the load is being stopped")
 
@@ -218,6 +186,4 @@ class Releases:
         row: dict[str, Any] = {"type": "release", "name": self._name, "released": batch.until, "status": status}
         if reply is not None and status == ledger.RELEASED:
             row["resource_version"] = json.loads(reply.body)["metadata"]["resourceVersion"]
-        for key, moment in (("intended", due), ("sent", sent), ("answered", answered)):
-            row[key] = round(self._settings.clock.from_monotonic(moment), 6)
-        self._settings.write(_files.encode(row))
+        self._record(row, due, sent, answered)

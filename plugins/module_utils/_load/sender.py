@@ -44,7 +44,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_
 
 FIELD_MANAGER = "perfscale-seatrial"
 #: Statuses after which the same request may succeed later.
-_TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
+TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
 #: How long (seconds) a 403 of the authorizer counts as transient: an API server that has just started answers 403
 #: until it has read the RBAC objects.
 FORGETFUL = 30.0
@@ -166,7 +166,7 @@ class Sender:
                 )
             self.connection.close()  # a client certificate is sent when a connection is opened
             return RETRY
-        transient = reply.status in _TRANSIENT or (reply.status == 403 and self.settings.permissions.may_pass(message))
+        transient = reply.status in TRANSIENT or (reply.status == 403 and self.settings.permissions.may_pass(message))
         if not transient or last:
             self._write(attempt, REFUSED, reply, reason, message)
             return REFUSED
