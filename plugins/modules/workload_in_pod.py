@@ -65,8 +65,8 @@ options:
     default: ''
   image:
     description:
-      - Image of the pods. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath, and numpy for
-        random arrivals such as C(poisson). With msgspec the sampler needs less processor time.
+      - Image of the pods. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath. With msgspec the
+        sampler needs less processor time.
     type: str
     default: ''
   namespace:

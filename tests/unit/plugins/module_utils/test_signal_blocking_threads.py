@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -128,19 +125,6 @@ def test_the_threads_that_read_from_a_build_take_none(tmp_path: Path, monkeypatc
         )
     )
     assert len(masks) >= 2 and all(mask >= ENDING for mask in masks)
-
-
-def test_the_threads_that_numpy_brings_to_a_load_take_none() -> None:
-    program = (
-        "from processes import blocked; import sys, os\n"
-        "from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.seeded_random import SeededRandom\n"
-        "SeededRandom(1); assert 'numpy' in sys.modules\n"
-        "print([sorted(mask) for thread, mask in blocked().items() if thread != os.getpid()])"
-    )
-    env = {"PYTHONPATH": ":".join(one for one in sys.path if one), "OPENBLAS_NUM_THREADS": "3"}
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
-    masks = json.loads(done.stdout)
-    assert all(set(mask) >= ENDING for mask in masks), masks
 
 
 def own_mask() -> set[int]:
