@@ -119,6 +119,11 @@ class CommonStart:
                 self._over.wait(_PAUSE)
 
 
+def has_started(client: Client, run: str, point: str, namespace: str) -> bool:
+    """Return whether the start of all clients was released."""
+    return client.get(LEASE, f"{run}-{point}-{START}", namespace) is not None
+
+
 def remove(client: Client, run: str, point: str, namespace: str) -> None:
     """Delete the Leases of the common start of a point. Safe to repeat."""
     selector = f"{_labels.RUN}={run},{_labels.POINT}={point},{_labels.ROLE} in ({READY},{START},canary)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 
 #: Pause between two attempts, seconds.
 _PAUSE = 2.0
+#: How long a refusal is not believed, seconds.
+_REFUSED = 20.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class ConnectionRetry:
     """The connection to a remote load.
 
     who: the other end, for messages. run: id of the run. patience: how long to retry, seconds. lost: returns whether an
-    error is a lost connection. again: called before each further attempt.
+    error is a lost connection. again: called before each further attempt. refused: returns whether an error is a
+    refusal, which an API server that has just started gives until it has read its rules.
     """
 
     who: str
@@ -34,20 +37,29 @@ class ConnectionRetry:
     say: Callable[[str], None]
     lost: Callable[[Exception], bool]
     again: Callable[[], None] = lambda: None
+    refused: Callable[[Exception], bool] = lambda _error: False
+    _answered: bool = field(default=False, init=False)  # whether a call has succeeded
 
     def call(self, what: str, do: Callable[[], Any]) -> Any:
         """Call ``do``, and repeat it while the connection is lost. ``what``: for messages, such as "following it".
 
-        Raises AccessError after ``patience`` seconds, and any other error of ``do``.
+        Raises AccessError after ``patience`` seconds, and any other error of ``do``; a refusal after _REFUSED seconds.
         """
         began: float | None = None
+        refused: float | None = None
         while True:
             try:
-                return do()
+                found = do()
+                self._answered = True
+                return found
             except Exception as error:
-                if not self.lost(error):
-                    raise
                 now = time.monotonic()
+                if self.refused(error) and self._answered:
+                    refused = now if refused is None else refused
+                    if now - refused > _REFUSED:
+                        raise
+                elif not self.lost(error):
+                    raise
                 if began is None:
                     began = now
                     self.say(f"no connection while {what}: the load continues there, retrying ({error})")

@@ -75,7 +75,7 @@ class DriverPod:
         self.store = store
         self.spec = spec
         self.say = say
-        self.retry = ConnectionRetry("the driver cluster", spec.run, reconnect, say, _lost)
+        self.retry = ConnectionRetry("the driver cluster", spec.run, reconnect, say, _lost, refused=_refused)
 
     # Start
 
@@ -86,7 +86,7 @@ class DriverPod:
         if there is not None and not there["spec"].get("suspend"):
             return True
         if not spec.image:
-            raise InputError("workload_driver_image is empty: it needs Python 3.11, PyYAML, Jinja2, jmespath, numpy")
+            raise InputError("workload_driver_image is empty: it needs Python 3.11, PyYAML, Jinja2 and jmespath")
         if spec.namespace and client.get(NAMESPACE, spec.namespace) is None:
             raise InputError(f"workload_driver_namespace: {client.access.server} has no namespace '{spec.namespace}'")
         return False
@@ -234,6 +234,11 @@ class DriverPod:
         if own is not None and ours and not client.list(JOB, spec.home)[0]:  # another point may use it
             client.delete_seen(NAMESPACE, spec.home, "", own["metadata"]["uid"])
         return there
+
+
+def _refused(error: Exception) -> bool:
+    """Return whether the API server refused a request for lack of a right."""
+    return isinstance(error, ApiError) and error.status == 403
 
 
 def _lost(error: Exception) -> bool:

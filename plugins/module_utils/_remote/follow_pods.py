@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ProcessError, WaitTimeout
@@ -16,13 +18,22 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_sta
 
 #: Minimum interval between two renewals of URLs, seconds.
 RENEW = 20.0
+#: Reasons of a container that waits for something that nobody will change, and how long it may give them, seconds: a
+#: registry may be unavailable for a moment.
+HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+HOPING = 60.0
 
 
 class PodsFollower:
-    """Follows the load of ``pod`` with ``planned`` workloads. start_timeout: for its pods to start, seconds."""
+    """Follows the load of ``pod`` with ``planned`` workloads. start_timeout: for its pods to start, seconds.
 
-    def __init__(self, pod: DriverPod, planned: int, start_timeout: float) -> None:
+    has_started: asks whether the common start was released.
+    """
+
+    def __init__(self, pod: DriverPod, planned: int, start_timeout: float, has_started: Callable[[], bool]) -> None:
         self._pod = pod
+        self._has_started = has_started
+        self._hopeless: dict[int, float] = {}  # client -> since when its pod waits in vain
         self._planned = planned
         self._start_timeout = start_timeout
         self._began = time.monotonic()
@@ -35,7 +46,9 @@ class PodsFollower:
         self._renewed = float("-inf")
 
     def run(self) -> PodsState:
-        """Return the state of the load at its end. After the error of a client, the others are ended.
+        """Return the state of the load at its end.
+
+        After the error of a client, or the loss of one before the common start, the others are ended.
 
         Raises ProcessError if the load was deleted, WaitTimeout if a pod does not start or shows no sign of life.
         """
@@ -51,9 +64,26 @@ class PodsFollower:
                 # The others would wait for it, or measure another load.
                 retry.call("ending the other clients", self._pod.stop)
                 return retry.call("following it", self._pod.status)
+            unstarted = self._unstarted(found)
+            if unstarted:
+                retry.call("ending the other clients", self._pod.stop)
+                return replace(found, unstarted=unstarted)
             self._collect(found)
             self._check_signs(found)
             time.sleep(LOOK * max(1.0, spec.clients / FREQUENT))
+
+    def _unstarted(self, found: PodsState) -> dict[int, str]:
+        """Return the clients that are lost, if the others wait for them, and why they are."""
+        now = time.monotonic()
+        vain = {
+            number: found.words(number)
+            for number, one in enumerate(found.clients)
+            if not one.beat and found.words(number).partition(":")[0] in HOPELESS
+        }
+        self._hopeless = {number: self._hopeless.get(number, now) for number in vain}
+        given_up = {number: why for number, why in vain.items() if now - self._hopeless[number] >= HOPING}
+        gone = {**given_up, **found.lost}
+        return gone if gone and not self._pod.retry.call("looking for the common start", self._has_started) else {}
 
     def _show(self, found: PodsState) -> None:
         if len(found.clients) == 1:

@@ -110,7 +110,17 @@ class LoadInPod:
 
     def follow(self) -> Mapping[str, Any]:
         """See RemoteLoad."""
-        return {"state": PodsFollower(self.pod, self._planned, self._given["start_timeout"]).run()}
+        start_timeout = self._given["start_timeout"]
+        return {"state": PodsFollower(self.pod, self._planned, start_timeout, self._has_started).run()}
+
+    def _has_started(self) -> bool:
+        """Return whether the common start was released; one client has none, and what it has sent is known."""
+        request = self._request
+        if request.clients == 1:
+            return False
+        with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
+            namespace = request.namespace or client.access.namespace
+            return common_start.has_started(client, request.run, request.point, namespace)
 
     def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
@@ -126,6 +136,8 @@ class LoadInPod:
 
     def _outcome(self, found: PodsState) -> Mapping[str, Any]:
         """Return the outcome of all clients. Their files were joined."""
+        if found.unstarted:
+            return {"ok": False, "error": "ProcessError", "msg": f"nothing was sent: {_unready(found.unstarted)}"}
         outcomes = {number: one.result["outcome"] for number, one in enumerate(found.clients) if one.result}
         several = len(found.clients) > 1
         failed = {number: one for number, one in outcomes.items() if not one["ok"]}
@@ -161,6 +173,14 @@ class LoadInPod:
         if request.clients > 1:
             with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
                 common_start.remove(client, request.run, request.point, request.namespace or client.access.namespace)
+
+
+def _unready(why: Mapping[int, str]) -> str:
+    """Return which clients were never ready, by reason: often it is the same for all."""
+    alike: dict[str, list[str]] = {}
+    for number, reason in sorted(why.items()):
+        alike.setdefault(reason, []).append(str(number))
+    return "; ".join(f"client {_format.listed(numbers)} was not ready: {reason}" for reason, numbers in alike.items())
 
 
 def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:

@@ -62,13 +62,14 @@ class ClientState:
 class PodsState:
     """The state of a load. pods: client -> why its pod waits, or how it ended. lost: clients, and why.
 
-    there: whether the Job exists and was started.
+    there: whether the Job exists and was started. unstarted: clients without which the load did not begin, and why.
     """
 
     there: bool
     clients: tuple[ClientState, ...] = ()
     pods: Mapping[int, str] = field(default_factory=dict)
     lost: Mapping[int, str] = field(default_factory=dict)
+    unstarted: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:

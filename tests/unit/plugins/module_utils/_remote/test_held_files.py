@@ -100,14 +100,14 @@ def test_without_a_server_the_load_says_what_to_set() -> None:
     with pytest.raises(
         ProcessError, match=r"1 client cannot send all files, client 1: 12.0 MB.*set workload_collect_s3"
     ):
-        PodsFollower(pod, 10, 1.0)._collect(HELD)
+        PodsFollower(pod, 10, 1.0, lambda: True)._collect(HELD)
 
 
 def test_with_a_server_the_pods_get_new_urls_and_no_credentials() -> None:
     pytest.importorskip("boto3")
     store = Store()
     pod, said = pod_of(store, S3)
-    follower = PodsFollower(pod, 10, 1.0)
+    follower = PodsFollower(pod, 10, 1.0, lambda: True)
     follower._collect(PodsState(True, (ClientState("running"), ClientState("running"))))
     assert not said and "load-run-aa-001-upload" not in store.held
     follower._collect(HELD)
