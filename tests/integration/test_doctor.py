@@ -9,28 +9,14 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from load_world import World
+from load_world import World, without_rights
 from playbook import play, run_dirs
 
 
 @pytest.fixture
 def nobody(world: World, tmp_path: Path) -> tuple[str, str]:
     """A kubeconfig of a service account without any right, and its name as a user."""
-    account = {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": "nobody", "namespace": world.namespace},
-    }
-    world.client.create(account)
-    path = f"/api/v1/namespaces/{world.namespace}/serviceaccounts/nobody/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    token = world.client.request("POST", path, request)["status"]["token"]
-    document = yaml.safe_load(Path(world.kubeconfig).read_text(encoding="utf-8"))
-    for one in document["users"]:
-        one["user"] = {"token": token}
-    kubeconfig = tmp_path / "nobody"
-    kubeconfig.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return str(kubeconfig), f"system:serviceaccount:{world.namespace}:nobody"
+    return without_rights(world, tmp_path)
 
 
 def test_what_is_missing_is_named_and_what_is_printed_is_enough(

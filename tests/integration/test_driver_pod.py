@@ -86,6 +86,15 @@ class Site:
             "request": {**request, "count": 2000, "arrival": {"type": "constant", "rate": 5}, "canary_rate": 0}, **more,
         }  # fmt: skip
 
+    def other_target(self) -> str:
+        """Return a kubeconfig of the same cluster by another name, so that it is another target."""
+        other = self.folder / "target-kubeconfig"
+        config = yaml.safe_load(Path(self.world.kubeconfig).read_text(encoding="utf-8"))
+        for one in config["clusters"]:
+            one["cluster"]["server"] = one["cluster"]["server"].replace("127.0.0.1", "localhost")
+        other.write_text(yaml.safe_dump(config), encoding="utf-8")
+        return str(other)
+
     def begin(self, log: str, *words: str, **values: Any) -> subprocess.Popen[bytes]:
         more = self.folder / f"{log}.yml"
         _files.write_yaml(more, values)
@@ -156,12 +165,8 @@ def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: S
 
 
 def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by_whoever_cleans_up(site: Site) -> None:
-    client, other = site.world.client, site.folder / "target-kubeconfig"
-    config = yaml.safe_load(Path(site.world.kubeconfig).read_text(encoding="utf-8"))
-    for one in config["clusters"]:  # by another name it is another cluster
-        one["cluster"]["server"] = one["cluster"]["server"].replace("127.0.0.1", "localhost")
-    other.write_text(yaml.safe_dump(config), encoding="utf-8")
-    given = site.given(target_kubeconfig=str(other))
+    client = site.world.client
+    given = site.given(target_kubeconfig=site.other_target())
     site.point.mkdir(parents=True)
     remote_load_record.write(site.point, remote_load_record.DRIVER_POD, "", remote_load_record.STARTED)
     load = LoadInPod(given, client, Step(None))
@@ -237,6 +242,26 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
     selector = f"perfscale.seatrial/run={site.world.run_id}"
     assert site.world.client.list(leases, site.world.namespace, selector)[0] == []
     assert load_in_pod.present(given, Step(None))["changed"] is False
+
+
+@pytest.mark.long
+def test_the_kubeconfig_of_another_target_stays_until_the_last_client_has_ended(site: Site) -> None:
+    request = {**site.given()["request"], "clients": 3, "count": 60, "arrival": {"type": "poisson", "rate": 6}}
+    given = site.given(restarts=2, request=request, target_kubeconfig=site.other_target())
+    client = site.world.client
+    load = LoadInPod(given, client, Step(None))
+    assert load.begin(False) is False
+    secret = client.kind("v1", "Secret")
+    until(lambda: len(site.workloads()) >= 10, "the load begins")
+    kill_client(site, 1)  # the pod that is made again needs the kubeconfig; the others end before it
+    until(
+        lambda: client.get(secret, load.pod.spec.name, site.place) is None, "the Secret is deleted without a controller"
+    )
+    assert all(one.ended for one in load.pod.status().clients), "not before the last has ended"
+    result = load_in_pod.present(given, Step(None))
+    assert [one["sessions"] for one in result["clients"]] == [1, 2, 1] and result["counts"]["unknown"] == 0
+    assert len(site.workloads()) == 60
+    until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
 
 
 def test_a_load_starts_while_the_namespace_of_the_point_before_is_being_deleted(site: Site) -> None:

@@ -107,6 +107,25 @@ def world_on(kubeconfig: str, folder: Path) -> Iterator[World]:
     client.close()
 
 
+def without_rights(world: World, folder: Path) -> tuple[str, str]:
+    """Return a kubeconfig of a new service account without any right, and its name as a user."""
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "nobody", "namespace": world.namespace},
+    }
+    world.client.create(account)
+    path = f"/api/v1/namespaces/{world.namespace}/serviceaccounts/nobody/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    token = world.client.request("POST", path, request)["status"]["token"]
+    document = yaml.safe_load(Path(world.kubeconfig).read_text(encoding="utf-8"))
+    for one in document["users"]:
+        one["user"] = {"token": token}
+    kubeconfig = folder / "nobody"
+    kubeconfig.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(kubeconfig), f"system:serviceaccount:{world.namespace}:nobody"
+
+
 def final(rows: list[dict[str, Any]]) -> Counter[str]:
     """How often each name has a final row."""
     return Counter(row["name"] for row in rows if row["outcome"] in ("created", "already_mine", "refused"))
