@@ -12,6 +12,7 @@ from typing import Any
 import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec, prepare_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
@@ -113,3 +114,41 @@ def test_what_clients_can_not_send_is_refused_before_anything_is_created(world: 
     with pytest.raises(InputError, match="a loop of one client"):
         prepare_load.write_plan(request_of(world, arrival={"type": "closed", "at_once": 2}, wait=True), 3)
     assert not world.names() and not (world.point_dir / "plan.jsonl").exists()
+
+
+@pytest.mark.long
+def test_a_client_that_continues_on_another_machine_sends_what_is_missing(world: World) -> None:
+    load = sampled(world, count=90, arrival={"type": "constant", "rate": 15})
+    call = world.start("submit", **load)
+    parts = local_clients.directories(request_of(world, **load))
+    deadline = time.monotonic() + 120
+    while len(world.names()) < 30:
+        assert time.monotonic() < deadline and call.poll() is None, call.communicate()
+        time.sleep(0.1)
+    for process in filter(None, (one.living() for one in parts)):
+        os.killpg(process.pid, signal.SIGKILL)
+    os.killpg(call.pid, signal.SIGKILL)
+    call.wait(timeout=30)
+    for name in ("ledger.jsonl", "observations.jsonl"):  # as if another machine had recorded what client 1 has
+        path = parts[1].point / name
+        path.write_text(path.read_text().replace(boot_id(), "00000000-another-machine"), encoding="utf-8")
+    time.sleep(1.0)  # by the common schedule, each has a workload that is due
+    resumed = time.time()
+    found = world.submit(**load)
+    assert found["counts"]["created"] + found["counts"]["already_mine"] == 90 == len(world.names()), found
+    attempts = world.rows("ledger", "attempt")
+    assert set(final(attempts).values()) == {1} and len(final(attempts)) == 90
+    client, sessions, boots = 0, Counter[int](), dict[int, str]()
+    first: dict[int, float] = {}
+    for row in _files.read_lines(world.point_dir / "ledger.jsonl"):
+        if row["type"] == "session":
+            client = row["client"]
+            sessions[client] += 1
+            boots[client] = row["anchor"]["boot"]
+        elif row["type"] == "attempt" and sessions[client] == 2:
+            first.setdefault(client, row["intended"])
+    assert set(sessions.values()) == {2} and set(boots.values()) == {boot_id()}
+    assert first[1] > resumed, "no clock relates it to the start: it continues with the first missing workload"
+    assert first[0] < resumed and first[2] < resumed, "the others follow the common schedule, and are late"
+    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    assert Counter(table.outcome) == {"unfinished": 90} and table.contradictions == {}

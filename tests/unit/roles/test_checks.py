@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the roles sample, workload_scale and users refuse before a run begins."""
+"""What the roles sample, workload, workload_scale and users refuse before a run begins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ USUAL = {
     "sample_canary_namespace": "",
     "sample_label_selector": "",
     "sample_field_selector": "",
+    "workload_run_on": "controller",
+    "workload_driver_image": "",
     "workload_scale_projects": [{"name": "one", "namespace": ""}],
+    "workload_scale_count": 100,
 }
 
 
@@ -34,7 +37,7 @@ def problem(**settings: Any) -> settings_checks.Problem | None:
     render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
     checks = [
         one
-        for role in ("sample", "workload_scale", "users")
+        for role in ("sample", "workload", "workload_scale", "users")
         for one in settings_checks.read(ROLES / role / "meta/checks.yml")
     ]
     return settings_checks.first_problem(checks, {**USUAL, **settings}, render)
@@ -105,3 +108,17 @@ def test_an_invalid_value_is_refused_and_named(name: str, value: Any) -> None:
         and found[0] == name
         and found[1].startswith(f"{name} is {value if value != '' else 'empty'}: ")
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "words"),
+    [
+        ({"workload_clients": 0}, "workload_clients", "needs one client or more"),
+        ({"workload_clients": 2, "workload_run_on": "bastion"}, "workload_clients", "on another host"),
+        ({"workload_clients": 101}, "workload_clients", "fewer workloads (workload_scale_count) than clients"),
+        ({"workload_run_on": "driver_pod"}, "workload_driver_image", "append preset driver_pods"),
+    ],
+)
+def test_clients_that_cannot_run_are_refused(settings: dict[str, Any], name: str, words: str) -> None:
+    found = problem(**settings)
+    assert found is not None and found[0] == name and words in found[1]
