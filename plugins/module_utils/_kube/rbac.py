@@ -5,7 +5,7 @@
 
 An entry: {phases: [test], group: batch, resources: [jobs], verbs: [create], scope: namespace | cluster}. Rights within
 namespaces are checked in each existing namespace; for one that the run will create they must hold in the whole cluster,
-because nothing can be granted in a namespace that does not exist.
+because nothing can be granted in a namespace that does not exist. ``own: true``: namespaces besides those of the run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-KEYS = frozenset(("phases", "group", "resources", "verbs", "scope", "namespace", "when"))
+KEYS = frozenset(("phases", "group", "resources", "verbs", "scope", "namespace", "own", "when"))
 CLUSTER, NAMESPACE = "cluster", "namespace"
 
 
@@ -57,7 +57,8 @@ def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespac
         if phase is None:
             continue
         for resource in one["resources"]:
-            there = resource == "namespaces" and "" not in places  # existing namespaces are only read
+            # Existing namespaces are only read.
+            there = resource == "namespaces" and "" not in places and not one.get("own")
             scopes = [""] if one.get("scope", NAMESPACE) == CLUSTER and not there else places
             for verb in one["verbs"] if not there else [verb for verb in one["verbs"] if verb == "get"]:
                 for place in [str(one["namespace"])] if one.get("namespace") else scopes:

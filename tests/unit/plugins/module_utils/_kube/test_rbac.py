@@ -41,6 +41,9 @@ def test_a_namespace_that_is_there_is_looked_at_and_neither_made_nor_deleted() -
     assert texts(wanted([entry], ["prepare"], {"mine": True, "new": False})) == [
         "create, get namespaces in the whole cluster (phase prepare)"
     ]
+    assert texts(wanted([{**entry, "own": True}], ["prepare"], {"mine": True})) == [
+        "create, get namespaces in the whole cluster (phase prepare)"
+    ], "the namespace of a load is another one"
 
 
 def test_a_right_in_a_namespace_that_is_not_the_runs_is_asked_there() -> None:
