@@ -60,7 +60,10 @@ def problem(**settings: Any) -> settings_checks.Problem | None:
         ("users_required", "99.5%"),
         ("users_required", 10),
         ("users_environment", {"A_1": "x", "_b": 2}),
+        ("users_environment", {"A": True, "B": 1.5}),
         ("users_secrets", [{"name": "a.b-1"}, {"name": "c", "path": "/c"}]),
+        ("users_secrets", [{"name": "a"}, {"name": "b"}, {"name": "c", "path": "/c"}, {"name": "d", "path": "/d"}]),
+        ("users_rules", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["a"]}]),
         ("users_release", {"type": "closed", "batch": 2, "delay": 1}),
     ],
 )
@@ -95,8 +98,13 @@ def test_valid_values_pass(name: str, value: Any) -> None:
         ("users_required", "most"),
         ("users_environment", {"A-B": 1}),
         ("users_environment", {"SEATRIAL_INDEX": 1}),
+        ("users_environment", {"A": {"b": 1}}),
+        ("users_environment", {"A": [1]}),
+        ("users_rules", [{"apiGroup": [""], "resources": ["pods"], "verbs": ["get"]}]),
+        ("users_behaviour", "/nowhere/behaviour.yml"),
         ("users_secrets", [{"name": "Token"}]),
         ("users_secrets", [{"name": "token", "path": "relative"}]),
+        ("users_secrets", [{"name": "a", "path": "/x"}, {"name": "b", "path": "/x"}]),
         ("users_files", "work"),
         ("users_release", {"type": "closed", "at_once": 2}),
     ],
@@ -122,3 +130,19 @@ def test_an_invalid_value_is_refused_and_named(name: str, value: Any) -> None:
 def test_clients_that_cannot_run_are_refused(settings: dict[str, Any], name: str, words: str) -> None:
     found = problem(**settings)
     assert found is not None and found[0] == name and words in found[1]
+
+
+def test_the_file_of_a_behaviour_has_to_be_complete(tmp_path: Path) -> None:
+    file = tmp_path / "behaviour.yml"
+    file.write_text("path: /apis/example.com/v1/namespaces/{namespace}/things\n", encoding="utf-8")
+    found = problem(users_behaviour=str(file), users_command=[])
+    assert found is not None and found[0] == "users_behaviour" and "the file lacks" in found[1]
+    for own in ("notebook", "pipeline_run"):
+        text = (ROLES / "users" / "files" / "behaviours" / f"{own}.yml").read_text(encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
+        assert problem(users_behaviour=str(file), users_command=[]) is None
+
+
+def test_a_secret_is_not_mounted_where_the_files_are() -> None:
+    found = problem(users_secrets=[{"name": "a", "path": "/work"}], users_files="/work")
+    assert found is not None and found[0] == "users_secrets"
