@@ -64,6 +64,7 @@ def _row(folder: Path, table: Table, row: int) -> dict[str, Any]:
         "why": user.get("why") or "",
         "files": (user.get("files") or {}).get("count", 0),
         "reaction": begun[1] - released[1] if begun and released else 0.0,
+        "after_release": _format.seconds(max(0.0, begun[1] - released[1])) if begun and released else "–",
         "moments": [_moment(span, table.header["start"]) for span in spans.values()],
     }
 

@@ -58,6 +58,7 @@ def test_each_user_has_its_moments_and_how_it_ended(tmp_path: Path) -> None:
     failed, deleted, good = found["rows"]
     assert [one["text"] for one in failed["moments"]] == ["1 s", "3 s", "10 s", "12 s", "13 s"]
     assert failed["moments"][3]["title"] == "between 11.5 s and 12 s"
+    assert [one["after_release"] for one in found["rows"]] == ["2 s", "–", "500 ms"]
     assert (failed["exit_code"], failed["why"], failed["files"]) == (7, "exit code 7, Error", 0)
     assert [one["text"] for one in deleted["moments"]] == ["1 s", "–", "–", "–", "–"]
     assert (deleted["outcome"], deleted["exit_code"], deleted["node"]) == ("deleted", "", "")
