@@ -122,7 +122,8 @@ def _where(host: str, cluster: Mapping[str, Any]) -> str:
     elif cluster.get("kind") or cluster.get("version"):  # otherwise its nodes are unknown
         parts.append(cluster.get("kind") or "real nodes")
     if cluster.get("nodes") is not None:
-        parts.append(f"{cluster['nodes']} nodes, {cluster.get('gpus', 0)} GPUs")
+        nodes = f"{_format.count(cluster['nodes'], 'node')}{' in all' if real else ''}"
+        parts.append(f"{nodes}, {_format.count(cluster.get('gpus', 0), 'GPU')}")
     return f"{host}: " + ", ".join(parts)
 
 

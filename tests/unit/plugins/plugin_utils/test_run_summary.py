@@ -53,7 +53,9 @@ def test_the_split_sums_to_the_total() -> None:
     )
 
 
-@pytest.mark.parametrize(("real", "shown"), [([], "simulated nodes, 4 nodes"), (["real-0"], "1 real node, 4 nodes")])
+@pytest.mark.parametrize(
+    ("real", "shown"), [([], "simulated nodes, 4 nodes"), (["real-0"], "1 real node, 4 nodes in all")]
+)
 def test_the_real_nodes_of_a_cluster_with_simulated_ones_are_counted(
     tmp_path: Path, real: list[str], shown: str
 ) -> None:
