@@ -42,6 +42,7 @@ def shown(folder: Path, table: Table | None) -> dict[str, Any] | None:
     return {
         "rows": rows[:MOST],
         "left": max(0, len(rows) - MOST),
+        "left_out": sum(one["left_out"] for one in rows),
         "required": summary["required"],
         "succeeded": summary["succeeded"],
         "count": summary["count"],
@@ -63,6 +64,7 @@ def _row(folder: Path, table: Table, row: int) -> dict[str, Any]:
         "exit_code": "" if user.get("exit_code") is None else user["exit_code"],
         "why": user.get("why") or "",
         "files": (user.get("files") or {}).get("count", 0),
+        "left_out": (user.get("files") or {}).get("left_out", 0),
         "reaction": begun[1] - released[1] if begun and released else 0.0,
         "after_release": _format.seconds(max(0.0, begun[1] - released[1])) if begun and released else "–",
         "moments": [_moment(span, table.header["start"]) for span in spans.values()],

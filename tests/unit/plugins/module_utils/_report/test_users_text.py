@@ -52,12 +52,13 @@ def test_without_reports_of_users_there_is_no_section(tmp_path: Path) -> None:
 def test_each_user_has_its_moments_and_how_it_ended(tmp_path: Path) -> None:
     summary(tmp_path, operations={"count": 9, "succeeded": 6, "success_percent": 66.667})
     write(tmp_path, 0, node="n1", exit_code=0, why="", files={"count": 2})
-    write(tmp_path, 1, node="n1", exit_code=7, why="exit code 7, Error", files={})
+    write(tmp_path, 1, node="n1", exit_code=7, why="exit code 7, Error", files={"count": 0, "left_out": 3})
     found = users_text.shown(tmp_path, table())
     assert found is not None
     failed, deleted, good = found["rows"]
     assert [one["text"] for one in failed["moments"]] == ["1 s", "3 s", "10 s", "12 s", "13 s"]
     assert failed["moments"][3]["title"] == "between 11.5 s and 12 s"
+    assert found["left_out"] == 3 and [one["left_out"] for one in found["rows"]] == [3, 0, 0]
     assert [one["after_release"] for one in found["rows"]] == ["2 s", "–", "500 ms"]
     assert (failed["exit_code"], failed["why"], failed["files"]) == (7, "exit code 7, Error", 0)
     assert [one["text"] for one in deleted["moments"]] == ["1 s", "–", "–", "–", "–"]
