@@ -1,6 +1,6 @@
 """Clients of a load in pods of a real node: killed at random moments, they create each workload once and lose none.
 
-SEATRIAL_KILLS=50 .venv/bin/pytest -s -m long tests/integration/test_clients_in_pods.py -k killed   # 50 rounds
+SEATRIAL_KILLS=50 .venv/bin/pytest -n 2 -v -m long tests/integration/test_clients_in_pods.py -k whoever   # 50 rounds
 """
 
 from __future__ import annotations
