@@ -2,7 +2,7 @@
 
     python tests/support/large_chain.py <workloads> <clients> <run directory>
 
-Prints a line of JSON at the begin and at the end of each step. measure() starts this in a process of its own, and
+Prints a line of JSON at the start and at the end of each step. measure() starts this in a process of its own, and
 samples the memory of that and of all its children.
 """
 

@@ -89,7 +89,7 @@ class WebApi:
             return raw
 
     def _pause(self, error: HttpRefused, wait: float) -> float | None:
-        """Return the seconds after which the request may be sent again, None if that is of no use."""
+        """Return the seconds after which the request may be sent again, None if another attempt would fail again."""
         if error.status >= 500:
             return wait
         asked = error.headers.get("retry-after", "")

@@ -34,7 +34,7 @@ SECRET = Kind("v1", "Secret", "secrets", True)
 AUTHORITY = "ca.crt"
 #: Kind of the record of an uploaded archive.
 ARCHIVE = "archive"
-#: Begin of the report if no URL was given.
+#: How the report starts if no URL was given.
 NO_SERVER = "they are too large for the API server, and no S3 server is set"
 #: Bytes, compressed, that a load sends through the API server: an eighth of the default quota of etcd, 2 GiB.
 MOST = 256 << 20
@@ -139,7 +139,7 @@ class ResultUpload:
             time.sleep(pause)
 
     def _try(self, archive: Path, size: int, refused: str) -> tuple[str, str] | None:
-        """Upload once; return None, or the URL that is of no use any more, and why the files are still here."""
+        """Upload once; return None, or the URL that the server no longer accepts, and why the files are still here."""
         held = f"{size / 1e6:.1f} MB compressed"
         try:
             found = self.client.get(SECRET, url_secret(self.name), self.namespace)
