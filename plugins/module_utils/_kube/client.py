@@ -217,6 +217,16 @@ class Client:
         """POST an object into its namespace, by default that of the kubeconfig."""
         return self.request("POST", self.kind_of(manifest).path_of(manifest, self.access.namespace), manifest, query)
 
+    def create_once(self, path: str, manifest: Any, query: dict[str, Any] | None = None) -> bool:
+        """POST an object as request() does; return False if one of its name exists, which is kept."""
+        try:
+            self.request("POST", path, manifest, query)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return False
+        return True
+
     def apply(
         self, manifest: dict[str, Any], manager: str = "perfscale-seatrial", check: bool = False
     ) -> dict[str, Any]:

@@ -95,11 +95,7 @@ class CommonStart:
         """Create a Lease; it may exist, from an attempt without an answer or a client that was made again."""
         metadata = {"name": f"{self._base}-{suffix}", "labels": {**self._labels, _labels.ROLE: role, **more}}
         manifest = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": {}}
-        try:
-            self._client.request("POST", self._path, manifest, {"fieldManager": "perfscale-seatrial"})
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
+        self._client.create_once(self._path, manifest, {"fieldManager": "perfscale-seatrial"})
 
     def _follow(self) -> None:
         """Wait for the start Lease; a thread, so that the moment of its event is exact."""

@@ -131,10 +131,8 @@ def dry_run(client: Client, rendered: list[template_renderer.Rendered]) -> None:
     for one in rendered:
         for document in one.documents:
             try:
-                client.request("POST", document.path, document.body(one.first), query)
+                client.create_once(document.path, document.body(one.first), query)
             except ApiError as error:
-                if error.status == 409 and error.reason == "AlreadyExists":
-                    continue
                 if error.busy:
                     raise
                 raise InputError(

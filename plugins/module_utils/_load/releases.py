@@ -80,11 +80,7 @@ class Releases(RequestThread):
         labels = {_labels.RUN: self._settings.run, _labels.POINT: self._settings.point}
         metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
         lease = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": {}}
-        try:
-            self._client.request("POST", LEASE.path(self._namespace), lease)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
+        self._client.create_once(LEASE.path(self._namespace), lease)
 
     def begin_timeout(self) -> None:
         """Start the timeout of the barrier: everything was created."""

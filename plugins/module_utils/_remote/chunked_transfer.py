@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 
@@ -66,7 +66,10 @@ def send(
 
 
 def put(client: Client, namespace: str, name: str, data: bytes, metadata: Mapping[str, Any]) -> None:
-    """Create an immutable ConfigMap with ``data``. An existing one is kept: the response to its creation was lost."""
+    """Create an immutable ConfigMap with ``data``.
+
+    An existing one is kept, because the response to its creation was lost; fetch() verifies the checksum.
+    """
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -74,11 +77,7 @@ def put(client: Client, namespace: str, name: str, data: bytes, metadata: Mappin
         "immutable": True,
         "binaryData": {_KEY: base64.b64encode(data).decode()},
     }
-    try:
-        client.request("POST", CONFIG_MAP.path(namespace), manifest)
-    except ApiError as error:
-        if error.reason != "AlreadyExists":  # fetch() verifies the checksum
-            raise
+    client.create_once(CONFIG_MAP.path(namespace), manifest)
 
 
 def fetch(client: Client, namespace: str, file: Mapping[str, Any], target: Path) -> None:

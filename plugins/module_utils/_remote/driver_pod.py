@@ -134,11 +134,8 @@ class DriverPod:
 
     def _create(self, manifest: dict[str, Any]) -> None:
         """Create an object; an interrupted start may have created it before."""
-        try:
-            self.client.create(manifest)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
+        client = self.client
+        client.create_once(client.kind_of(manifest).path_of(manifest, client.access.namespace), manifest)
 
     # Progress
 

@@ -82,7 +82,7 @@ def run(given: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progr
     finally:
         for one in found:
             detached_load.end(one)
-        _collect(request, {})
+        _collect(request)
     failed = {number: one for number, one in outcomes.items() if not one["ok"]}
     if failed:
         number, outcome = min(failed.items())
@@ -134,10 +134,10 @@ def _follow(
     return outcomes
 
 
-def _collect(request: LoadSpec, lost: Mapping[int, str]) -> None:
+def _collect(request: LoadSpec) -> None:
     """Join what the clients have recorded so far."""
     folders = {number: one.point for number, one in enumerate(directories(request))}
-    client_results.join(request.point_dir, folders, request.clients, lost)
+    client_results.join(request.point_dir, folders, request.clients, {})
 
 
 def _remove_leases(request: LoadSpec) -> None:

@@ -113,8 +113,9 @@ class ResultStore:
         """Delete the objects of the load; return whether there were any. Safe to repeat."""
         there = self.there()
         with _s3.s3_errors(self.location):
+            connection = _s3.client(self.location)
             for client in there:
-                _s3.client(self.location).delete_object(Bucket=self.location.bucket, Key=self.key(client))
+                connection.delete_object(Bucket=self.location.bucket, Key=self.key(client))
         return bool(there)
 
 

@@ -8,29 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer
+from config_map_store import ConfigMapStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-class Store:
-    """The ConfigMaps of an API server, in memory: what parcels asks of a client."""
-
-    def __init__(self) -> None:
-        self.held: dict[str, dict[str, Any]] = {}
-
-    def request(self, _method: str, _path: str, manifest: dict[str, Any]) -> None:
-        name = manifest["metadata"]["name"]
-        if name in self.held:
-            raise ApiError("there is one", 409, "AlreadyExists")
-        self.held[name] = manifest
-
-    def get(self, _kind: Any, name: str, _namespace: str) -> dict[str, Any] | None:
-        return self.held.get(name)
-
-
-def sent(store: Any, *paths: Path) -> list[dict[str, Any]]:
+def sent(store: ConfigMapStore, *paths: Path) -> list[dict[str, Any]]:
     return chunked_transfer.send(store, "ns", "load-x", [("point", path) for path in paths], {"labels": {"a": "b"}})
 
 
@@ -49,7 +34,7 @@ def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(
     large, small = tmp_path / "ledger.jsonl", tmp_path / "log"
     large.write_bytes(random.Random(1).randbytes(chunked_transfer.CHUNK + 100))
     small.write_bytes(b"")
-    store: Any = Store()
+    store = ConfigMapStore()
     first = sent(store, large, small)
     assert [one["parts"] for one in first] == [["load-x-0001", "load-x-0002"], ["load-x-0003"]]
     assert sent(store, large, small) == first
@@ -62,7 +47,7 @@ def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(
 def test_a_part_that_is_gone_or_another_one_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_bytes(random.Random(1).randbytes(2 * chunked_transfer.CHUNK))
-    store: Any = Store()
+    store = ConfigMapStore()
     (one,) = sent(store, path)
     with pytest.raises(DataError, match="its checksum differs after the transfer"):
         chunked_transfer.fetch(store, "ns", {**one, "parts": one["parts"][:2]}, tmp_path / "out")

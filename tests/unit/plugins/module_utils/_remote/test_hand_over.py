@@ -13,30 +13,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import hand_over, pod_states
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.hand_over import HandOver
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import ClientState
+from config_map_store import ConfigMapStore
 
 LEDGER, OBSERVATIONS = hand_over.FILES
 
 
-class Store:
-    """The ConfigMaps of an API server, in memory, as large as it allows."""
+def store_of() -> ConfigMapStore:
+    store = ConfigMapStore()
+    store.held["load-0-files"] = {}
+    return store
 
-    def __init__(self) -> None:
-        self.held: dict[str, dict[str, Any]] = {"load-0-files": {}}
-        self.fails = False
 
-    def request(self, method: str, path: str, body: dict[str, Any], content_type: str = "") -> None:
-        assert sum(len(base64.b64decode(one)) for one in body["binaryData"].values()) <= 1 << 20
-        if self.fails:
-            raise ApiError("overloaded", 503)
-        if method == "POST":
-            assert body["metadata"]["name"] not in self.held
-            self.held[body["metadata"]["name"]] = body
-        else:
-            for key, value in body.items():
-                self.held[path.rpartition("/")[2]].setdefault(key, {}).update(value)
-
-    def get(self, _kind: Any, name: str, _namespace: str) -> dict[str, Any] | None:
-        return self.held.get(name)
+def overloaded() -> None:
+    raise ApiError("overloaded", 503)
 
 
 def lines(chance: random.Random, size: int) -> bytes:
@@ -44,13 +33,13 @@ def lines(chance: random.Random, size: int) -> bytes:
     return b"".join(chance.randbytes(500).hex().encode() + b"\n" for _ in range(size // 1001))
 
 
-def over(store: Any, folder: Path) -> HandOver:
+def over(store: ConfigMapStore, folder: Path) -> HandOver:
     folder.mkdir(exist_ok=True)
     return HandOver(store, "ns", "load-0", folder, {"labels": {"a": "b"}})
 
 
 def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> None:
-    chance, store = random.Random(3), Store()
+    chance, store = random.Random(3), store_of()
     wanted = dict.fromkeys(hand_over.FILES, b"")
     for number in range(4):
         folder = tmp_path / str(number)
@@ -66,13 +55,13 @@ def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> No
         assert pod.send() is False, "nothing was added"
         with open(folder / LEDGER, "ab") as stream:
             stream.write(b"lost with the pod")
-    index = hand_over.fetch(store, "ns", "load-0", tmp_path / "here")  # type: ignore[arg-type]
+    index = hand_over.fetch(store, "ns", "load-0", tmp_path / "here")
     assert {name: (tmp_path / "here" / name).read_bytes() for name in wanted} == wanted
     assert sum(len(one["parts"]) for one in index.values()) > 4
 
 
 def test_a_torn_end_is_handed_over_and_cut_off_by_whoever_continues(tmp_path: Path) -> None:
-    store = Store()
+    store = store_of()
     pod = over(store, tmp_path / "a")
     (tmp_path / "a" / LEDGER).write_bytes(b"x" * 20 + b"\n" + b"to")
     assert pod.send()
@@ -80,26 +69,26 @@ def test_a_torn_end_is_handed_over_and_cut_off_by_whoever_continues(tmp_path: Pa
     assert again.restore()
     (tmp_path / "b" / LEDGER).write_bytes(b"x" * 20 + b"\n")
     assert again.send()
-    hand_over.fetch(store, "ns", "load-0", tmp_path / "c")  # type: ignore[arg-type]
+    hand_over.fetch(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / LEDGER).read_bytes() == b"x" * 20 + b"\n"
 
 
 def test_after_a_failure_everything_is_sent_by_the_next_call(tmp_path: Path) -> None:
-    store = Store()
+    store = store_of()
     pod = over(store, tmp_path / "a")
     content = lines(random.Random(1), 5_000_000)
     (tmp_path / "a" / OBSERVATIONS).write_bytes(content)
-    store.fails = True
+    store.before = overloaded
     with pytest.raises(ApiError, match="overloaded"):
         pod.send()
-    store.fails = False
+    store.before = lambda: None
     assert pod.send()
-    hand_over.fetch(store, "ns", "load-0", tmp_path / "c")  # type: ignore[arg-type]
+    hand_over.fetch(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / OBSERVATIONS).read_bytes() == content
 
 
 def test_what_is_damaged_or_gone_is_an_error(tmp_path: Path) -> None:
-    store: Any = Store()
+    store = store_of()
     pod = over(store, tmp_path / "a")
     (tmp_path / "a" / LEDGER).write_bytes(lines(random.Random(1), 3_000_000))
     pod.send()
