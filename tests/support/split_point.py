@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,17 @@ class WrongClock:
         return EPOCH + (shown - EPOCH - self.ahead) / (1 + self.drift)
 
 
-def split(folder: Path, target: Path, clocks: Sequence[WrongClock], lost: Sequence[int] = ()) -> Path:
+def split(
+    folder: Path,
+    target: Path,
+    clocks: Sequence[WrongClock],
+    lost: Sequence[int] = (),
+    again: Mapping[int, WrongClock] | None = None,
+) -> Path:
     """Write the point in ``folder`` to ``target`` as that many clients would have recorded it.
 
     Client i sent and saw the workloads i, i + n, …, and wrote every n-th of the canaries. The files of ``lost`` clients
-    are missing.
+    are missing. again: the clocks of clients whose later sessions were on another machine.
     """
     target.mkdir(parents=True)
     (target / "plan.jsonl").write_bytes((folder / "plan.jsonl").read_bytes())
@@ -48,16 +54,19 @@ def split(folder: Path, target: Path, clocks: Sequence[WrongClock], lost: Sequen
                     stream.write(f"{json.dumps(row)}\n")
             for client, clock in enumerate(clocks):
                 if client not in lost:
-                    for row in _of_client(rows, client, size, clock):
+                    for row in _of_client(rows, client, size, clock, (again or {}).get(client, clock)):
                         stream.write(f"{json.dumps(row, separators=(',', ':'))}\n")
     return target
 
 
 def _of_client(
-    rows: Sequence[dict[str, Any]], client: int, clients: int, clock: WrongClock
+    rows: Sequence[dict[str, Any]], client: int, clients: int, clock: WrongClock, again: WrongClock
 ) -> Iterator[dict[str, Any]]:
-    canaries = 0
+    canaries, sessions, first = 0, 0, clock
     for row in rows:
+        if row["type"] == "session":
+            sessions += 1
+            clock = again if sessions > 1 else clock
         if row["type"] == "canary":
             canaries += 1
             if canaries % clients != client:
@@ -66,6 +75,7 @@ def _of_client(
             continue
         shown = {key: clock.shows(value) if key in _MOMENTS else value for key, value in row.items()}
         if row["type"] == "session":
-            anchor = {**row["anchor"], "wall": clock.shows(row["anchor"]["wall"])}
+            boot = f"{row['anchor']['boot']}-again" if clock is not first else row["anchor"]["boot"]
+            anchor = {**row["anchor"], "wall": clock.shows(row["anchor"]["wall"]), "boot": boot}
             shown = {**shown, "client": client, "anchor": anchor}
         yield shown

@@ -52,7 +52,7 @@ class SentWorkload:
     outcome: str = ""  # of the last attempt; "refused" when an object that comes with it was
     uid: str | None = None
     created: tuple[str, float, float] | None = None  # resourceVersion, sent, answered of our own create
-    #: Whether its object existed before the first recorded attempt: that of a killed session was not recorded.
+    #: Whether an object of it was found: a request of a killed session, which was not recorded, may have created it.
     found: bool = False
     #: Clock of intended and sent, and that of answered and created: another one if the client was made again.
     clock: str = ONE
@@ -81,10 +81,10 @@ class PointInputs:
     planned: list[WorkloadRow] = field(default_factory=list)  # without their kinds, which rows() fills in
     sent: dict[int, SentWorkload] = field(default_factory=dict)
     #: Workloads that were stopped at the end of their lifetime: index -> first request sent, the last one answered.
-    #: With the clock of both.
-    stops: dict[int, tuple[float, float, str]] = field(default_factory=dict)
+    #: With the clock of both. None: an earlier session may have sent one that was not recorded.
+    stops: dict[int, tuple[float | None, float, str]] = field(default_factory=dict)
     #: Workloads with an index below the number were released: (number, first request sent, last one answered, clock).
-    releases: list[tuple[int, float, float, str]] = field(default_factory=list)
+    releases: list[tuple[int, float | None, float, str]] = field(default_factory=list)
     clocks: dict[str, ClientClock] = field(default_factory=lambda: {ONE: ClientClock()})
     kinds: dict[str, Any] = field(default_factory=dict)
     simulated_writers: list[str] | None = None
@@ -166,9 +166,11 @@ def read(folder: Path) -> PointInputs:
 def _read_ledger(inputs: PointInputs) -> None:
     names = {row.index: row.name for row in inputs.planned}
     related = _related(inputs)
-    asked: dict[int, float] = {}  # when a stop was first requested
-    freed: dict[int, float] = {}  # when a release was first requested
+    asked: dict[int, float | None] = {}  # when a stop was first requested, None if that may not be recorded
+    freed: dict[int, float | None] = {}  # the same of a release
     key = ONE
+    began: set[int | None] = set()  # clients of which a session was read
+    resumed = False
     for record in lines(inputs.folder / "ledger.jsonl", inputs.notes):
         kind = record.get("type")
         if kind == "attempt":
@@ -183,26 +185,32 @@ def _read_ledger(inputs: PointInputs) -> None:
                 sent = inputs.sent[index] = SentWorkload()
             _attempt(sent, record, own, planned, write, key)
         elif kind == "stop":
-            began = asked.setdefault(record["index"], record["sent"])
+            # Who finds no object when first asking was not the first to ask.
+            unknown = resumed or record["status"] == 404
+            first = asked.setdefault(record["index"], None if unknown else record["sent"])
             if record["status"] in (200, 202, 404):
-                inputs.stops[record["index"]] = (began, record["answered"], key)
+                inputs.stops[record["index"]] = (first, record["answered"], key)
         elif kind == "release":
-            _release(inputs, record, freed, key)
+            _release(inputs, record, freed, key, resumed)
         elif kind == "start" and inputs.clocks[key].started is None:
             inputs.clocks[key].started = record["at"]
         elif kind == "session":
             # A resumed submitter continues the clock of the boot, so the times need no shift.
             key, _offset = inputs.clock_of(record)
+            resumed = record.get("client") in began
+            began.add(record.get("client"))
         elif kind == "lost":
             inputs.lost.append(record)
 
 
-def _release(inputs: PointInputs, record: dict[str, Any], asked: dict[int, float], clock: str) -> None:
-    """Add one attempt to release workloads."""
-    began = asked.setdefault(record["released"], record["sent"])
+def _release(
+    inputs: PointInputs, record: dict[str, Any], asked: dict[int, float | None], clock: str, resumed: bool
+) -> None:
+    """Add one attempt to release workloads. resumed: whether an earlier session may have sent the same."""
+    began = asked.setdefault(record["released"], None if resumed else record["sent"])
     if record["status"] == 200:
         inputs.releases.append((record["released"], began, record["answered"], clock))
-        if began == record["sent"]:
+        if began == record["sent"]:  # a repeated write changes nothing, and is answered with an old resourceVersion
             written = (record["resource_version"], record["sent"], record["answered"])
             inputs.clocks[clock].writes.append(written)
 
@@ -227,12 +235,12 @@ def _attempt(
     """
     if sent.sent is None:
         sent.intended, sent.sent, sent.clock = record["intended"], record["sent"], clock
+    sent.found = sent.found or record["outcome"] == ALREADY_MINE
     if not own:
         if record["outcome"] == "refused":
             sent.outcome = "refused"  # the workload itself is then not attempted
         return
     sent.attempts += 1
-    sent.found = sent.found or (sent.attempts == 1 and record["outcome"] == ALREADY_MINE)
     sent.name, sent.kind, sent.outcome = planned, intern(record["kind"]), intern(record["outcome"])
     sent.answered, sent.answered_clock = record["answered"] if record["status"] else None, clock
     sent.uid = record.get("uid") or sent.uid

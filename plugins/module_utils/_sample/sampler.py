@@ -49,8 +49,8 @@ _PREDECESSOR = 10.0
 #: Timeout for all watches to be established, seconds.
 _ESTABLISH = 60.0
 #: Number of requests for the API server's clock, and seconds between two: no divisor of a second, so that they bound it
-#: by a fraction of one.
-_SERVER_TIMES, _SERVER_TIME_PAUSE = 10, 0.37
+#: by a fraction of one. Then seconds until the next of them, because clocks drift.
+_SERVER_TIMES, _SERVER_TIME_PAUSE, _SERVER_TIME_AGAIN = 10, 0.37, 30.0
 
 
 class Sampler:
@@ -72,7 +72,8 @@ class Sampler:
         self._waiting: set[int] = set()
         self._listed: dict[int, set[str]] = {}
         self._end: dict[str, Any] = {}
-        self._server_times, self._next_server_time = 0, 0.0  # requests left, time.monotonic() of the next one
+        self._server_times = 0  # requests left before a longer pause
+        self._next_server_time = float("inf")  # time.monotonic()
         self._finished = False
         self._began_cpu = time.process_time()
         self._began_thread = time.thread_time()
@@ -156,9 +157,10 @@ class Sampler:
             self._probes.start()
 
     def _record_server_time(self) -> None:
-        """Record the second that the API server's clock shows, a bound of its offset (_timeline/server_clock.py)."""
+        """Record the second that the API server's clock shows, which bounds it (_timeline/server_clock.py)."""
         self._server_times -= 1
-        self._next_server_time = time.monotonic() + _SERVER_TIME_PAUSE
+        self._next_server_time = time.monotonic() + (_SERVER_TIME_PAUSE if self._server_times else _SERVER_TIME_AGAIN)
+        self._server_times = self._server_times or _SERVER_TIMES
         try:
             reply = self._client.raw("GET", "/version")
         except AccessError:
@@ -179,7 +181,8 @@ class Sampler:
                     f"{self._client.access.server}: no watch on {names} was established within {_ESTABLISH:g} s"
                 )
             self.step(0.1)
-        self._server_times = _SERVER_TIMES if self.spec.selection is not None else 0
+        if self.spec.selection is not None:
+            self._server_times, self._next_server_time = _SERVER_TIMES, time.monotonic()
         if self._resumed_at is not None:
             gap = {"from": self._resumed_at, "to": self.clock.now(), "kind": "*"}
             self._write({"type": "gap", **_rounded(gap), "reason": "no sampler was running: an earlier one had ended"})
@@ -192,7 +195,7 @@ class Sampler:
 
         Raises the error that ended a follower.
         """
-        if self._server_times and time.monotonic() >= self._next_server_time:
+        if time.monotonic() >= self._next_server_time:
             self._record_server_time()
         items = self._reader.take(timeout)
         began = time.thread_time()

@@ -39,6 +39,9 @@ class ClientClocks:
         self.notes = [_note(kept[key], offset) for key, offset in self._offsets.items() if _note(kept[key], offset)]
         self.started = self._first(kept, "started")
         self.watched_from = self._first(kept, "watched_from")
+        #: Nothing was sent before this: each client starts its watches before it sends.
+        seen = [self.earliest(key, one.watched_from) for key, one in kept.items() if one.watched_from is not None]
+        self.watched_first = min((moment for moment in seen if moment > -inf), default=-inf)
         self.ended = max(
             (self.middle(key, one.ended) for key, one in kept.items() if one.ended is not None), default=None
         )
@@ -94,12 +97,14 @@ class ClientClocks:
         return ClockOffset(floors, ceilings)
 
     def _first(self, kept: dict[str, ClientClock], name: str) -> float | None:
-        """Return a moment of the reference, else the first one of the others."""
+        """Return a moment of the reference, or one that was before it; without it the first one of the others."""
         own = getattr(kept[self.reference], name)
-        if own is not None:
-            return float(own)
-        others = [self.middle(key, getattr(one, name)) for key, one in kept.items() if getattr(one, name) is not None]
-        return min(others, default=None)
+        others = {key: getattr(one, name) for key, one in kept.items() if getattr(one, name) is not None}
+        if own is None:
+            return min((self.middle(key, at) for key, at in others.items()), default=None)
+        # The reference may be the clock on which a client was continued.
+        before = [self.middle(key, at) for key, at in others.items() if self.latest(key, at) < own]
+        return float(min([own, *before]))
 
 
 def _client(clock: ClientClock) -> int:

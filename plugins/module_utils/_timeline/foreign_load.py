@@ -5,7 +5,7 @@
 
 We know no moment of sending. What a watch reports as added was created by the commit of that event, which the revision
 clock dates. Everything else was created in the second that its creationTimestamp states, on the API server's clock,
-whose offset our own requests bound. Nothing of a workload precedes its creation.
+which our own requests bound (_timeline/server_clock.py). Nothing of a workload precedes its creation.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ Bounds = tuple[float, float]
 
 
 class ForeignLoad:
-    """The floor of each row, and the creations, which wait for settle(): later ones may narrow the server's clock."""
+    """The floor of each row, and the creations, which wait for settle(): later ones may narrow the server's clock.
+
+    notes: about the server's clock.
+    """
 
     def __init__(self, inputs: PointInputs, clock: RevisionClock) -> None:
         self.dated_by: dict[str, Counter[str]] = {}
         self._clock = clock
-        self._server = ServerClock()
-        for stated, sent, answered in inputs.server_times:
-            self._server.stated(stated, sent, answered)
+        self.notes: list[str] = []
+        self._stated = list(inputs.server_times)
+        self._server = ServerClock(self._stated)  # until settle() by the answers to our requests alone
         follows = inputs.follows or {}
         self._selects = bool(follows.get("labels") or follows.get("fields"))
         self._separate = inputs.separate_kinds
@@ -90,11 +93,14 @@ class ForeignLoad:
 
     def keep(self, reducer: StageReducer, row: int, bounds: Bounds, stated: str, source: str) -> None:
         """Keep a creation for settle(). The server stated its second before the commit, how long before is unknown."""
-        self._server.stated(stated, -inf, bounds[1])
+        self._stated.append((stated, -inf, bounds[1]))
         self._kept.append((reducer, row, bounds, stated, source))
 
     def settle(self) -> None:
         """Pass the creations to their stages."""
+        self._server = ServerClock(self._stated)
+        if self._server.contradictory:
+            self.notes.append("the API server's clock has jumped: the seconds that it states are not used")
         for reducer, row, (earliest, latest), stated, source in self._kept:
             span = self._server.span(stated)
             late = self._selects and source == REVISIONS and span is not None and span[1] < earliest

@@ -51,7 +51,7 @@ class IntervalAssignment:
         self.last_watched: dict[tuple[str, str, str], int] = {}
         #: Row -> clock of its first request, when it was sent on it, and what to add for the clock of the timeline.
         self._sent: dict[int, tuple[str, float, float]] = {}
-        #: Rows whose first request was not recorded.
+        #: Rows whose first request may not be recorded.
         self._found: set[int] = set()
         #: The stage that the answer to our own create shows.
         self.root = next((stage.name for stage in stages if stage.which == OWN), "")
@@ -113,7 +113,7 @@ class IntervalAssignment:
         first, last = self.clocks.earliest(clock, earliest), self.clocks.latest(clock, latest)
         of, sent, shift = self._sent.get(row, (clock, earliest, 0.0))
         if row not in self._sent:
-            return first, last
+            return max(first, self.clocks.watched_first), last
         if of == clock:
             return min(first, earliest + shift), max(last, latest + shift)
         return max(first, self.clocks.earliest(of, sent)), last
@@ -157,10 +157,7 @@ class IntervalAssignment:
         # Nothing of a workload can be before it was first sent.
         of, floor, _shift = self._sent.get(row, ("", nan, 0.0))
         if isnan(floor) or of != clock:
-            seen = self.inputs.clocks[clock].watched_from
-            floor = seen if seen is not None else self._start if clock == self.clocks.reference else received
-            by_another = not isnan(self.table.moments["sent"][row]) and row not in self._found
-            floor = -inf if by_another else floor
+            floor = -inf if self.clocks.several else self._floor(received)
         if at is None:
             return floor, received
         own = self.clocks.own(clock)
@@ -168,6 +165,11 @@ class IntervalAssignment:
         if event["how"] != "watch" or event["event"] == "DELETED":
             after = own.after(max(held, watched))
         return after if after > floor else floor, before if before < received else received
+
+    def _floor(self, received: float) -> float:
+        """Return a moment of the only clock before which nothing was sent."""
+        seen = self.clocks.watched_from
+        return min(seen if seen is not None else self._start, received)
 
     def reach(
         self,
@@ -215,7 +217,7 @@ class IntervalAssignment:
                     reducer.reach(row, *bounds)
 
     def date_found(self) -> None:
-        """Let rows whose first request was not recorded be sent when they were created, at the latest."""
+        """Let rows whose first request may not be recorded be sent when they were created, at the latest."""
         sent = self.table.moments["sent"]
         for row in self._found if self.root else ():
             created = self.table.latest[self.root][row]

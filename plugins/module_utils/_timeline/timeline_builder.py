@@ -83,13 +83,13 @@ def build_from(
     audit = audit_logs.narrower(audit_log, run, inputs, clocks, rows, table.header["notes"]) if audit_log else None
     intervals = IntervalAssignment(inputs, table, stages, clocks, audit)
     intervals.take_ledger(rows)
-    _take_stops(table, inputs, clocks)
-    _take_releases(table, inputs, clocks)
     nodes = WorkloadNodes(len(rows), real_nodes) if real_nodes and NODE in simulated else None
     reader = EventReader(inputs, rows, own_kinds, intervals, witness, nodes)
     last = reader.read(table.header["end"])
     if clocks.ended is None:
         table.header["end"] = last
+    _take_releases(table, inputs, clocks)
+    _take_stops(table, inputs, clocks)
     workload_outcome.finish(reader, intervals)
     intervals.date_found()
     if intervals.foreign is not None:
@@ -113,14 +113,27 @@ def _stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> li
 
 
 def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
-    """Fill the stage of the end of a lifetime."""
-    if all(one["name"] != STOPPED or one["writer"] != "client" for one in table.stages):
+    """Fill the stage of the end of a lifetime. The stages before it are filled."""
+    complete = next(
+        (one["needs"] for one in table.stages if one["name"] == STOPPED and one["writer"] == "client"), None
+    )
+    if complete is None:
         return
     for row, index in enumerate(table.index):
         if index in inputs.stops:
             began, answered, clock = inputs.stops[index]
-            table.earliest[STOPPED][row] = clocks.earliest(clock, began)
-            table.latest[STOPPED][row] = clocks.latest(clock, answered)
+            first = _before(table, row, complete) if began is None else clocks.earliest(clock, began)
+            table.earliest[STOPPED][row], table.latest[STOPPED][row] = first, clocks.latest(clock, answered)
+
+
+def _before(table: Table, row: int, stages: Collection[str]) -> float:
+    """Return the lower bound of a request of which the first may not be recorded: one of ``stages`` was seen before.
+
+    If none of them is dated, any stage is taken, else the start.
+    """
+    known = [moment for name in stages if not isnan(moment := table.earliest[name][row])]
+    known = known or [moment for column in table.earliest.values() if not isnan(moment := column[row])]
+    return min(known, default=table.header["start"])
 
 
 def _clients(inputs: PointInputs) -> int:
@@ -160,14 +173,15 @@ def _with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
 
 
 def _take_releases(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
-    """Fill the stage of the release: the write that first covered the index."""
+    """Fill the stage of the release: the write that first covered the index. The stages before it are filled."""
     if RELEASED not in table.earliest:
         return
     for row, index in enumerate(table.index):
         for until, began, answered, clock in inputs.releases:
             if index < until:
-                table.earliest[RELEASED][row] = clocks.earliest(clock, began)
-                table.latest[RELEASED][row] = clocks.latest(clock, answered)
+                # Not all have to be ready, but all were created.
+                first = _before(table, row, ()) if began is None else clocks.earliest(clock, began)
+                table.earliest[RELEASED][row], table.latest[RELEASED][row] = first, clocks.latest(clock, answered)
                 break
 
 
@@ -175,6 +189,7 @@ def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
     """Complete the header of a load that others submitted: it starts with the first creation."""
     sent_is = next((one["name"] for one in table.stages if foreign.shows_creation(one["kind"], one["name"])), "")
     table.header["sent_is"] = sent_is
+    table.header["notes"] += foreign.notes
     table.header["dated_by"] = {stage: dict(found) for stage, found in foreign.dated_by.items()}
     created = [moment for moment in table.earliest.get(sent_is, ()) if not isnan(moment)]
     table.header["start"] = min(created, default=table.header["start"])

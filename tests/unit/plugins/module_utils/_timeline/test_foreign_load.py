@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import floor
 from pathlib import Path
@@ -15,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.timeline_functions import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.server_clock import ServerClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import run_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,10 +39,21 @@ JOB = {
 
 
 class Cluster:
-    """Commits in order, with the moments of a sampler that follows them. Times in seconds after EPOCH on our clock."""
+    """Commits in order, with the moments of a sampler that follows them. Times in seconds after EPOCH on our clock.
 
-    def __init__(self, offset: float = 0.0, canary: bool = True, **follows: Any) -> None:
-        self.offset = offset  # of the server's clock
+    offset: of the server's clock at EPOCH. drift: seconds that it gains a second. asked: moments of
+    requests for its time.
+    """
+
+    def __init__(
+        self,
+        offset: float = 0.0,
+        canary: bool = True,
+        drift: float = 0.0,
+        asked: Sequence[float] = (0.1, 0.47, 0.84, 1.21),
+        **follows: Any,
+    ) -> None:
+        self.offset, self.drift = offset, drift
         self.truth: dict[tuple[str, str], float] = {}
         anchor = {"wall": EPOCH, "monotonic": 0.0, "boot": "b"}
         self.rows: list[dict[str, Any]] = [
@@ -59,12 +72,12 @@ class Cluster:
         self.canary = canary
         self._version = 0
         self._names: dict[str, int] = {}
-        for at in (0.1, 0.47, 0.84, 1.21):
+        for at in asked:
             moments = {"sent": EPOCH + at - 0.002, "answered": EPOCH + at + 0.002}
             self.rows.append({"type": "server_time", **moments, "stated": self.stamp(at)})
 
     def stamp(self, at: float) -> str:
-        return f"{datetime.fromtimestamp(floor(EPOCH + at + self.offset), UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{datetime.fromtimestamp(floor(EPOCH + at * (1 + self.drift) + self.offset), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     def write_canary(self, at: float) -> None:
         self._version += 1
@@ -131,14 +144,21 @@ class Cluster:
 
 
 MOMENTS = st.lists(st.floats(2, 300), min_size=1, max_size=8)
+#: When the sampler asks for the server's time: at the beginning, and every 30 seconds.
+AGAIN = [30.0 * number + 0.37 * few for number in range(11) for few in range(10)]
 
 
-@settings(max_examples=20, deadline=None)
-@given(MOMENTS, st.floats(-40, 40), st.booleans(), st.floats(0, 3))
+@settings(max_examples=30, deadline=None)
+@given(MOMENTS, st.floats(-40, 40), st.booleans(), st.floats(0, 3), st.floats(-0.009, 0.009))
 def test_every_true_moment_lies_within_its_bounds(
-    tmp_path_factory: pytest.TempPathFactory, moments: list[float], offset: float, canary: bool, delay: float
+    tmp_path_factory: pytest.TempPathFactory,
+    moments: list[float],
+    offset: float,
+    canary: bool,
+    delay: float,
+    drift: float,
 ) -> None:
-    cluster = Cluster(offset, canary)
+    cluster = Cluster(offset, canary, drift, AGAIN)
     steps: list[tuple[float, str, str]] = []
     for number, at in enumerate(moments):
         steps += [
@@ -160,12 +180,51 @@ def test_every_true_moment_lies_within_its_bounds(
     assert max(widths) < (2.1 if canary else 5.5)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0, 3600), min_size=1, max_size=20), st.floats(-1e5, 1e5), st.floats(-0.009, 0.009))
+def test_a_stated_second_lies_within_its_bounds_however_the_clocks_drift(
+    moments: list[float], offset: float, drift: float
+) -> None:
+    cluster = Cluster(offset, drift=drift)
+    # Asked for in the first and in the last minute only.
+    asked = [0.1 + 0.37 * number for number in range(10)] + [3601 + 0.37 * number for number in range(10)]
+    clock = ServerClock((cluster.stamp(at), EPOCH + at - 0.002, EPOCH + at + 0.002) for at in asked)
+    for at in (*moments, *asked):
+        span = clock.span(cluster.stamp(at))
+        assert span is not None and span[0] <= EPOCH + at <= span[1]
+        near = min(at, 3601 - at) if at < 3601 else 0.0
+        assert span[1] - span[0] < 3.1 + 2 * 0.0201 * near
+
+
+@pytest.mark.parametrize("drift", [0.05, -0.3])
+def test_a_server_whose_clock_runs_wrong_gets_wider_bounds(drift: float) -> None:
+    cluster = Cluster(7.0, drift=drift)
+    moments = [10.0 * number + 0.37 * number for number in range(30)]
+    clock = ServerClock((cluster.stamp(at), EPOCH + at - 0.002, EPOCH + at + 0.002) for at in moments)
+    assert not clock.contradictory
+    for at in (moments[3] + 2, moments[20] + 3.3):
+        span = clock.span(cluster.stamp(at))
+        assert span is not None and span[0] <= EPOCH + at <= span[1]
+
+
+def test_seconds_of_a_server_whose_clock_jumps_are_not_used(tmp_path: Path) -> None:
+    cluster = Cluster(existing=True, asked=[0.5])
+    cluster.commit("old", "created", -100.0, how="list", received=1.5)
+    cluster.offset = 3600.0
+    stated = {"sent": EPOCH + 5.0, "answered": EPOCH + 5.01, "stated": cluster.stamp(5.0)}
+    cluster.rows.append({"type": "server_time", **stated})
+    table = cluster.build(tmp_path / "p")
+    assert table.header["notes"] == ["the API server's clock has jumped: the seconds that it states are not used"]
+    assert table.header["dated_by"]["created"] == {"list": 1}
+
+
 def test_what_was_there_before_is_dated_by_the_second_of_its_creation(tmp_path: Path) -> None:
     cluster = Cluster(offset=3.25, existing=True)
     cluster.commit("old", "created", -100.0, how="list", received=1.5)
     table = cluster.build(tmp_path / "p")
     assert not cluster.outside(table)
-    assert table.latest["created"][0] - table.earliest["created"][0] < 2
+    # A second, and the drift of a hundred of them in either direction.
+    assert table.latest["created"][0] - table.earliest["created"][0] < 2 + 100 * 0.021
     assert table.header["dated_by"] == {"created": {"creationTimestamp": 1}}
     assert table.outcome == ["unfinished"] and table.header["start"] == table.earliest["created"][0]
 
