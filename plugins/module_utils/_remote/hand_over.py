@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hand over files while they grow: a pod that is made again resumes from them, and the controller fetches them.
 
-ConfigMap ``<name>-files`` has the index and the compressed end of each file, and is replaced each time. What no longer
-changes is in immutable ConfigMaps, its parts. Each part consists of whole lines. Every fetch checks the checksums.
+ConfigMap ``<name>-files`` has the index and the compressed end of each file, and is replaced each time. All but this
+small end is in immutable ConfigMaps, the parts, which are written once: what is written grows linearly with the files.
+Each part consists of whole lines. Every fetch checks the checksums.
 
 When the parts of a client have reached a size, its observations are no longer handed over: all files go through an S3
 server at the end (result_upload). The ledger, a tenth of them, still is, so that a new pod resumes from it.
@@ -31,17 +32,23 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.chunked
 #: Files of a client.
 LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
 FILES = (LEDGER, OBSERVATIONS)
-#: Maximum size of a part, bytes before compression, and of it and of the end of a file, bytes compressed. An API server
-#: allows 1 MiB in all values of a ConfigMap, which has the ends of both files.
+#: Maximum size of a part, bytes before compression, and of it and of an incomplete last line, bytes compressed. An API
+#: server allows 1 MiB in all values of a ConfigMap, which has the ends of both files.
 PART, ROOM = 2 << 20, 450_000
+#: Size above which the end of a file becomes a part, bytes compressed: half of it is written again each time, in the
+#: mean, and a lower bound would make more objects.
+END = 16 << 10
 _INDEX = "index"
 
 
 @dataclass
 class _Sent:
-    """What was sent of a file. at: bytes in its parts. digest: of these. size: bytes of the file, with its end."""
+    """What was sent of a file. at: bytes in its parts. digest: of these. size: bytes of the file, with its end.
 
-    parts: list[str] = field(default_factory=list)
+    parts: (prefix, first number, last number) of their names.
+    """
+
+    parts: list[tuple[str, int, int]] = field(default_factory=list)
     at: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
     size: int = -1
@@ -72,7 +79,7 @@ class HandOver:
         self._used = 0
         # A pod that is made again may not find a part that the one before has created.
         self._prefix = f"{name}-{secrets.token_hex(4)}"
-        self._number = 0
+        self._numbers = dict.fromkeys(FILES, 0)
         self._sent = {name: _Sent() for name in FILES}
 
     def restore(self) -> bool:
@@ -83,7 +90,8 @@ class HandOver:
         index = fetch(self._client, self._namespace, self._name, self._folder)
         for name, one in index.items():
             sent = self._sent[name]
-            sent.parts, sent.at, sent.held = list(one["parts"]), one["at"], one.get("held", False)
+            sent.parts = [(prefix, first, last) for prefix, first, last in one["parts"]]
+            sent.at, sent.held = one["at"], one.get("held", False)
             self._used = max(self._used, one.get("used", 0))
             with open(self._folder / name, "rb") as stream:
                 while sent.at > stream.tell() and (block := stream.read(min(1 << 20, sent.at - stream.tell()))):
@@ -125,26 +133,40 @@ class HandOver:
         with open(path, "rb") as stream:
             stream.seek(sent.at)
             data = stream.read(PART)
-            while len(data) == PART or len(zlib.compress(data)) > ROOM:
-                part, packed = _part(data, path)
-                self._number += 1
-                name = f"{self._prefix}-{self._number:04d}"
-                chunked_transfer.put(self._client, self._namespace, name, packed, self._metadata)
-                sent.parts.append(name)
-                sent.at += len(part)
-                sent.digest.update(part)
-                self._used += len(packed)
+            while len(packed := zlib.compress(data)) > END or len(data) == PART:
+                if b"\n" not in data and len(packed) <= ROOM and len(data) < PART:
+                    break  # one line that is being written
+                self._put(sent, path, data)
                 if self._hold(sent, path, 0):
                     return b"", zlib.compress(b"")
                 stream.seek(sent.at)
                 data = stream.read(PART)
-        packed = zlib.compress(data)
         return (b"", zlib.compress(b"")) if self._hold(sent, path, len(packed)) else (data, packed)
+
+    def _put(self, sent: _Sent, path: Path, data: bytes) -> None:
+        """Put whole lines of ``data`` into a part."""
+        part, packed = _part(data, path)
+        # A number is used once: whether an attempt without a reply has created its part is unknown.
+        self._numbers[path.name] += 1
+        number, prefix = self._numbers[path.name], f"{self._prefix}-{path.name[0]}"
+        chunked_transfer.put(self._client, self._namespace, _part_name(prefix, number), packed, self._metadata)
+        before, first, last = sent.parts[-1] if sent.parts else ("", 0, 0)
+        if (before, last) == (prefix, number - 1):
+            sent.parts[-1] = (prefix, first, number)
+        else:
+            sent.parts.append((prefix, number, number))
+        sent.at += len(part)
+        sent.digest.update(part)
+        self._used += len(packed)
 
     def _hold(self, sent: _Sent, path: Path, more: int) -> bool:
         """Hold the file back if the parts and ``more`` bytes are too large."""
         sent.held = path.name == OBSERVATIONS and self._used + more > self._most
         return sent.held
+
+
+def _part_name(prefix: str, number: int) -> str:
+    return f"{prefix}-{number:04d}"
 
 
 def _part(data: bytes, path: Path) -> tuple[bytes, bytes]:
@@ -174,7 +196,7 @@ def fetch(client: Client, namespace: str, name: str, folder: Path) -> dict[str, 
             raise DataError(f"ConfigMap {namespace}/{name}-files has an unknown file '{file}'")
         aside = folder / f".{file}.fetched"
         with open(aside, "wb") as stream:
-            for part in one["parts"]:
+            for part in (_part_name(of, number) for of, low, up in one["parts"] for number in range(low, up + 1)):
                 stream.write(_unpacked(chunked_transfer.chunk(client, namespace, part), part))
             stream.write(_unpacked(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
         if _files.sha256_of(aside) != one["sha256"]:
